@@ -5,7 +5,6 @@ from .client.asynchronous import (
 )
 from .client.chunks import RemoteChunk as RemoteChunk
 from .client.client import Client as Client, RemoteCollection as RemoteCollection, connect as connect
-from .engine.backend import Facet as Facet, Hit as Hit
 from .engine.embedding.endpoint import Endpoint as Endpoint
 from .engine.errors import (
     AccessDenied as AccessDenied,
@@ -44,6 +43,7 @@ from .engine.model import (
     HighlightLimits as HighlightLimits,
     Query as Query,
 )
+from .engine.types import Facet as Facet, Hit as Hit
 from .library.asynchronous import (
     AsyncCollection as AsyncCollection,
     AsyncCollectionView as AsyncCollectionView,

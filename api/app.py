@@ -51,9 +51,9 @@ from aidre.api.server import (
     ObserveMiddleware,
     RejectionCache,
 )
-from aidre.engine.backend import Source
 from aidre.engine.embedding import load_stored
 from aidre.engine.errors import AidreError, ConfigurationError
+from aidre.engine.ports import Source
 
 STDOUT = 1
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"

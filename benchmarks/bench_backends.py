@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine import Address, open_source
-from aidre.engine.backend import Reader, Source
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Query, Record
+from aidre.engine.ports import Reader, Source
 from benchmarks.real import ROWS, Real, real, synthetic
 from benchmarks.report import record
 from benchmarks.truth import Truth, truth

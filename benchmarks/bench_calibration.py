@@ -28,13 +28,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.backend import EmbedQueries
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
 from aidre.engine.index.vectors.encoding import encode_query
 from aidre.engine.maintenance.recalibration import measure_recall
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Query, Record
+from aidre.engine.ports import EmbedQueries
 from benchmarks.lsa import fit
 from benchmarks.quality import QUERIES, read_set, rows_of, sets_in
 from benchmarks.real import BLOCK, bench_cache, blocks, say

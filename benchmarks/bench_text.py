@@ -33,7 +33,6 @@ from aidre.api.protocols.aidre import search
 from aidre.api.protocols.aidre.messages import ReturnFields, SearchMeta
 from aidre.api.retrieval.retrieve import Answer
 from aidre.api.retrieval.visibility import VisibleCollection
-from aidre.engine.backend import Hit
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
@@ -41,6 +40,7 @@ from aidre.engine.model import Chunk, Document, Query, Record
 from aidre.engine.search import bm25, hybrid
 from aidre.engine.search.hybrid import HybridQuery
 from aidre.engine.storage.format import NO_KEY
+from aidre.engine.types import Hit
 from aidre.ingest.pipeline.batching import COMMIT_BYTES
 from benchmarks.bench_embed import texts
 from benchmarks.report import record

@@ -15,10 +15,10 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from aidre.engine.backend import Hit
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.model import Fusion, Mode, Query
 from aidre.engine.search import bm25 as lexical
+from aidre.engine.types import Hit
 from benchmarks.quality import Topic, ndcg, recall
 
 MODES: Final[tuple[Mode, ...]] = ("lexical", "dense", "hybrid")

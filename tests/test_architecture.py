@@ -40,9 +40,9 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "errors model checkout",
         "storage native schema_text",
         "index index/text index/fields index/vectors embedding",
-        "segment",
+        "segment types",
         "search",
-        "backend",
+        "ports",
         "collection",
         "backends backends/milvus",
         "maintenance",
@@ -82,7 +82,8 @@ VAGUE = {"util", "utils", "helper", "helpers", "common", "base", "manager", "fac
 SEAM = {
     "aidre.engine.open_source",
     "aidre.engine.Address",
-    "aidre.engine.backend",
+    "aidre.engine.ports",
+    "aidre.engine.types",
     "aidre.engine.errors",
     "aidre.engine.model",
 }
@@ -211,7 +212,7 @@ def collections_are_reached_through_the_seam(tree: Tree) -> Iterator[str]:
                 and (tree.resolved(one) == "aidre.engine.storage.durable" or one.name in STORED_VALUES)
             )
             if one.target.startswith("aidre.engine") and not allowed:
-                yield f"{source.path} imports {one.target}.{one.name}, which is behind the seam (engine/backend.py)"
+                yield f"{source.path} imports {one.target}.{one.name}, which is behind the seam (engine/ports.py)"
 
 
 def imports_make_no_circle(tree: Tree) -> Iterator[str]:
@@ -504,7 +505,7 @@ def test_the_root_package_and_the_messages_of_a_protocol_load_no_heavy_library()
     every_room = "\n".join(f"import {room}" for room in sorted(HERE.stubs))
     assert loaded_by(f"import aidre\naidre.StoreLocked, aidre.__version__\n{every_room}").isdisjoint(HEAVY_AT_START)
     assert loaded_by("import aidre\naidre.Document, aidre.Query") & HEAVY_AT_START == {"numpy"}
-    assert loaded_by("import aidre.engine.backend") & HEAVY_AT_START == {"numpy"}
+    assert loaded_by("import aidre.engine.ports") & HEAVY_AT_START == {"numpy"}
 
 
 def test_the_messages_of_a_protocol_load_neither_a_server_nor_an_index() -> None:

@@ -31,9 +31,9 @@ from aidre.client.messages import Change, ChangePage, CollectionInfo, Discovery
 from aidre.client.search import MAX_K, Asked, Pager, RemoteReader, check_asked, check_number, list_collections
 from aidre.client.session import Session
 from aidre.client.verification import Policy
-from aidre.engine.backend import Hit
 from aidre.engine.errors import Closed, RequestFailed
 from aidre.engine.model import HighlightLimits, Json, Mode
+from aidre.engine.types import Hit
 from aidre.library.facets import Facets
 from aidre.library.results import Hits, SearchResults, join_hits
 

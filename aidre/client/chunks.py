@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.client.messages import ChunkAnswer, CountedFacet, Result
-from aidre.engine.backend import Facet, Hit, PlainChunk
 from aidre.engine.model import Document, Highlight, Json
+from aidre.engine.types import Facet, Hit, PlainChunk
 
 RESERVED = frozenset({"updated_at", "canonical", "visibility", "content_hash", "etag", "provenance"})
 """Members of `metadata` that are not the document's own."""

@@ -30,7 +30,6 @@ from aidre.client.messages import (
     SuggestionsAnswer,
 )
 from aidre.client.session import Session, encode, expand
-from aidre.engine.backend import Hit
 from aidre.engine.errors import (
     AccessDenied,
     CollectionMissing,
@@ -44,6 +43,7 @@ from aidre.engine.errors import (
     Unsupported,
 )
 from aidre.engine.model import HighlightLimits, Json
+from aidre.engine.types import Hit
 from aidre.library.arguments import check_least, check_space_id, to_ids
 from aidre.library.facets import FacetRequest, Facets, to_limits, to_members, to_requests
 from aidre.library.results import Hits

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from aidre.engine.backend import Facet
 from aidre.engine.model import Document, EmbeddingSpace, HighlightLimits, Json, Mode
+from aidre.engine.types import Facet
 from aidre.library.arguments import to_path
 from aidre.library.collection import WAIT_SECONDS, Collection, CollectionView
 from aidre.library.database import Database

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
-from aidre.engine.backend import Facet, can_fuse
 from aidre.engine.errors import (
     Closed,
     CollectionMissing,
@@ -24,6 +23,8 @@ from aidre.engine.errors import (
 )
 from aidre.engine.index.fields import Filter, field_name
 from aidre.engine.model import Document, EmbeddingSpace, HighlightLimits, Json, Mode, Query
+from aidre.engine.ports import can_fuse
+from aidre.engine.types import Facet
 from aidre.library.arguments import (
     check_least,
     check_mode,
@@ -51,7 +52,8 @@ from aidre.library.results import Hits, SearchResults, add_extras, to_forgiving_
 from aidre.library.spaces import Spaces
 
 if TYPE_CHECKING:
-    from aidre.engine.backend import Reader, RetrievedChunk, Sink, Source
+    from aidre.engine.ports import Reader, Sink, Source
+    from aidre.engine.types import RetrievedChunk
     from aidre.ingest import Summary
     from aidre.ingest.pipeline import DocumentWriter
     from aidre.ingest.records import RowBatch

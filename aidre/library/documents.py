@@ -13,9 +13,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from aidre.engine.backend import RetrievedChunk
 from aidre.engine.errors import InvalidDocument, InvalidInput
 from aidre.engine.model import Document, Json
+from aidre.engine.types import RetrievedChunk
 from aidre.ingest.records import (
     RESERVED_METADATA,
     File,

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
 
-from aidre.engine.backend import Facet, Hit
 from aidre.engine.errors import Unsupported
 from aidre.engine.model import Highlight, HighlightLimits, Query
+from aidre.engine.types import Facet, Hit
 from aidre.library.facets import FacetRequest, to_asked
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from aidre.engine.backend import Reader
+    from aidre.engine.ports import Reader
 
 
 class Hits(list[Hit]):

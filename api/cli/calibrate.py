@@ -16,9 +16,9 @@ from aidre.engine.errors import ConfigurationError, InvalidInput, ModelUnavailab
 
 if TYPE_CHECKING:
     from aidre.api.config import Settings
-    from aidre.engine.backend import Source
     from aidre.engine.maintenance import Recalibration
     from aidre.engine.model import EmbeddingSpace, Json
+    from aidre.engine.ports import Source
     from aidre.engine.storage import Calibration
 
 _TEXT_MEMBERS = ("text", "query")

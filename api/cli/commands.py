@@ -26,7 +26,7 @@ from aidre.api.cli.select import open_store, select_collection, select_collectio
 from aidre.engine.errors import AidreError, ConfigurationError
 
 if TYPE_CHECKING:
-    from aidre.engine.backend import Source
+    from aidre.engine.ports import Source
 
 app = typer.Typer()
 keys = typer.Typer(help="Make keys: for callers, and for signing answers.")

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from aidre.api.access import visibility_in_force
 from aidre.api.config import Settings, is_loopback
-from aidre.engine.backend import Source
 from aidre.engine.errors import AidreError, ConfigurationError
+from aidre.engine.ports import Source
 
 
 def check_exposure(settings: Settings, host: str, private: Iterable[str]) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 
 from aidre.api.cli.console import counted, print_json, print_lines, print_message, printable
 from aidre.api.cli.search import Found
-from aidre.engine.backend import Facet
 from aidre.engine.model import Highlight, Json
+from aidre.engine.types import Facet
 
 _DEFAULT_TERMINAL = (100, 24)
 _MAX_WIDTH = 120

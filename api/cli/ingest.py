@@ -22,9 +22,9 @@ from aidre.ingest.records import parse_column_mapping
 from aidre.ingest.sources import locate_sources, supplied_spaces
 
 if TYPE_CHECKING:
-    from aidre.engine.backend import Source
     from aidre.engine.embedding import Embedder, Endpoint
     from aidre.engine.model import EmbeddingSpace
+    from aidre.engine.ports import Source
     from aidre.ingest.pipeline import Event, Summary
 
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aidre.api.config import Settings
-    from aidre.engine.backend import Capabilities, Source
     from aidre.engine.index.fields import Filter
     from aidre.engine.model import Json
+    from aidre.engine.ports import Capabilities, Source
 
 Facts = dict[str, "Json"]
 

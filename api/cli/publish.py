@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from aidre.api.config import Settings
-    from aidre.engine.backend import Source
     from aidre.engine.maintenance import BucketAddress, Publisher, Replica
+    from aidre.engine.ports import Source
 
 _LOOK_SECONDS = 0.25
 """Between two looks for a new generation of the store."""

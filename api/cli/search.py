@@ -24,11 +24,12 @@ from aidre.api.retrieval import (
     scale_of,
     search_forgiving,
 )
-from aidre.engine.backend import Facet, Hit, Reader, can_fuse
 from aidre.engine.embedding import Embedder, load_stored
 from aidre.engine.errors import InvalidInput, ModelUnavailable
 from aidre.engine.index.fields import field_name
 from aidre.engine.model import EmbeddingSpace, Fusion, Highlight, HighlightLimits, Json, Mode, Query, Rescore
+from aidre.engine.ports import Reader, can_fuse
+from aidre.engine.types import Facet, Hit
 
 VALUES: Final = 10
 """Values of a facet."""

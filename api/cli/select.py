@@ -11,7 +11,7 @@ from aidre.engine.errors import CollectionMissing, ConfigurationError, Missing
 
 if TYPE_CHECKING:
     from aidre.api.config import Settings
-    from aidre.engine.backend import Source
+    from aidre.engine.ports import Source
 
 _SIMILARITY = 0.5
 """`difflib` ratio from which a name is suggested in place of a misspelled one."""

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 
 from aidre.api.config import Settings, declared_spaces
-from aidre.engine.backend import Source
 from aidre.engine.embedding import load_embedder
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.ports import Source
 from aidre.ingest.pipeline import EmbedSummary, Event, embed_space
 
 

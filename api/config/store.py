@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from aidre.api.config.toml import Period, Secret, Section, Whole, like
 
 if TYPE_CHECKING:
-    from aidre.engine.backend import Source
+    from aidre.engine.ports import Source
 
 
 class StoreSettings(Section):

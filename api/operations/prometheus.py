@@ -21,10 +21,10 @@ from aidre.api.config import Protocol
 from aidre.api.http import BUCKET_BOUNDS, DROPPED, IN_FLIGHT, QUEUED, SUM_OFFSET, Metrics, Numbers, Worker
 from aidre.api.operations.scrubber import Findings
 from aidre.api.retrieval import Retrieval
-from aidre.engine.backend import CollectionStatus
 from aidre.engine.errors import StorageFailed
 from aidre.engine.index.fields import parse_instant
 from aidre.engine.native import kernel_name
+from aidre.engine.types import CollectionStatus
 from aidre.ingest.pipeline import oldest_read_times
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"

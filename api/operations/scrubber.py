@@ -19,9 +19,9 @@ from pathlib import Path
 
 import orjson
 
-from aidre.engine.backend import Source
 from aidre.engine.errors import StorageFailed, Unsupported
 from aidre.engine.maintenance import Scrub, ScrubbedFile, ScrubStopped
+from aidre.engine.ports import Source
 from aidre.engine.storage import replace_file
 
 logger = logging.getLogger("aidre")

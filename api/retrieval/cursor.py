@@ -28,9 +28,9 @@ from aidre.api.access import Caller
 from aidre.api.http import BadRequest, Conflict
 from aidre.api.retrieval.question import Question
 from aidre.api.retrieval.snapshots import LiveSnapshots
-from aidre.engine.backend import Reader
 from aidre.engine.errors import GenerationMissing
 from aidre.engine.model import Mode
+from aidre.engine.ports import Reader
 from aidre.engine.storage import create_private_file
 
 logger = logging.getLogger("aidre")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aidre.engine.backend import Facet, Reader
 from aidre.engine.index.fields import Filter, ValueRange, without_field
+from aidre.engine.ports import Reader
+from aidre.engine.types import Facet
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,12 @@ from aidre.api.retrieval.relevance import (
     likeness_of,
     to_share,
 )
-from aidre.engine.backend import Hit, Reader
 from aidre.engine.embedding import default_vocabulary
 from aidre.engine.errors import ModelUnavailable
 from aidre.engine.index.text import normalize
 from aidre.engine.model import Query
+from aidre.engine.ports import Reader
+from aidre.engine.types import Hit
 
 CLEARLY_MORE: Final = 1.11
 _MIN_STEM: Final = 5

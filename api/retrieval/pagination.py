@@ -12,8 +12,9 @@ from functools import partial
 from typing import NamedTuple
 
 from aidre.api.retrieval.scheduler import Scheduler
-from aidre.engine.backend import Hit, Reader
 from aidre.engine.model import Query
+from aidre.engine.ports import Reader
+from aidre.engine.types import Hit
 
 
 class Page(NamedTuple):

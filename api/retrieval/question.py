@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.api.http import BadRequest, Unprocessable
-from aidre.engine.backend import Reader, can_fuse
 from aidre.engine.errors import SpaceMissing
 from aidre.engine.model import EmbeddingSpace, Mode
+from aidre.engine.ports import Reader, can_fuse
 
 
 @dataclass(frozen=True, slots=True)

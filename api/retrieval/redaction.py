@@ -10,11 +10,12 @@ from typing import Any
 import orjson
 
 from aidre.api.config import CollectionSettings
-from aidre.engine.backend import Reader, RetrievedChunk
 from aidre.engine.errors import InvalidFilter, printable_name
 from aidre.engine.index.fields import Filter, filter_fields
 from aidre.engine.model import Json
+from aidre.engine.ports import Reader
 from aidre.engine.schema_text import extract_text, is_text_field, without_text
+from aidre.engine.types import RetrievedChunk
 
 
 def visible_payload(chunk: RetrievedChunk, settings: CollectionSettings) -> bytes | None:

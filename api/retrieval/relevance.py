@@ -57,10 +57,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.api.retrieval.content_words import word_count
-from aidre.engine.backend import Hit
 from aidre.engine.embedding import DEFAULT_SPACE
 from aidre.engine.index.text import find_codes, to_term, tokenize, tokenize_query
 from aidre.engine.model import EmbeddingSpace, Mode
+from aidre.engine.types import Hit
 
 if TYPE_CHECKING:
     from aidre.api.retrieval.question import Question

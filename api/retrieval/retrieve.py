@@ -30,11 +30,12 @@ from aidre.api.retrieval.redaction import check_tests_no_text
 from aidre.api.retrieval.scheduler import Scheduler
 from aidre.api.retrieval.snapshots import LiveSnapshots
 from aidre.api.retrieval.visibility import VisibleCollection, VisibleCollections
-from aidre.engine.backend import Facet, Hit, Reader, RetrievedChunk, can_fuse
 from aidre.engine.errors import CollectionMissing, ModelUnavailable
 from aidre.engine.index.fields import Filter, filter_digest, parse_filter
 from aidre.engine.index.text import MAX_HIGHLIGHTED
 from aidre.engine.model import EmbeddingSpace, Fusion, Highlight, HighlightLimits, Json, Mode, Query, Rescore
+from aidre.engine.ports import Reader, can_fuse
+from aidre.engine.types import Facet, Hit, RetrievedChunk
 
 T = TypeVar("T")
 MAX_RESULTS = 1_000

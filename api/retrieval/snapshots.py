@@ -14,9 +14,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from aidre.engine.backend import Reader, Source
 from aidre.engine.errors import AidreError, CollectionDropped, GenerationMissing, SpaceMissing
 from aidre.engine.model import Visibility
+from aidre.engine.ports import Reader, Source
 
 logger = logging.getLogger("aidre")
 

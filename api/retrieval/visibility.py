@@ -11,9 +11,10 @@ from aidre.api.http import BadRequest, Unavailable
 from aidre.api.retrieval.cursor import lineage_digest
 from aidre.api.retrieval.question import text_modes
 from aidre.api.retrieval.snapshots import LiveSnapshots, OpenCollection
-from aidre.engine.backend import Reader, RetrievedChunk
 from aidre.engine.errors import CollectionMissing
 from aidre.engine.model import Mode, Visibility
+from aidre.engine.ports import Reader
+from aidre.engine.types import RetrievedChunk
 
 MAX_CACHED_LOOKUPS = 1_024
 

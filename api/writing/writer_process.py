@@ -37,11 +37,11 @@ from aidre.api.writing.messages import (
     WriteAnswer,
     failed,
 )
-from aidre.engine.backend import Reader, Sink, Source
 from aidre.engine.embedding import Embedder, load_embedder
 from aidre.engine.errors import AidreError, CollectionMissing, InvalidDocument, StorageFailed
 from aidre.engine.index.fields import parse_filter
 from aidre.engine.model import Document, EmbeddingSpace, Json
+from aidre.engine.ports import Reader, Sink, Source
 from aidre.ingest.formats.tables import read_json_row
 from aidre.ingest.pipeline import DocumentWriter, delete_passing
 from aidre.ingest.records import File, Rejected, VectorRules, parse_column_mapping, parse_json

@@ -1,4 +1,4 @@
-"""Other engines behind the seam (engine/backend.py): collections in PostgreSQL with pgvector.
+"""Other engines behind the seam (engine/ports.py): collections in PostgreSQL with pgvector.
 
 `open_source` opens any of them, and local segments without an address. What the adapters share are the rows of
 documents and chunks, the pending state of a writer and the state of a collection. Knows no HTTP and no file format of a

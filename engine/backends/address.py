@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from aidre.engine.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from aidre.engine.backend import Source
+    from aidre.engine.ports import Source
 
 Backend: TypeAlias = Literal["local", "postgres", "milvus"]
 

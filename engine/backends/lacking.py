@@ -8,12 +8,13 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.backend import ChangeCursor, ChangesPage, Hit, Layout, TextDictionary
 from aidre.engine.backends.state import CollectionState, StoredSpace
 from aidre.engine.errors import GenerationMissing, InvalidInput, SpaceMissing, Unsupported
 from aidre.engine.index.fields import Filter, unknown_fields, with_dates, with_members
 from aidre.engine.index.vectors import encode_query
 from aidre.engine.model import Highlight, HighlightLimits, Query
+from aidre.engine.ports import TextDictionary
+from aidre.engine.types import ChangeCursor, ChangesPage, Hit, Layout
 
 _MOST_KNOWN_FIELDS = 1_000
 """Names of fields of which a reader remembers whether a document has them."""

@@ -1,4 +1,4 @@
-"""Collections in PostgreSQL with pgvector: a `Source` (engine/backend.py). A store is one schema of a database."""
+"""Collections in PostgreSQL with pgvector: a `Source` (engine/ports.py). A store is one schema of a database."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from psycopg import sql
 
-from aidre.engine.backend import EmbedQueries, Reader
 from aidre.engine.backends.connections import Server
 from aidre.engine.backends.lacking import unsupported
 from aidre.engine.backends.postgres_catalog import read_catalog, writer_lock
@@ -19,6 +18,7 @@ from aidre.engine.backends.sink import Declared, collection_missing
 from aidre.engine.backends.state import decode_state
 from aidre.engine.errors import BackendUnavailable
 from aidre.engine.model import EmbeddingSpace, Visibility
+from aidre.engine.ports import EmbedQueries, Reader
 from aidre.engine.storage import check_collection_name, make_folder
 
 

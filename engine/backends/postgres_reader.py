@@ -1,4 +1,4 @@
-"""Searches in a collection in PostgreSQL with pgvector: a `Reader` (engine/backend.py).
+"""Searches in a collection in PostgreSQL with pgvector: a `Reader` (engine/ports.py).
 
 It describes the collection as it was when it was opened, and searches the rows that are there now: PostgreSQL
 keeps no older generations. Scores are computed here from the stored vectors, so they are those of local segments.
@@ -15,13 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg import sql
 
-from aidre.engine.backend import (
-    Capabilities,
-    CollectionStatus,
-    Facet,
-    Hit,
-    PlainChunk,
-)
 from aidre.engine.backends.connections import EF_SEARCH, Connection
 from aidre.engine.backends.lacking import DenseReader
 from aidre.engine.backends.postgres_catalog import read_catalog
@@ -40,7 +33,9 @@ from aidre.engine.errors import BackendUnavailable, printable_name
 from aidre.engine.index.fields import Filter, Kind, ValueRange, filter_digest, meant_field
 from aidre.engine.index.vectors import VectorColumn, decode, score_rows
 from aidre.engine.model import Query
+from aidre.engine.ports import Capabilities
 from aidre.engine.storage import to_utf8
+from aidre.engine.types import CollectionStatus, Facet, Hit, PlainChunk
 
 _CAPABILITIES: Final = Capabilities(exact_scores=True, complete_filters=True)
 _SLACK: Final = 16

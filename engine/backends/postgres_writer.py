@@ -1,4 +1,4 @@
-"""The one writer of a collection in PostgreSQL: a `Sink` (engine/backend.py). A commit is one transaction.
+"""The one writer of a collection in PostgreSQL: a `Sink` (engine/ports.py). A commit is one transaction.
 
 It has a connection of its own, which holds an advisory lock of the database for its whole life. A commit that fails
 leaves everything pending. Where the connection was lost, the next call makes another one, takes the lock again and
@@ -16,7 +16,6 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from aidre.engine.backend import CommitResult, Recompute
 from aidre.engine.backends.connections import Server
 from aidre.engine.backends.pending import PendingVector
 from aidre.engine.backends.postgres_catalog import make_catalog, read_state, writer_lock
@@ -35,7 +34,9 @@ from aidre.engine.backends.state import CollectionState, StoredSpace
 from aidre.engine.collection import upkeep
 from aidre.engine.errors import BackendUnavailable, StoreLocked
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.ports import Recompute
 from aidre.engine.storage import NO_KEY, to_utf8
+from aidre.engine.types import CommitResult
 
 _MIN_GRAPH_ROWS: Final = 5_000
 """Chunks from which a graph is built: to compare fewer takes no longer."""

@@ -16,11 +16,11 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine.backend import PlainChunk
 from aidre.engine.index.fields import FieldIndex, ReservedColumns, build_fields, parse_instant
 from aidre.engine.model import Chunk, Document, Record
 from aidre.engine.segment import RecordColumns
 from aidre.engine.storage import to_utf8
+from aidre.engine.types import PlainChunk
 
 Code: TypeAlias = str
 """The kind of a stored value: `s`tring, `i`nteger, `f`loat, `b`ool, `d`ate, or `o`, which exists and compares with

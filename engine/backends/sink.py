@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.backend import CommitResult
 from aidre.engine.backends.pending import Pending, PendingVector, Sources, check_upsert, chosen
 from aidre.engine.backends.state import CollectionState, StoredSpace, first_state
 from aidre.engine.collection import stale_spaces
@@ -19,6 +18,7 @@ from aidre.engine.index.vectors import encode
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
 from aidre.engine.segment import RecordColumns, to_columns
 from aidre.engine.storage import NO_KEY, now, with_precision
+from aidre.engine.types import CommitResult
 
 
 @dataclass(frozen=True, slots=True)

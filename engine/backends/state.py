@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from aidre.engine.backend import CollectionStatus, SpaceStatus
 from aidre.engine.errors import FormatTooNew
 from aidre.engine.model import Collection, EmbeddingSpace, Visibility
 from aidre.engine.storage import now
+from aidre.engine.types import CollectionStatus, SpaceStatus
 
 FORMAT: Final = 1
 """Of the tables and of the state; a newer one is refused."""

@@ -16,11 +16,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.backend import EmbedQueries
 from aidre.engine.embedding import probes
 from aidre.engine.errors import InvalidVector, ModelUnavailable
 from aidre.engine.index.vectors import encode_query
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.ports import EmbedQueries
 from aidre.engine.search import Kind, QuerySample, asked_sample
 from aidre.engine.segment import SegmentView, StoredChunk
 

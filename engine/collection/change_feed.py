@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine.backend import Change, ChangeCursor, ChangelogId, ChangesPage
 from aidre.engine.errors import HistoryMissing
 from aidre.engine.segment import SegmentReader, SegmentView, StoredChunk
 from aidre.engine.storage import (
@@ -32,6 +31,7 @@ from aidre.engine.storage import (
     check_file,
     open_bytes,
 )
+from aidre.engine.types import Change, ChangeCursor, ChangelogId, ChangesPage
 
 MAX_CHANGELOGS_A_PAGE = 256
 """A page ends after this many changelogs, however few changes they hold."""

@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine.backend import CommitResult
 from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.indexing import count_written
 from aidre.engine.embedding import available_cores
 from aidre.engine.model import Visibility
 from aidre.engine.segment import MAX_WORKERS, PendingCommit, StagedSegments, Workers, write_pending
 from aidre.engine.storage import Manifest, SegmentEntry, changelog, deletes, now
+from aidre.engine.types import CommitResult
 
 MIN_BACKGROUND_ROWS = 1_000
 """A smaller commit is not worth a thread."""

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.backend import EmbedQueries
 from aidre.engine.collection import garbage
 from aidre.engine.collection.asked_queries import AskedQueries
 from aidre.engine.collection.indexing import GROWTH_FACTOR, index_generation
@@ -29,6 +28,7 @@ from aidre.engine.collection.merge_policy import (
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.upkeep import upkeep
 from aidre.engine.index.vectors import serialize_codebook
+from aidre.engine.ports import EmbedQueries
 from aidre.engine.segment import LiveRows, Recompute, SegmentView, live_rows, split_live_rows, write_merged
 from aidre.engine.storage import (
     BACKFILLS,

@@ -13,17 +13,6 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.backend import (
-    Capabilities,
-    ChangeCursor,
-    ChangesPage,
-    CollectionStatus,
-    Facet,
-    Hit,
-    Layout,
-    SpaceStatus,
-    can_fuse,
-)
 from aidre.engine.collection.change_feed import read_changes
 from aidre.engine.errors import InvalidInput, SpaceMissing, printable_name
 from aidre.engine.index.fields import (
@@ -40,6 +29,7 @@ from aidre.engine.index.text import WordFinder
 from aidre.engine.index.vectors import SearchDepth, encode_query, search_depth
 from aidre.engine.model import Highlight, HighlightLimits, Query
 from aidre.engine.native import kernel_name
+from aidre.engine.ports import Capabilities, can_fuse
 from aidre.engine.search import (
     FEEDBACK_DEPTH,
     FacetCounter,
@@ -64,6 +54,7 @@ from aidre.engine.storage import (
     keys_file,
     vectors_file,
 )
+from aidre.engine.types import ChangeCursor, ChangesPage, CollectionStatus, Facet, Hit, Layout, SpaceStatus
 
 _MIN_THREADED_ROWS = 100_000
 """Segments are opened in threads where the new ones have this many rows or more."""
@@ -95,7 +86,7 @@ _CAPABILITIES = Capabilities(
 
 
 class Snapshot:
-    """A `Reader` (engine/backend.py) of one generation.
+    """A `Reader` (engine/ports.py) of one generation.
 
     `warnings` name derived files that were rebuilt in memory or are not used, being damaged. `previous` is another
     snapshot of the collection, whose open segments are shared.

@@ -42,8 +42,8 @@ from aidre.engine.storage import (
 )
 
 if TYPE_CHECKING:
-    from aidre.engine.backend import EmbedQueries, Reader, Source
     from aidre.engine.collection.writer import Writer
+    from aidre.engine.ports import EmbedQueries, Reader, Source
 
 _MAX_OPEN_ATTEMPTS = 20
 _GENERATION_NUMBER = re.compile(rb"[0-9]{6,18}\n?")
@@ -55,7 +55,7 @@ _REEMBEDDABLE_MEMBERS = ("model", "revision", "precision", *_PREFIXES)
 
 
 class Store:
-    """A `Source` (engine/backend.py) of local segments. The constructor does not touch the disk; readers take no
+    """A `Source` (engine/ports.py) of local segments. The constructor does not touch the disk; readers take no
     lock.
 
     `fetch` brings an older generation of a collection into the folder, for the cache of a replica; False: it is gone.

@@ -40,7 +40,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.backend import CommitResult, EmbedQueries
 from aidre.engine.collection import garbage
 from aidre.engine.collection.commit import Committer, Declaration
 from aidre.engine.collection.generations import Generations
@@ -50,6 +49,7 @@ from aidre.engine.collection.upkeep import upkeep
 from aidre.engine.errors import InvalidDocument, InvalidInput, Missing, SpaceConflict, StorageFailed
 from aidre.engine.index.vectors import dtype_of, encode
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
+from aidre.engine.ports import EmbedQueries
 from aidre.engine.segment import PendingCommit, Recompute, RecordColumns, open_staged, to_columns
 from aidre.engine.storage import (
     SEGMENTS,
@@ -61,10 +61,11 @@ from aidre.engine.storage import (
     first_manifest,
     now,
 )
+from aidre.engine.types import CommitResult
 
 
 class Writer:
-    """A `Sink` (engine/backend.py) and context manager, made by `Store.writer`.
+    """A `Sink` (engine/ports.py) and context manager, made by `Store.writer`.
 
     `generations` is for operations on whole segments while the writer is idle, such as filling or removing a space.
     """

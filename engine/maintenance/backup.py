@@ -23,9 +23,9 @@ from typing import IO, Any
 import orjson
 import xxhash
 
-from aidre.engine.backend import Source
 from aidre.engine.collection import Store, local_store
 from aidre.engine.errors import CollectionMissing, InvalidInput, StorageFailed, StoreDamaged
+from aidre.engine.ports import Source
 from aidre.engine.storage import (
     DELETES,
     MANIFESTS,

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine.backend import Source
 from aidre.engine.collection import Generations, Snapshot, Store, local_store
 from aidre.engine.errors import AidreError, CollectionMissing, GenerationMissing, InvalidInput, StoreDamaged
+from aidre.engine.ports import Source
 from aidre.engine.segment import SegmentView
 from aidre.engine.storage import (
     MANIFESTS,

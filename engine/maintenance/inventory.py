@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from aidre.engine.backend import Source
 from aidre.engine.collection import Snapshot, local_store
+from aidre.engine.ports import Source
 from aidre.engine.storage import BACKFILLS, CHANGES, DELETES, MANIFESTS, SEGMENTS, kernels
 
 _FOLDERS = {MANIFESTS: "manifests", CHANGES: "changes", DELETES: "tombstones", BACKFILLS: "unfinished spaces"}

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from aidre.engine.backend import Source
 from aidre.engine.collection import continues_history, diverges, local_store
 from aidre.engine.errors import BucketFailed, FormatTooNew, InvalidInput, PublishConflict, StoreDamaged
 from aidre.engine.maintenance.backup import open_generation
@@ -36,6 +35,7 @@ from aidre.engine.maintenance.publication import (
     read_catalog,
     read_publication,
 )
+from aidre.engine.ports import Source
 from aidre.engine.storage import (
     CHANGES,
     CURRENT,

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.backend import EmbedQueries, Source
 from aidre.engine.collection import Generations, Snapshot, local_store
 from aidre.engine.errors import InvalidInput, InvalidVector, SpaceMissing
 from aidre.engine.index.vectors import encode_query, search_depth
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.ports import EmbedQueries, Source
 from aidre.engine.search import search_dense, search_dense_batch
 from aidre.engine.storage import Calibration
 

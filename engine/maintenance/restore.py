@@ -21,7 +21,6 @@ from typing import Any
 import orjson
 import xxhash
 
-from aidre.engine.backend import Source
 from aidre.engine.collection import Store, garbage, local_store
 from aidre.engine.errors import (
     AidreError,
@@ -35,6 +34,7 @@ from aidre.engine.errors import (
 )
 from aidre.engine.maintenance.backup import END, END_BYTES, FORMAT, HEADER, SavedCollection
 from aidre.engine.maintenance.verify import verify_collection
+from aidre.engine.ports import Source
 from aidre.engine.storage import (
     CHANGES,
     CURRENT,

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import xxhash
 
-from aidre.engine.backend import Source
 from aidre.engine.collection import local_store
 from aidre.engine.errors import AidreError
 from aidre.engine.maintenance.verify import files_of
+from aidre.engine.ports import Source
 from aidre.engine.storage import (
     CURRENT,
     MANIFESTS,

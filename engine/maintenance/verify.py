@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from aidre.engine.backend import Source
 from aidre.engine.collection import Store, local_store, read_previous
 from aidre.engine.errors import AidreError, HistoryMissing
+from aidre.engine.ports import Source
 from aidre.engine.storage import (
     CHUNKS_FILE,
     CURRENT,

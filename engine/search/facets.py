@@ -41,7 +41,7 @@ class FacetQuery:
 
 
 class FacetCounts(NamedTuple):
-    """The members of `Facet` of engine/backend.py."""
+    """The members of `Facet` of engine/types.py."""
 
     counts: tuple[tuple[Any, int], ...]
     documents: int

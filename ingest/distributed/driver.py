@@ -13,7 +13,7 @@ from time import monotonic, time
 
 import pyarrow as pa
 
-from aidre.engine import backend, errors
+from aidre.engine import errors, ports
 from aidre.engine.collection import Writer, local_store
 from aidre.engine.embedding import Embedder
 from aidre.engine.errors import AidreError, ConfigurationError, StorageFailed
@@ -50,7 +50,7 @@ from aidre.ingest.sources import (
 
 
 def ingest_distributed(
-    store: backend.Source,
+    store: ports.Source,
     collection: str,
     sources: Sequence[str | Path],
     *,

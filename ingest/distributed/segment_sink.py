@@ -12,13 +12,14 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.backend import CommitResult, Recompute
 from aidre.engine.collection import DocumentLocator, Snapshot, find_vectors
 from aidre.engine.errors import Unsupported
 from aidre.engine.index.vectors import dtype_of, encode
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record
+from aidre.engine.ports import Recompute
 from aidre.engine.segment import PendingCommit, RecordColumns, Staging, to_columns, write_pending
 from aidre.engine.storage import SegmentEntry
+from aidre.engine.types import CommitResult
 from aidre.ingest.distributed.job import Job, WrittenDocument
 
 SEGMENT_BYTES = 256 << 20

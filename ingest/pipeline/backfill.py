@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Final
 
-from aidre.engine.backend import Source
 from aidre.engine.collection import BackfillProgress, fill_space, local_store, remove_space
 from aidre.engine.embedding import Embedder
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.ports import Source
 from aidre.engine.storage import SpaceState, with_precision
 from aidre.ingest.pipeline.embedding import StoredChunkEmbedder, StoredChunkEncoder
 from aidre.ingest.pipeline.ingest import chunker_for

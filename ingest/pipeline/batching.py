@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from time import monotonic
 
-from aidre.engine.backend import Sink
 from aidre.engine.collection import LARGE_SEGMENT_ROWS
 from aidre.engine.model import Document
+from aidre.engine.ports import Sink
 
 FIRST_COMMIT_DOCUMENTS = 1 << 15
 """The first commit of a run is a small one: a bulk load trains its codebook on it, and later commits reuse that."""

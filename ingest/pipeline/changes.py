@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from aidre.engine.backend import Sink
 from aidre.engine.model import Document
+from aidre.engine.ports import Sink
 from aidre.ingest.pipeline.fingerprint import columnar_fingerprints, fingerprint, same_text
 from aidre.ingest.records import RowBatch
 

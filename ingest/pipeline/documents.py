@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import orjson
 
-from aidre.engine.backend import Sink
 from aidre.engine.embedding import Embedder
 from aidre.engine.errors import DimensionMismatch, InvalidDocument, InvalidVector
 from aidre.engine.index.fields import Filter, check_deletion
 from aidre.engine.model import Document, EncodedVectors, Json, Record
+from aidre.engine.ports import Sink
 from aidre.engine.storage import FINGERPRINT_BYTES, NO_KEY
 from aidre.ingest.pipeline.changes import ChangeDetector
 from aidre.ingest.pipeline.embedding import VectorStage

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.backend import RetrievedChunk, Sink
 from aidre.engine.embedding import Embedder, embedding_key
 from aidre.engine.errors import InvalidVector
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, EncodedVectors, Record
+from aidre.engine.ports import Sink
 from aidre.engine.storage import NO_KEY
+from aidre.engine.types import RetrievedChunk
 from aidre.ingest.chunking import Chunker
 
 

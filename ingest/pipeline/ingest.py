@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from time import monotonic, time
 
-from aidre.engine import backend
-from aidre.engine.backend import Sink
+from aidre.engine import ports
 from aidre.engine.embedding import Embedder
 from aidre.engine.errors import ConfigurationError, StoreLocked
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.ports import Sink
 from aidre.ingest.chunking import Chunker
 from aidre.ingest.fetch import Fetcher
 from aidre.ingest.pipeline.embedding import StoredChunkEncoder
@@ -55,7 +55,7 @@ _WEB_SUFFIXES = frozenset(READERS) - {".parquet"}
 
 
 def ingest(
-    store: backend.Source,
+    store: ports.Source,
     collection: str,
     sources: Sequence[str | Path],
     *,
@@ -161,7 +161,7 @@ def locate(sources: Sequence[str | Path], options: IngestOptions, mapping_key: s
 
 
 def open_writer(
-    store: backend.Source,
+    store: ports.Source,
     collection: str,
     spaces: Sequence[EmbeddingSpace],
     embedders: Mapping[str, Embedder],

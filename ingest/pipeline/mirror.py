@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.backend import Sink
+from aidre.engine.ports import Sink
 from aidre.ingest.records import Rejected, Unchanged
 from aidre.ingest.sources import Source
 

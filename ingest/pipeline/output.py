@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from aidre.engine.backend import CommitResult, Sink
 from aidre.engine.model import Record
+from aidre.engine.ports import Sink
 from aidre.engine.segment import RecordColumns, to_columns
+from aidre.engine.types import CommitResult
 from aidre.ingest.pipeline.batching import CommitPolicy
 from aidre.ingest.pipeline.embedding import ChunkVectors, VectorStage
 from aidre.ingest.pipeline.progress import Committed, Tally

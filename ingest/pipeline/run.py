@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Protocol
 
-from aidre.engine.backend import Sink
 from aidre.engine.embedding import Embedder
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document, EmbeddingSpace, Record, Visibility
+from aidre.engine.ports import Sink
 from aidre.ingest.chunking import Chunker
 from aidre.ingest.fetch import PUBLIC_ONLY, FetchRules
 from aidre.ingest.pipeline.batching import BatchPolicy, CommitPolicy

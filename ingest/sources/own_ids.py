@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from aidre.engine.backend import Sink
+from aidre.engine.ports import Sink
 from aidre.ingest.formats import read_own_id
 from aidre.ingest.records import Rejected, escape_unprintable
 from aidre.ingest.sources.folder import FileSource, ReadFiles, walk

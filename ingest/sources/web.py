@@ -16,9 +16,9 @@ from urllib.parse import unquote
 
 import orjson
 
-from aidre.engine.backend import Sink
 from aidre.engine.errors import FetchFailed
 from aidre.engine.model import Document
+from aidre.engine.ports import Sink
 from aidre.ingest.fetch import Fetcher, FetchResult, Url, display_url, read_url
 from aidre.ingest.formats import feed
 from aidre.ingest.records import PUBLISHED, File, Item, ListingEnd, Rejected, Unchanged, Unpublished, read_robots

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aidre.engine.backend import Source
+from aidre.engine.ports import Source
 from tests.support.engines import WRITABLE, store_of
 
 

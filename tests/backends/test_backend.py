@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from aidre.engine.backend import Capabilities, Reader, Source
 from aidre.engine.embedding import load_embedder
 from aidre.engine.errors import CollectionMissing, Unsupported
 from aidre.engine.index.fields import parse_filter
 from aidre.engine.maintenance import list_generations, verify
 from aidre.engine.model import Query
+from aidre.engine.ports import Capabilities, Reader, Source
 from aidre.ingest.pipeline import drop_space
 from tests.support.clients import TEXT
 from tests.support.dict_engine import DictReader, DictSource, plain_chunk

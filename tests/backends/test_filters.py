@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from aidre.engine.backend import Reader
 from aidre.engine.index.fields import parse_filter
 from aidre.engine.model import Query
+from aidre.engine.ports import Reader
 from tests.support.engines import WRITABLE, store_of
 from tests.support.filter_oracle import DATES, passes
 from tests.support.stores import NAME, record, space_of

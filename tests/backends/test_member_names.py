@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from aidre.engine.backend import Reader, Source
 from aidre.engine.errors import InvalidFilter
 from aidre.engine.index.fields import parse_filter
 from aidre.engine.model import Query, Record
+from aidre.engine.ports import Reader, Source
 from aidre.ingest.pipeline import delete_passing
 from tests.support.engines import WRITABLE, store_of
 from tests.support.filter_oracle import passes

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from aidre.engine import Address, open_source
-from aidre.engine.backend import Sink, Source
 from aidre.engine.errors import BackendUnavailable, ConfigurationError, FormatTooNew, StoreLocked
 from aidre.engine.index.fields import parse_filter
 from aidre.engine.model import Query
+from aidre.engine.ports import Sink, Source
 from tests import ROOT
 from tests.support.clients import AGENTS, a_document, fill_source, serving
 from tests.support.engines import MILVUS, MILVUS_VARIABLE, milvus_uri

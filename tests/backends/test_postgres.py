@@ -17,11 +17,11 @@ import pytest
 from psycopg.transaction import Transaction
 
 from aidre.engine import Address, open_source
-from aidre.engine.backend import Sink, Source
 from aidre.engine.backends import connections, postgres_tables, postgres_writer
 from aidre.engine.errors import AidreError, BackendUnavailable, ConfigurationError, FormatTooNew, StoreLocked
 from aidre.engine.index.fields import parse_filter
 from aidre.engine.model import EmbeddingSpace, Query
+from aidre.engine.ports import Sink, Source
 from tests.support.clients import AGENTS, TEXT, a_document, fill_source, serving
 from tests.support.engines import store_of
 from tests.support.publishers import platform_of

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from aidre.engine.backend import CommitResult, Reader, RetrievedChunk, Sink, Source
 from aidre.engine.errors import (
     CollectionMissing,
     DimensionMismatch,
@@ -23,6 +22,8 @@ from aidre.engine.errors import (
     StoreLocked,
 )
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Query, Record
+from aidre.engine.ports import Reader, Sink, Source
+from aidre.engine.types import CommitResult, RetrievedChunk
 from tests.support.stores import DISTANCES, NAME, record, space_of
 
 SPACE = EmbeddingSpace("with a model", 4, "cosine", model="hashing", revision="1")

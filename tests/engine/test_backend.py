@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from aidre.engine.backend import Facet, Hit
+from aidre.engine.types import Facet, Hit
 
 
 def test_a_hit_has_the_members_of_its_chunk() -> None:

@@ -22,12 +22,12 @@ from aidre.api.protocols.nlweb.query.dialects import parse_parameters
 from aidre.api.protocols.nlweb.query.filters import build_filter
 from aidre.api.protocols.nlweb.query.request import read_ask
 from aidre.api.retrieval.cursor import CURSOR_FORMAT, Cursors, SearchCursor
-from aidre.engine.backend import ChangeCursor as FeedPlace
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import FormatTooNew, HistoryMissing, InvalidFilter, StoreDamaged
 from aidre.engine.index.fields.filters import Not, filter_digest, filter_fields
 from aidre.engine.storage.manifest import encode_manifest, read_manifest, seal
+from aidre.engine.types import ChangeCursor as FeedPlace
 from tests.hostile.credentials import signatures, tokens
 from tests.hostile.fuzzed_json import SPELLED, spelled, spellings, value_of
 from tests.hostile.parsing import Make, Parser, one_line

@@ -17,7 +17,6 @@ import numpy as np
 
 from aidre.api.protocols.intent.ledger import LEDGER_FILE as INTENT
 from aidre.api.protocols.provenance.keys import make_key
-from aidre.engine.backend import ChangeCursor
 from aidre.engine.collection.backfill_log import VectorLog
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
@@ -28,6 +27,7 @@ from aidre.engine.maintenance.backup import back_up
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import Query, Record
 from aidre.engine.search import depth_choice
+from aidre.engine.types import ChangeCursor
 from aidre.ingest.pipeline.last_read import save_read_times
 from tests.hostile import receipts
 from tests.support.fields import dated

@@ -17,9 +17,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from aidre.api.app import create_app
 from aidre.api.config.settings import Settings, parse_settings
-from aidre.engine.backend import Source
 from aidre.engine.embedding.embedder import embedding_key, load_embedder
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Record, Visibility
+from aidre.engine.ports import Source
 from tests.support.described import check_described
 from tests.support.engines import chosen_source
 

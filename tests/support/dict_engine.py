@@ -15,8 +15,13 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from aidre.engine.backend import (
-    Capabilities,
+from aidre.engine.embedding import load_embedder
+from aidre.engine.errors import CollectionMissing, Unsupported
+from aidre.engine.index.fields import Compare, Filter, unknown_fields
+from aidre.engine.index.fields.filters import And, Not
+from aidre.engine.model import Collection, Document, EmbeddingSpace, Highlight, HighlightLimits, Query, Record
+from aidre.engine.ports import Capabilities, Reader, Sink, TextDictionary
+from aidre.engine.types import (
     ChangeCursor,
     ChangesPage,
     CollectionStatus,
@@ -24,16 +29,8 @@ from aidre.engine.backend import (
     Hit,
     Layout,
     PlainChunk,
-    Reader,
     RetrievedChunk,
-    Sink,
-    TextDictionary,
 )
-from aidre.engine.embedding import load_embedder
-from aidre.engine.errors import CollectionMissing, Unsupported
-from aidre.engine.index.fields import Compare, Filter, unknown_fields
-from aidre.engine.index.fields.filters import And, Not
-from aidre.engine.model import Collection, Document, EmbeddingSpace, Highlight, HighlightLimits, Query, Record
 from tests.support.stores import TIME
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from aidre.engine import Address, open_source
-from aidre.engine.backend import Source
+from aidre.engine.ports import Source
 
 WRITABLE = ("local", "postgres", "milvus")
 CHOSEN = os.environ.get("AIDRE_TEST_BACKEND", "local")

@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.backend import Hit
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.index.text import to_term, tokenize
 from aidre.engine.model import Fusion, Query
 from aidre.engine.search import bm25
+from aidre.engine.types import Hit
 
 DELTA: Final = 0.2
 SEEDS, WEIGHT, SHARPNESS, DEPTH = 10, 0.2, 40.0, 25

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from aidre.api.config import Settings
-    from aidre.engine.backend import Reader, Source
     from aidre.engine.errors import AidreError
+    from aidre.engine.ports import Reader, Source
 
 Level: TypeAlias = Literal["ok", "note", "warning", "refuses"]
 """`note` is worth knowing, `warning` is to be mended, `refuses` keeps a server from starting."""

@@ -21,10 +21,11 @@ from aidre.api.cli.report.quality import Bucket, Copies
 from aidre.api.cli.report.sample import Sample, draw
 from aidre.api.cli.report.searches import Searches, search_titles
 from aidre.api.config import Settings
-from aidre.engine.backend import CollectionStatus, Reader, RetrievedChunk, Source
 from aidre.engine.errors import AidreError
 from aidre.engine.maintenance import Inventory, take_inventory
 from aidre.engine.model import Json, Visibility
+from aidre.engine.ports import Reader, Source
+from aidre.engine.types import CollectionStatus, RetrievedChunk
 from aidre.ingest.pipeline import load_read_times
 
 T = TypeVar("T")

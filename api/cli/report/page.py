@@ -17,7 +17,7 @@ from aidre.api.cli import console
 from aidre.api.cli.report.facts import CollectionFacts, Excerpt, Report
 from aidre.api.cli.report.quality import Copies
 from aidre.api.cli.report.searches import Searches
-from aidre.engine.backend import SpaceStatus
+from aidre.engine.types import SpaceStatus
 
 _STYLE: Final = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
 _POLICY: Final = (

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from aidre.api.cli.report.sample import Sample
-from aidre.engine.backend import Reader, RetrievedChunk
 from aidre.engine.index.text import LexicalText, Lexicon, build_lexicon
 from aidre.engine.model import EmbeddingSpace, Query
+from aidre.engine.ports import Reader
+from aidre.engine.types import RetrievedChunk
 
 MAX_COMPARED: Final = 400
 """Chunks whose neighbours are searched: the share of copies is then uncertain by 5 percentage points at most."""

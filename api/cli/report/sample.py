@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from aidre.engine.backend import Reader, RetrievedChunk
+from aidre.engine.ports import Reader
+from aidre.engine.types import RetrievedChunk
 
 MAX_TEXTS: Final = 5_000
 """Chunks whose text is read."""

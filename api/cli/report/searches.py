@@ -10,8 +10,9 @@ from aidre.api.cli import search
 from aidre.api.cli.report.sample import Sample
 from aidre.api.config import Settings
 from aidre.api.retrieval import Question, resolve_mode
-from aidre.engine.backend import Reader, RetrievedChunk
 from aidre.engine.model import Json
+from aidre.engine.ports import Reader
+from aidre.engine.types import RetrievedChunk
 
 MAX_SEARCHES: Final = 40
 _HITS: Final = 10

@@ -48,8 +48,9 @@ from aidre.api.protocols.aidre.messages import (
 )
 from aidre.api.protocols.aidre.profile import offered_facets
 from aidre.api.retrieval import Retrieval, VisibleCollection, visible_payload
-from aidre.engine.backend import CollectionStatus, Reader, RetrievedChunk, SpaceStatus
 from aidre.engine.index.fields import field_name
+from aidre.engine.ports import Reader
+from aidre.engine.types import CollectionStatus, RetrievedChunk, SpaceStatus
 from aidre.ingest.pipeline import oldest_read_times
 
 DOCUMENTS_DEFAULT, DOCUMENTS_MAX = 50, 500

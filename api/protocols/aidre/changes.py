@@ -21,8 +21,8 @@ from starlette.routing import Route
 from aidre.api.access import Caller, caller_of
 from aidre.api.http import BadRequest, Gone, NotFound, negotiate, render_error, renders_errors_with, request_id
 from aidre.api.retrieval import Retrieval, VisibleCollection, lineage_digest
-from aidre.engine.backend import Change, ChangeCursor, ChangelogId, ChangesPage
 from aidre.engine.errors import CollectionMissing, HistoryMissing
+from aidre.engine.types import Change, ChangeCursor, ChangelogId, ChangesPage
 
 CHANGES_DEFAULT = 1_000
 CHANGES_MAX = 10_000

@@ -23,7 +23,7 @@ from aidre.api.protocols.aidre.messages import (
     HighlightRequest,
 )
 from aidre.api.retrieval import AskedFacet, VisibleCollection, tells_text
-from aidre.engine import backend
+from aidre.engine import types
 from aidre.engine.errors import printable_name
 from aidre.engine.index.fields import MAX_CHARACTERS, field_name, parse_range
 from aidre.engine.index.text import MAX_HIGHLIGHTED
@@ -138,12 +138,12 @@ def extensions(collections: Sequence[VisibleCollection]) -> dict[str, Any]:
     }
 
 
-def render_facets(asked: Sequence[AskedFacet], counted: Sequence[backend.Facet]) -> bytes:
+def render_facets(asked: Sequence[AskedFacet], counted: Sequence[types.Facet]) -> bytes:
     """The JSON of the member `facets`."""
     return json.encode({one.name: _facet(one, facet) for one, facet in zip(asked, counted, strict=True)})
 
 
-def _facet(asked: AskedFacet, counted: backend.Facet) -> Facet:
+def _facet(asked: AskedFacet, counted: types.Facet) -> Facet:
     ranges = [
         FacetRangeCount(count, present(low), present(high))
         for (low, high), count in zip(asked.written, counted.ranges, strict=True)

@@ -11,9 +11,10 @@ from typing import Literal
 
 from aidre.api.protocols.aidre.messages import OfferedFacet
 from aidre.api.retrieval import VisibleCollection, tells_text
-from aidre.engine.backend import Facet, Reader
 from aidre.engine.index.fields import field_name, parse_filter, unmistakable_name
+from aidre.engine.ports import Reader
 from aidre.engine.schema_text import is_body_field
+from aidre.engine.types import Facet
 
 ALWAYS = ("type", "site", "updated_at")
 """Names that every collection has."""

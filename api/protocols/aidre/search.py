@@ -88,9 +88,9 @@ from aidre.api.retrieval import (
     search_corrected,
     visible_payload,
 )
-from aidre.engine.backend import Layout, RetrievedChunk
 from aidre.engine.model import Highlight, HighlightLimits, Visibility
 from aidre.engine.native import read_vector
+from aidre.engine.types import Layout, RetrievedChunk
 
 BODY_TYPES = frozenset({AIDRE_JSON, JSON})
 METADATA = b',"metadata":{%%b,"visibility":"%b","etag":"%b\\"%%b%b\\""}'

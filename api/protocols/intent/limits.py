@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from aidre.api.config import Intent
 from aidre.api.protocols.intent.messages import URI
-from aidre.engine.backend import Reader
+from aidre.engine.ports import Reader
 
 TOKEN_COUNT_METHOD = (
     "of the collection's embedding model; without one the number of words and marks, or a quarter of the bytes"

@@ -21,8 +21,8 @@ from aidre.api.protocols.intent.limits import document_chunk_limit, estimate_tok
 from aidre.api.protocols.intent.messages import IntentChunk, IntentCitation, IntentContent, RetrieveRequest
 from aidre.api.protocols.intent.receipts import Nonce, Receipts
 from aidre.api.retrieval import Answer, Question, Retrieval, VisibleCollection
-from aidre.engine.backend import RetrievedChunk
 from aidre.engine.errors import AidreError, ModelUnavailable
+from aidre.engine.types import RetrievedChunk
 
 NEXT_PAGE_HITS = 200
 """Hits of every page after the first. The first page has one and a half times as many as may be returned."""

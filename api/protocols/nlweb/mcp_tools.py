@@ -25,9 +25,9 @@ from aidre.api.protocols.nlweb.envelope import (
 )
 from aidre.api.protocols.nlweb.query import read_ask
 from aidre.api.retrieval import VisibleCollection
-from aidre.engine.backend import RetrievedChunk
 from aidre.engine.errors import AidreError
 from aidre.engine.model import Json
+from aidre.engine.types import RetrievedChunk
 
 logger = logging.getLogger("aidre")
 

@@ -11,7 +11,7 @@ from aidre.api.config import Settings
 from aidre.api.protocols.provenance.answers import COMPONENTS, LABEL, LIFETIME_SECONDS, TAG, AnswerSigner
 from aidre.api.protocols.provenance.chunks import TYPE, ChunkSigner, Claims
 from aidre.api.protocols.provenance.keys import CURVE, KeyRing
-from aidre.engine.backend import RetrievedChunk
+from aidre.engine.types import RetrievedChunk
 
 WELL_KNOWN = "/.well-known/aidre-keys.json"
 

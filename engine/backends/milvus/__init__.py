@@ -1,4 +1,4 @@
-"""Collections in Milvus behind the seam (engine/backend.py). `writer` says how a commit is atomic without transactions.
+"""Collections in Milvus behind the seam (engine/ports.py). `writer` says how a commit is atomic without transactions.
 
 Tested with one standalone server of release 2.3.5. Start with `source`, then `writer`.
 """

@@ -1,4 +1,4 @@
-"""Searches in a collection in Milvus: a `Reader` (engine/backend.py).
+"""Searches in a collection in Milvus: a `Reader` (engine/ports.py).
 
 It searches the rows that were visible when it was opened. What was deleted since may be gone. Scores are computed here
 from the stored vectors, so they are those of local segments. Reads are Bounded: the writer has seen to it that what a
@@ -15,7 +15,6 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.backend import Capabilities, CollectionStatus, Facet, Hit, PlainChunk
 from aidre.engine.backends import (
     ChunkRow,
     DenseReader,
@@ -34,6 +33,8 @@ from aidre.engine.errors import printable_name
 from aidre.engine.index.fields import Compare, Filter, Kind, ValueRange, filter_digest, meant_field
 from aidre.engine.index.vectors import VectorColumn, decode, score_rows
 from aidre.engine.model import Query
+from aidre.engine.ports import Capabilities
+from aidre.engine.types import CollectionStatus, Facet, Hit, PlainChunk
 
 _CAPABILITIES: Final = Capabilities(exact_scores=True, complete_filters=True)
 _FEW_ROWS: Final = 200

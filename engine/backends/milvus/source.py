@@ -1,4 +1,4 @@
-"""Collections in Milvus: a `Source` (engine/backend.py). A store is what begins with its name in a database."""
+"""Collections in Milvus: a `Source` (engine/ports.py). A store is what begins with its name in a database."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aidre.engine.backend import EmbedQueries, Reader
 from aidre.engine.backends import Declared, collection_missing, unsupported
 from aidre.engine.backends.milvus.catalog import Catalog
 from aidre.engine.backends.milvus.reader import MilvusReader
@@ -15,6 +14,7 @@ from aidre.engine.backends.milvus.tables import Tables
 from aidre.engine.backends.milvus.writer import MilvusWriter, writer_lock
 from aidre.engine.errors import BackendUnavailable
 from aidre.engine.model import EmbeddingSpace, Visibility
+from aidre.engine.ports import EmbedQueries, Reader
 from aidre.engine.storage import check_collection_name
 
 

@@ -1,4 +1,4 @@
-"""The one writer of a collection in Milvus: a `Sink` (engine/backend.py). How a commit is atomic without transactions:
+"""The one writer of a collection in Milvus: a `Sink` (engine/ports.py). How a commit is atomic without transactions:
 
 Rows are never changed. Each was `born` in a numbered commit, and a reader asks only for rows that were born in the
 commit whose record it has read, or before. So a commit
@@ -33,7 +33,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from aidre.engine.backend import CommitResult, Recompute
 from aidre.engine.backends import Declared, PendingSink, PendingVector, StoredSpace
 from aidre.engine.backends.milvus.catalog import Catalog, Commit
 from aidre.engine.backends.milvus.expressions import ALL, NONE, Values, literal
@@ -44,7 +43,9 @@ from aidre.engine.backends.milvus.tables import DOCUMENT, Extent, Tables, docume
 from aidre.engine.collection import upkeep
 from aidre.engine.errors import BackendUnavailable, StoreLocked
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.ports import Recompute
 from aidre.engine.storage import NO_KEY, WriterLock, make_folder
+from aidre.engine.types import CommitResult
 
 LOCKS: Final = ".locks"
 """Of the folder of a store: a folder with the lock of each collection."""

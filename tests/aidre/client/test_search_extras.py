@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import aidre
-from aidre.engine.backend import Facet
+from aidre.engine.types import Facet
 from tests.aidre.client.conftest import connected
 from tests.support.fault_proxy import FaultyServer, answering
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from aidre.api.cli.hits import facet_line, hit_lines
-from aidre.engine.backend import Facet
 from aidre.engine.model import Highlight
+from aidre.engine.types import Facet
 
 
 def test_documents_cannot_steer_the_terminal() -> None:

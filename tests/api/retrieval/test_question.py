@@ -11,9 +11,9 @@ import pytest
 
 from aidre.api.http import BadRequest, Unprocessable
 from aidre.api.retrieval.question import Question, resolve_mode, text_modes
-from aidre.engine.backend import Capabilities, Reader
 from aidre.engine.errors import AidreError, SpaceMissing
 from aidre.engine.model import EmbeddingSpace, Mode
+from aidre.engine.ports import Capabilities, Reader
 from tests.support.clients import COSINE, DOT, TEXT
 
 UNFUSED = replace(TEXT, id="text:dot", distance="dot", normalized=False)

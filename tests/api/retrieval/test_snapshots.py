@@ -10,9 +10,9 @@ import pytest
 
 from aidre.api.retrieval import snapshots
 from aidre.api.retrieval.snapshots import LiveSnapshots
-from aidre.engine.backend import Reader
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import GenerationMissing
+from aidre.engine.ports import Reader
 from tests.support.clients import a_document, fill
 from tests.support.clocks import until_in_loop
 

@@ -14,9 +14,9 @@ import pytest
 
 from aidre.api.http.errors import BadRequest
 from aidre.api.protocols.aidre.changes import CHANGES_MAX, read_token, write_token
-from aidre.engine.backend import ChangeCursor, ChangelogId
 from aidre.engine.collection.store import Store
 from aidre.engine.model import Document
+from aidre.engine.types import ChangeCursor, ChangelogId
 from tests.support.clients import AIDRE, TEXT, Client, a_document, delete, fill, serving
 from tests.support.discovery import CONFIGURATION, DISCOVERY, JSON, refused
 

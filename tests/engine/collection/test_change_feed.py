@@ -16,7 +16,6 @@ import pytest
 from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from aidre.engine.backend import ChangeCursor, ChangesPage
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.collection.writer import Writer
@@ -24,6 +23,7 @@ from aidre.engine.errors import HistoryMissing, StorageFailed
 from aidre.engine.model import Record
 from aidre.engine.segment.stored_chunk import StoredChunk
 from aidre.engine.storage import changelog, durable
+from aidre.engine.types import ChangeCursor, ChangesPage
 from tests.support.damage import alter, flipped
 from tests.support.stores import NAME, ROWS, SPACE, names, put, record
 

@@ -10,7 +10,6 @@ import orjson
 import pytest
 import xxhash
 
-from aidre.engine.backend import ChangeCursor
 from aidre.engine.collection import garbage
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
@@ -24,6 +23,7 @@ from aidre.engine.errors import (
 )
 from aidre.engine.maintenance.history import keep_generations, list_generations, roll_back
 from aidre.engine.maintenance.verify import verify
+from aidre.engine.types import ChangeCursor
 from tests.support.stores import NAME, SPACE, everything, fill, names, normal, put, record, write
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from aidre.engine.backend import ChangeCursor
 from aidre.engine.collection.change_feed import read_changes
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import (
@@ -33,6 +32,7 @@ from aidre.engine.maintenance.replica import pulled_at
 from aidre.engine.maintenance.restore import restore_archive
 from aidre.engine.storage.format import REPLICA
 from aidre.engine.storage.lock import WriterLock
+from aidre.engine.types import ChangeCursor
 from tests.support.buckets import S3, FolderPlace, Once, Place, S3Place, proxy_of
 from tests.support.clocks import WAIT_SECONDS
 from tests.support.fault_proxy import Fault

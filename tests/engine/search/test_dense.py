@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aidre.engine.backend import Hit
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import DimensionMismatch, InvalidInput, InvalidVector, SpaceMissing
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.index.vectors.encoding import encode
 from aidre.engine.model import Distance, Mode, Query
+from aidre.engine.types import Hit
 from tests.support.calibrations import measured_quickly
 from tests.support.stores import (
     DISTANCES,

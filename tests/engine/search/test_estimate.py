@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aidre.engine.backend import Reader
 from aidre.engine.collection.store import Store
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.model import Mode, Query
+from aidre.engine.ports import Reader
 from aidre.engine.search.cost import lexical_cost
 from tests.support.clients import COSINE, TEXT, a_document, fill
 

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import aidre
-from aidre.engine.backend import Facet, Reader
 from aidre.engine.errors import InvalidFilter
 from aidre.engine.index.fields import parse_filter, parse_instant, parse_range
+from aidre.engine.ports import Reader
+from aidre.engine.types import Facet
 
 _SPACE = aidre.EmbeddingSpace("v", 2, "cosine")
 _scalars = st.one_of(

@@ -11,7 +11,6 @@ import orjson
 import pytest
 import xxhash
 
-from aidre.engine.backend import Change, ChangeCursor
 from aidre.engine.collection import garbage
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import HistoryMissing, StorageFailed
@@ -19,6 +18,7 @@ from aidre.engine.index.ids import Lookup
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.storage import changelog, durable
 from aidre.engine.storage.manifest import ChangesEntry, read_manifest
+from aidre.engine.types import Change, ChangeCursor
 from tests.support.stores import NAME, ROWS, SPACE, TIME, delete, names, put, record, write
 
 DAY = 24 * 3600

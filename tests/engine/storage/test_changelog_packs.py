@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from aidre.engine.backend import ChangeCursor
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import HistoryMissing
 from aidre.engine.maintenance.backup import back_up
 from aidre.engine.maintenance.restore import restore_archive
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.storage import changelog
+from aidre.engine.types import ChangeCursor
 from tests.support.damage import alter, flipped
 from tests.support.stores import NAME, ROWS, SPACE, put, write
 

@@ -28,9 +28,10 @@ from aidre.api.retrieval import (
     repaired_text,
     tells_text,
 )
-from aidre.engine.backend import Hit, Reader
 from aidre.engine.index.fields import site_of, unmistakable_name
 from aidre.engine.model import Json
+from aidre.engine.ports import Reader
+from aidre.engine.types import Hit
 
 MIN_RERANKED = 50
 """The least number of documents fetched from each collection if keywords of the user reorder them."""

@@ -20,9 +20,9 @@ from aidre.api.config import ActionSettings
 from aidre.api.protocols.nlweb.answer.actions import build_actions
 from aidre.api.protocols.nlweb.answer.documents import DocumentHit
 from aidre.api.retrieval import VisibleCollection, visible_object
-from aidre.engine.backend import RetrievedChunk
 from aidre.engine.index.fields import site_of
 from aidre.engine.model import Json
+from aidre.engine.types import RetrievedChunk
 
 ADDED_MEMBERS = ("score", "site", "grounding")
 NAME_MEMBERS = ("name", "headline", "title")
