@@ -54,7 +54,12 @@ def test_the_tests_of_an_example_exist(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_a_file_behind_a_link_is_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Path] = []
-    monkeypatch.setattr(choice, "run_ours", lambda files, options: asked.extend(files) or 0)
+
+    def run(files: Sequence[Path], options: Sequence[str]) -> int:
+        asked.extend(files)
+        return 0
+
+    monkeypatch.setattr(choice, "run_ours", run)
     assert choice.main(["aidre/engine/search/hybrid.py", "-x"]) == 0
     assert asked == [Path("engine/search/hybrid.py")]
 

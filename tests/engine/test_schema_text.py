@@ -122,11 +122,31 @@ def test_members_that_a_mapping_takes_text_from_are_text_wherever_they_are() -> 
     assert without_text(item, own={"brand"}) == {"name": "n", "offers": {"price": 3}}
 
 
-def test_an_object_that_is_nested_very_deep_is_cut_off() -> None:
+@pytest.mark.parametrize(("levels", "is_shown"), [(62, True), (63, False), (400, False)])
+@pytest.mark.parametrize("in_list", [False, True])
+def test_an_object_that_is_nested_very_deep_is_cut_off(levels: int, is_shown: bool, in_list: bool) -> None:
     item: Any = {"name": "deep"}
-    for _ in range(900):
-        item = [item]
-    assert without_text({"name": "n", "x": item}) == {"name": "n"}
+    for _ in range(levels):
+        item = [item] if in_list else {"x": item}
+    top = {"name": "n", "x": item}
+    assert without_text(top) == (top if is_shown else {"name": "n"})
+
+
+def test_a_value_that_is_tagged_counts_for_the_member_that_holds_it() -> None:
+    item = {"name": {"@value": "n", "@language": "en"}, "tool": {"@list": ["words"]}, "color": {"@set": ["red"]}}
+    assert without_text(item) == {name: value for name, value in item.items() if name != "tool"}
+
+
+def test_descriptions_in_a_list_are_shown_as_one_is() -> None:
+    article = {"articleBody": "All of it.", "description": ["A teaser.", "All of it."]}
+    assert without_text(article, "All of it.") == {"description": ["A teaser."]}
+
+
+def test_strings_are_not_looked_for_in_a_text_beyond_all_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aidre.engine.schema_text._MAX_COMPARED", 5)
+    item = {"name": "n", "tool": "words"}
+    assert without_text(item, "12345") == item
+    assert without_text(item, "123456") == {"name": "n"}
 
 
 def test_labels_and_texts_have_no_name_in_common_but_titles() -> None:

@@ -49,7 +49,7 @@ PROOFS = {
     "saturation": ("tests.hostile.saturation", "run", 15),
     "chaos": ("tests.hostile.chaos", "run", 1_000),
     "soak": ("tests.hostile.soak", "run", 1_800),
-    "planted": ("tests.hostile.planted", "run", 1_000),
+    "planted": ("tests.hostile.planted", "run", 1_200),
     "rooms": ("tests.hostile.rooms", "run", 1_000),
 }
 """Names in the order in which they run. A round of what lasts a time is a second."""

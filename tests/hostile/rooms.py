@@ -21,8 +21,9 @@ EXAMPLES = Path("examples")
 WITHOUT_FUNCTIONS = {Path("engine/model.py")}
 SECONDS = 1_800.0
 """Ends tests that a fault makes hang."""
-RED = {1, 2}
-"""Exit statuses of pytest where a test failed, and where a module could not be imported."""
+RED = {1, 2, 3}
+"""Exit statuses of pytest where a test failed, where a module could not be imported, and where pytest itself failed
+after that, for what the test left running."""
 NOTHING_CHOSEN = 5
 _FAILED = re.compile(r"^(?:FAILED|ERROR) ([^\s\[]+)", re.MULTILINE)
 """The name of a test, without its parameters, which may hold any character."""

@@ -7,7 +7,7 @@ call a function or a class of the tests that reads one.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.support.source_tree import Source
@@ -121,8 +121,8 @@ def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "__name__ == '__main__'"}:
         return
     if isinstance(node, _Function | ast.Lambda):
-        decorators = node.decorator_list if isinstance(node, _Function) else []
-        evaluated: list[ast.AST] = [*decorators, *node.args.defaults, *filter(None, node.args.kw_defaults)]
+        decorators: Sequence[ast.AST] = node.decorator_list if isinstance(node, _Function) else []
+        evaluated: Sequence[ast.AST] = [*decorators, *node.args.defaults, *filter(None, node.args.kw_defaults)]
     else:
         yield node
         evaluated = [*ast.iter_child_nodes(node)]

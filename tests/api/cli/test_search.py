@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,7 +95,7 @@ def test_an_unknown_name_is_one_line_and_2(read_only: Shell, words: list[str]) -
 
 
 def test_a_filter_on_a_field_that_no_document_has_is_answered_and_said(read_only: Shell) -> None:
-    words = ["search", "tea", "--store", read_only.store, "--filter"]
+    words: list[str | Path] = ["search", "tea", "--store", read_only.store, "--filter"]
     status, out, err = read_only.run(*words, '{"kin": {"ne": 1}, "id": {"ne": "texts/rain.md"}}')
     assert (status, "no document has kin" in err, one_line(err)) == (0, True, True)
     assert "tea.md" in out

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
-from aidre.api.operations.health import readiness
+from aidre.api.operations.health import alive, readiness
 from aidre.api.operations.messages import Readiness
 
 SOUND = SimpleNamespace(snapshot="a snapshot", problem=None)
@@ -17,6 +19,12 @@ LOST = SimpleNamespace(snapshot=None, problem="damaged")
 
 def retrieval(problem: str | None = None, **collections: Any) -> Any:
     return SimpleNamespace(snapshots=SimpleNamespace(collections=collections, problem=problem))
+
+
+def test_a_process_that_answers_is_alive_whatever_its_store_is() -> None:
+    answer = asyncio.run(alive(Request({"type": "http"})))
+    assert (answer.status_code, answer.body) == (200, b'{"status":"ok"}')
+    assert answer.headers["cache-control"] == "no-store"
 
 
 @pytest.mark.parametrize(

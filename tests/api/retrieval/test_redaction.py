@@ -34,6 +34,7 @@ PAGE = {
     "description": "the text of a page",
     "tool": "tea is on it",
 }
+BROUGHT = {"text": "tea is drunk", "odd": "words from elsewhere"}
 CONFIGURATION = "[collections.quiet]\nreturn_text = false\n"
 CHUNK = "d%23chunk_1"
 
@@ -44,7 +45,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     documents = [
         a_document("d", "tea is steeped", type="Article", semantic_payload=OBJECT, schema_object=OBJECT),
         a_document("e", "tea is poured", metadata={"text": "green", "transcript": {"by": "Ada"}, "name": "e"}),
-        a_document("f", "tea is drunk", metadata={"name": "f"}, semantic_payload={"text": SECRET}),
+        a_document("f", "tea is drunk", metadata={"name": "f"}, semantic_payload=BROUGHT),
         a_document("r", "tea is cooked\n\na leaf", type="Recipe", semantic_payload=RECIPE, schema_object=RECIPE),
         a_document("p", "tea is on it", type="Article", semantic_payload=PAGE, schema_object=PAGE),
     ]
@@ -86,10 +87,17 @@ def test_a_payload_is_shown_without_what_the_text_was_made_of_or_may_have_been(
     client: Client, document: str, shown: Any
 ) -> None:
     path = f"/chunks/{document}%23chunk_1?collection="
-    assert client.get(path + "quiet").json().get("semantic_payload") == shown
-    assert client.get(path + "open").json()["semantic_payload"] != shown
+    expected = {} if shown is None else {"semantic_payload": shown}
     browsed = client.get(f"/collections/quiet/browse/{document}").json()["document"]
-    assert browsed.get("semantic_payload") == shown
+    for answer in (client.get(path + "quiet").json(), browsed):
+        assert {name: answer[name] for name in answer if name == "semantic_payload"} == expected
+    assert client.get(path + "open").json()["semantic_payload"] == {"r": RECIPE, "p": PAGE, "f": BROUGHT}[document]
+
+
+@pytest.mark.parametrize("collection", ["quiet", "open"])
+def test_a_document_without_a_payload_has_none(client: Client, collection: str) -> None:
+    answer = client.get(f"/chunks/e%23chunk_1?collection={collection}")
+    assert answer.status_code == 200 and "semantic_payload" not in answer.json()
 
 
 @pytest.mark.parametrize("format", ["conversational_search", "chatgpt_app"])
@@ -102,8 +110,12 @@ def test_an_item_of_nlweb_its_prose_and_its_actions_are_made_of_what_is_shown(
         body = {"query": {"text": "tea", "site": site, "limit": 5}, "prefer": prefer}
         answer = client.request("POST", "/ask", json=body, headers={"content-type": "application/json"})
         assert answer.status_code == 200 and "On tea" in answer.text
-        shown = [words in answer.text for words in ("tea is cooked", "a leaf", "the text of a page")]
+        shown = [words in answer.text for words in ("tea is cooked", '["a leaf"]', "the text of a page")]
         assert any(shown) is are_shown
+        if mode == "list" and format == "conversational_search":
+            assert shown == [are_shown] * 3
+        elif mode == "list":
+            assert ("Tea: tea is cooked" in answer.json()["content"][-1]["text"]) is are_shown
 
 
 def test_an_attribute_of_nlweb_never_selects_a_text_that_stays(client: Client) -> None:
@@ -115,7 +127,8 @@ def test_an_attribute_of_nlweb_never_selects_a_text_that_stays(client: Client) -
 
 
 def test_members_that_a_mapping_takes_text_from_are_text(tmp_path: Path) -> None:
-    item = {"@type": "Product", "name": "Pot", "brand": "Pottery", "color": "red"}
+    item = {"@type": "Product", "name": "Pot", "description": "Pottery tea", "color": "red", "tool": "of the shape"}
+    item["brand"] = "Pottery"
     document = a_document("m", "Pottery tea", schema_object=item, semantic_payload=item)
     fill(tmp_path / "store", "quiet", [document], (TEXT,))
     mapping = '[collections.quiet.mapping]\ntext = ["brand", "shape"]\n'

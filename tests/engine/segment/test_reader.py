@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from aidre.engine.errors import StoreDamaged
-from aidre.engine.index.fields.filters import parse_filter
+from aidre.engine.index.fields import TITLE
+from aidre.engine.index.fields.filters import Compare, parse_filter
 from aidre.engine.index.text import postings
 from aidre.engine.segment.reader import SegmentReader
 from aidre.engine.storage.format import (
@@ -101,6 +102,20 @@ def test_a_derived_file_that_cannot_be_trusted_is_rebuilt_with_a_warning(name: s
     assert len(opened.warnings) == 1
     assert f"{entry.id}/{name}" in opened.warnings[0] and opened.warnings[0].endswith("rebuilt in memory")
     assert ("older release" in opened.warnings[0]) is (how == "unnamed")
+
+
+def test_titles_that_are_damaged_are_an_error_of_a_filter_on_them(tmp_path: Path) -> None:
+    entry = write_segment(tmp_path, [record(name, title=f"Title {name}") for name in "ab"], normal(2, 8)).entry
+    path = tmp_path / SEGMENTS / entry.id / DOCUMENTS_FILE
+    content = path.read_bytes()
+    assert content.count(b"Title aTitle b") == 1
+    path.chmod(0o600)
+    path.write_bytes(content.replace(b"Title aTitle b", b"\xff" * 14))
+    opened = open_segment(tmp_path, entry)
+    assert opened.document_mask(parse_filter({"document_id": "a"})).tolist() == [True, False]
+    with pytest.raises(StoreDamaged, match="restore it from a backup") as caught:
+        opened.document_mask(Compare(TITLE, "contains", "a"))
+    assert str(caught.value.details["file"]).endswith(f"{entry.id}/{DOCUMENTS_FILE}")
 
 
 @pytest.mark.parametrize("how", ["missing", "truncated", "rows", "unnamed"])
