@@ -206,6 +206,21 @@ class CollectionStatus(TypedDict):
     warnings: list[str]
 
 
+FacetBound: TypeAlias = int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FacetRequest:
+    """A field whose values are counted: the most frequent `limit` ones, and the documents with a value in each of
+    `ranges`, pairs of a least value and one above the greatest, where None is an open end. With `exclude_own` the
+    conditions of the filter on the field itself do not hold."""
+
+    field: str
+    limit: int = 20
+    ranges: Sequence[tuple[FacetBound, FacetBound]] = ()
+    exclude_own: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Facet:
     """The values of a field among some documents.
@@ -227,22 +242,22 @@ class Facet:
     @classmethod
     def of(cls, counts: Mapping[tuple[Kind, Any], int], documents: int, missing: int) -> Facet:
         """From the counts by kind and value, where an instant is in microseconds since 1970."""
-        ordered = sorted(counts.items(), key=lambda pair: (-pair[1], _TYPE_ORDER[pair[0][0]], pair[0][1]))
-        shown = tuple((_shown(kind, value), number) for (kind, value), number in ordered)
+        ordered = sorted(counts.items(), key=lambda pair: (-pair[1], TYPE_ORDER[pair[0][0]], pair[0][1]))
+        shown = tuple((shown_value(kind, value), number) for (kind, value), number in ordered)
         numbers = [value for kind, value in counts if kind in {"int", "float"}]
-        instants = [_shown(kind, value) for kind, value in sorted(counts) if kind == "date"]
+        instants = [shown_value(kind, value) for kind, value in sorted(counts) if kind == "date"]
         bounds: list[Any] = [min(numbers), max(numbers)] if numbers else [*instants[:1], *instants[-1:]] or [None, None]
         return cls(shown, documents, missing, bounds[0], bounds[-1], len(shown))
 
 
-_TYPE_ORDER: Mapping[Kind, int] = {"bool": 0, "int": 1, "float": 1, "date": 2, "string": 3, "other": 4}
+TYPE_ORDER: Mapping[Kind, int] = {"bool": 0, "int": 1, "float": 1, "date": 2, "string": 3, "other": 4}
 
 
-def _shown(kind: Kind, value: Any) -> Any:
-    if kind != "date":
-        return value
-    moment = datetime(1970, 1, 1) + timedelta(microseconds=value)
-    return f"{moment.isoformat()}Z"
+def shown_value(kind: Kind, value: Any) -> Any:
+    """A value as it is shown: an instant, in microseconds since 1970, as RFC 3339."""
+    if kind == "bool":
+        return bool(value)
+    return f"{(datetime(1970, 1, 1) + timedelta(microseconds=value)).isoformat()}Z" if kind == "date" else value
 
 
 class Layout(NamedTuple):

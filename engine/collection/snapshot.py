@@ -33,7 +33,6 @@ from aidre.engine.ports import Capabilities, can_fuse
 from aidre.engine.search import (
     FEEDBACK_DEPTH,
     FacetCounter,
-    FacetQuery,
     HybridQuery,
     Speller,
     bm25,
@@ -207,8 +206,7 @@ class Snapshot:
         ranges: Sequence[ValueRange] = (),
     ) -> Facet:
         field = meant_field(field, self.has_field, f"facets.{printable_name(field)}")
-        asked = FacetQuery(field, self._resolved(filter), text, limit, tuple(ranges))
-        return Facet(*self._facets.count(asked))
+        return self._facets.count(field, self._resolved(filter), text=text, limit=limit, ranges=ranges)
 
     def highlight(self, text: str, hits: Sequence[Hit], limits: HighlightLimits) -> list[Highlight]:
         words = bm25.query_words(self.segments, self._statistics, text)

@@ -7,7 +7,7 @@ from .calibration import (
 )
 from .dense import search_dense as search_dense, search_dense_batch as search_dense_batch
 from .estimate import estimate_dense as estimate_dense, estimate_lexical as estimate_lexical
-from .facets import FacetCounter as FacetCounter, FacetQuery as FacetQuery
+from .facets import FacetCounter as FacetCounter
 from .hybrid import FEEDBACK_DEPTH as FEEDBACK_DEPTH, HybridQuery as HybridQuery
 from .query_samples import Kind as Kind, QuerySample as QuerySample, asked_sample as asked_sample
 from .spelling import Speller as Speller

@@ -7,9 +7,7 @@ which are the matches of a lexical search. Counts are cached, since a page shows
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,37 +17,13 @@ from aidre.engine.index.fields import Compare, Filter, Kind, ValueCounts, ValueR
 from aidre.engine.search import bm25
 from aidre.engine.segment import BoundedCache, SegmentView
 from aidre.engine.storage import build_dictionary
+from aidre.engine.types import TYPE_ORDER, Facet, shown_value
 
 _MAX_CACHED: Final = 128
 _MAX_CACHED_VALUES: Final = 100
 """Facets that are cached, and the values that one may have."""
 
-_TYPE_ORDER: Final[dict[Kind, int]] = {"bool": 0, "int": 1, "float": 1, "date": 2, "string": 3, "other": 4}
-_EPOCH: Final = datetime(1970, 1, 1)
 _Mask: TypeAlias = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class FacetQuery:
-    """What `Reader.facet` is asked. Fields declared as dates are instants in the filter already, not in the ranges."""
-
-    field: str
-    filter: Filter | None
-    text: str | None
-    limit: int | None
-    ranges: tuple[ValueRange, ...]
-
-
-class FacetCounts(NamedTuple):
-    """The members of `Facet` of engine/types.py."""
-
-    counts: tuple[tuple[Any, int], ...]
-    documents: int
-    missing: int
-    minimum: Any
-    maximum: Any
-    distinct: int
-    ranges: tuple[int, ...]
 
 
 class FacetCounter:
@@ -57,42 +31,54 @@ class FacetCounter:
 
     def __init__(self, segments: Sequence[SegmentView], statistics: bm25.Statistics, dates: Sequence[str]) -> None:
         self._segments, self._statistics, self._dates = segments, statistics, dates
-        self._cache: BoundedCache[Any, FacetCounts] = BoundedCache(_MAX_CACHED)
+        self._cache: BoundedCache[Any, Facet] = BoundedCache(_MAX_CACHED)
 
-    def count(self, asked: FacetQuery) -> FacetCounts:
-        """InvalidFilter."""
-        filter_key = None if asked.filter is None else filter_digest(asked.filter)
-        key = asked.field, filter_key, asked.text, asked.limit, asked.ranges
+    def count(
+        self,
+        field: str,
+        filter: Filter | None = None,
+        *,
+        text: str | None = None,
+        limit: int | None = None,
+        ranges: Sequence[ValueRange] = (),
+    ) -> Facet:
+        """As `Reader.facet`. Fields declared as dates are instants in the filter already, not in the ranges."""
+        key = field, None if filter is None else filter_digest(filter), text, limit, tuple(ranges)
         facet = self._cache.get(key)
         if facet is None:
-            facet = self._count(asked)
+            words = None if text is None else bm25.query_words(self._segments, self._statistics, text)
+            facet = self._count(field, filter, words, limit, ranges)
             if len(facet.counts) <= _MAX_CACHED_VALUES:
                 self._cache.add(key, facet)
         return facet
 
-    def _count(self, asked: FacetQuery) -> FacetCounts:
-        ranges = [range_with_dates(asked.field, one, self._dates) for one in asked.ranges]
-        words = None
-        if asked.text is not None:
-            words = bm25.query_words(self._segments, self._statistics, asked.text)
+    def _count(
+        self,
+        field: str,
+        filter: Filter | None,
+        words: Sequence[bm25.QueryWord] | None,
+        limit: int | None,
+        ranges: Sequence[ValueRange],
+    ) -> Facet:
+        ranges = [range_with_dates(field, one, self._dates) for one in ranges]
         counted: dict[Kind, list[ValueCounts]] = {}
         instants: list[int] = []
         within = [0] * len(ranges)
         documents = present = 0
         for view in self._segments:
             fields = view.segment.fields
-            mask = _documents(view, asked.filter, words)
+            mask = _documents(view, filter, words)
             documents += view.segment.entry.documents if mask is None else int(np.count_nonzero(mask))
-            present += _count_both(fields.mask(Compare(asked.field, "exists", True)), mask)
-            for counts in fields.counts(asked.field, mask):
+            present += _count_both(fields.mask(Compare(field, "exists", True)), mask)
+            for counts in fields.counts(field, mask):
                 counted.setdefault(counts.kind, []).append(counts)
-            instants += fields.bounds(asked.field, "date", mask) or ()
+            instants += fields.bounds(field, "date", mask) or ()
             for number, one in enumerate(ranges):
-                within[number] += _count_both(fields.within(asked.field, one), mask)
+                within[number] += _count_both(fields.within(field, one), mask)
         joined = [_join(parts) for parts in counted.values()]
         minimum, maximum = _bounds(joined, instants)
-        return FacetCounts(
-            tuple(_most_frequent(joined, asked.limit)),
+        return Facet(
+            tuple(_most_frequent(joined, limit)),
             documents,
             documents - present,
             minimum,
@@ -156,9 +142,9 @@ def _most_frequent(joined: Sequence[ValueCounts], limit: int | None) -> list[tup
             value = values[place].item()
             if kind == "string":
                 value = dictionary[value].decode("utf-8", "surrogatepass")
-            chosen.append((-int(counts[place]), _TYPE_ORDER[kind], value, kind))
+            chosen.append((-int(counts[place]), TYPE_ORDER[kind], value, kind))
     chosen.sort(key=lambda one: one[:3])
-    return [(_shown(kind, value), -count) for count, _, value, kind in chosen[:limit]]
+    return [(shown_value(kind, value), -count) for count, _, value, kind in chosen[:limit]]
 
 
 def _least_count(counts: Sequence[NDArray[np.int64]], limit: int) -> int:
@@ -173,10 +159,4 @@ def _bounds(joined: Sequence[ValueCounts], instants: Sequence[int]) -> tuple[Any
     numbers = [values[end].item() for values in numeric for end in (0, -1)]
     if numbers:
         return min(numbers), max(numbers)
-    return (_shown("date", min(instants)), _shown("date", max(instants))) if instants else (None, None)
-
-
-def _shown(kind: Kind, value: Any) -> Any:
-    if kind == "bool":
-        return bool(value)
-    return f"{(_EPOCH + timedelta(microseconds=value)).isoformat()}Z" if kind == "date" else value
+    return (shown_value("date", min(instants)), shown_value("date", max(instants))) if instants else (None, None)
