@@ -73,7 +73,7 @@ class Ingestion:
         with upkeep(self.store.path / self.collection, "the number of generations to keep was not set"):
             set_retention(
                 self.store, self.collection, retained, self.options.wait
-            )  # where this run made the collection
+            )  # of a new collection
         return summary
 
     def _run_here(

@@ -130,8 +130,14 @@ class Kept:
 
 
 def kept_for_readers(folder: Path, newest: Manifest) -> Kept | None:
-    """What stays on the disk though the newest generation does not need it; None where nothing does."""
-    written = _manifest_times(folder / MANIFESTS)
+    """What stays on the disk though the newest generation does not need it; None where nothing does, or where the disk
+    does not say."""
+    with suppress(OSError):
+        return _kept_for_readers(folder, newest, _manifest_times(folder / MANIFESTS))
+    return None
+
+
+def _kept_for_readers(folder: Path, newest: Manifest, written: Sequence[tuple[int, float]]) -> Kept | None:
     superseded = {number: moment for (number, _), (_, moment) in itertools.pairwise(written)}
     needed, found, until, counted = _named_paths(folder, newest), dict[str, int](), 0.0, 0
     for number, moment in superseded.items():

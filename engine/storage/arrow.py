@@ -23,6 +23,7 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
+from aidre.engine.errors import StorageFailed
 from aidre.engine.storage.durable import write_errors
 
 _MAGIC_BYTES = 8
@@ -97,7 +98,10 @@ class ArrowWriter:
             end = self._sink.tell()
             self._writer.close()
             self._sink.close()
-            return describe(self._path, self._starts, end)
+            try:
+                return describe(self._path, self._starts, end)
+            except FileProblem as problem:
+                raise StorageFailed(f"{self._path.name} was written and {problem}", file=self._path.name) from problem
 
     def abandon(self) -> None:
         """Close the file without a footer, and remove it."""

@@ -23,7 +23,7 @@ def run(report: Report, rounds: int, chance: random.Random) -> None:
 
 
 def fill_up(report: Report, rounds: int, chance: random.Random, cycle: Sequence[Stage]) -> None:
-    """Stages on disks of random room: each is done, or refused in so many words, and done once there is room."""
+    """Stages on disks of random room: each is done, or refused with nothing stored, and done once there is room."""
     ends: Counter[str] = Counter()
     for number in range(rounds):
         stage = cycle[number % len(cycle)]
@@ -51,7 +51,7 @@ def attempted(stage: Stage, room: int) -> str:
         assert not said.startswith("broke"), where
         filler.unlink()
         try:
-            asked(stages.examine, there, said == "done")
+            asked(stages.examine, there, said == "done", stages.stored_nothing(said))
         except AssertionError as error:
             raise AssertionError(f"{where}: {error}") from error
     return said.split(":")[1].strip() if said.startswith("refused") else said

@@ -109,15 +109,15 @@ class Tally:
     met: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)
-    examined: dict[tuple[str, str, bool], int] = field(default_factory=dict)
+    examined: dict[tuple[str, str, bool, bool], int] = field(default_factory=dict)
 
-    def examine(self, point: Point, *, done: bool = False) -> int:
+    def examine(self, point: Point, *, done: bool = False, refused: bool = False) -> int:
         """Examine what a stage left, once for all that left the same."""
         stage = point.stage
-        key = stage.name, stages.digest(stage.store), done
+        key = stage.name, stages.digest(stage.store), done, refused
         if key not in self.examined:
             try:
-                self.examined[key] = asked(stages.examine, stage, done)
+                self.examined[key] = asked(stages.examine, stage, done, refused)
             except AssertionError as error:
                 raise AssertionError(f"{self.name} at {point.where}: {error}") from error
         return self.examined[key]
@@ -189,7 +189,7 @@ def _judged(point: Point, said: str, tally: Tally, report: Report) -> list[str]:
         return [f"{tally.name} at {point.where}: {said}"]
     tally.add(point, "done nevertheless" if said == "done" else said.split(":")[1].strip(), report)
     try:
-        tally.examine(point, done=said == "done")
+        tally.examine(point, done=said == "done", refused=stages.stored_nothing(said))
     except AssertionError as error:
         return [f"{error} (it had said: {said})"]
     return []

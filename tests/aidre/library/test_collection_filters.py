@@ -64,6 +64,7 @@ def test_a_deletion_looks_at_the_fields_of_the_newest_state(tmp_path: Path) -> N
     assert theirs.delete(filter={"id": {"ne": "a"}}) == 1
 
 
+@pytest.mark.needs("facets")
 def test_a_facet_leaves_its_own_condition_out_however_that_is_written(docs: aidre.Collection) -> None:
     docs.add([{"id": name, "text": "one", "title": name, "metadata": {"title": name.upper()}} for name in "abc"])
     for written in ("title", "metadata.title"):
