@@ -139,14 +139,14 @@ class CollectionView:
             nothing = Hits()
             nothing.facets = {one.field: Facet((), 0, 0, None, None) for one in requests}
             return nothing
-        parsed, unknown = self._to_filter(reader, filter)
+        parsed = to_filter(filter)
         if correct and text is not None and vector is None:
             ask = partial(self._query, reader, k=k, offset=offset, filter=parsed, mode=mode, space_id=space)
             found = to_forgiving_hits(reader, text, lambda words: ask(words, None), min_score)
         else:
             query = self._query(reader, text, vector, k=k, offset=offset, filter=parsed, mode=mode, space_id=space)
             found = to_hits(reader, query, reader.search(query), min_score)
-        found.unknown_fields = unknown
+        found.unknown_fields = self._unknown_fields(reader, parsed)
         if requests or limits is not None:
             add_extras(found, requests, limits)
         return found
@@ -165,12 +165,13 @@ class CollectionView:
         if reader is None:
             return SearchResults([[] for _ in queries])
         pairs = [(query, None) if isinstance(query, str) else (None, query) for query in queries]
-        parsed, unknown = self._to_filter(reader, filter)
+        parsed = to_filter(filter)
         asked = [
             self._query(reader, text, vector, k=k, offset=0, filter=parsed, mode=mode, space_id=space)
             for text, vector in pairs
         ]
-        return SearchResults(reader.search_all(asked) if asked else [], unknown)
+        found = reader.search_all(asked) if asked else []
+        return SearchResults(found, self._unknown_fields(reader, parsed))
 
     def _query(
         self,
@@ -255,7 +256,12 @@ class CollectionView:
     def count(self, filter: Json | None = None) -> int:
         """The number of documents that pass a filter. InvalidFilter."""
         reader = self.reader
-        return 0 if reader is None else reader.count_documents(self._to_filter(reader, filter)[0])
+        if reader is None:
+            return 0
+        parsed = to_filter(filter)
+        count = reader.count_documents(parsed)
+        self._unknown_fields(reader, parsed)
+        return count
 
     def facets(self, *fields: str, filter: Json | None = None, limit: int | None = None) -> dict[str, Facet]:
         """By field, the values that it has among the documents that pass a filter, with the number of these documents
@@ -265,11 +271,12 @@ class CollectionView:
             raise InvalidInput("facets needs the names of fields")
         if limit is not None:
             check_range("limit", limit, 1, MAX_LIMIT)
-        reader = self.reader
-        parsed, _ = self._to_filter(reader, filter)
+        reader, parsed = self.reader, to_filter(filter)
         if reader is None:
             return {field: Facet((), 0, 0, None, None) for field in fields}
-        return {field: reader.facet(field_name(field), parsed, limit=limit) for field in fields}
+        found = {field: reader.facet(field_name(field), parsed, limit=limit) for field in fields}
+        self._unknown_fields(reader, parsed)
+        return found
 
     def suggest(self, text: str, *, limit: int = 8) -> list[str]:
         """The text with its last word completed by the words of the collection, the most frequent first."""
@@ -307,22 +314,21 @@ class CollectionView:
         return (select_members(chunks, names) for chunks in passing)
 
     def _passing(self, filter: Json | None) -> Iterator[list[RetrievedChunk]]:
-        reader = self.reader
-        parsed, _ = self._to_filter(reader, filter)
-        chunks = iter(()) if reader is None else reader.scan(parsed)
+        reader, parsed = self.reader, to_filter(filter)
+        chunks: Iterator[RetrievedChunk] = iter(())
+        if reader is not None:
+            chunks = reader.scan(parsed)
+            self._unknown_fields(reader, parsed)
         return (list(group) for _, group in groupby(chunks, attrgetter("document_key")))
 
-    def _to_filter(self, reader: Reader | None, filter: Json | None) -> tuple[Filter | None, tuple[str, ...]]:
-        """The filter and the fields that it names and no document has, of which each is logged once. InvalidFilter."""
-        parsed = to_filter(filter)
-        if reader is None or parsed is None:
-            return parsed, ()
-        unknown = reader.unknown_fields(parsed)
+    def _unknown_fields(self, reader: Reader, filter: Filter | None) -> tuple[str, ...]:
+        """The fields that a filter names and no document has; each is logged once."""
+        unknown = () if filter is None else reader.unknown_fields(filter)
         for name in unknown:
             if name not in self._logged:
                 self._logged.add(name)
                 logger.warning("no document of %s has the field %s of a filter", self.name, printable_name(name))
-        return parsed, unknown
+        return unknown
 
 
 class Collection(CollectionView):
