@@ -43,21 +43,20 @@ from .engine.model import (
     HighlightLimits as HighlightLimits,
     Query as Query,
 )
-from .engine.types import Facet as Facet, Hit as Hit
+from .engine.types import Facet as Facet, FacetRequest as FacetRequest, Hit as Hit
 from .library.asynchronous import (
     AsyncCollection as AsyncCollection,
     AsyncCollectionView as AsyncCollectionView,
     AsyncDatabase as AsyncDatabase,
-    open_async as open_async,
 )
 from .library.collection import (
     Collection as Collection,
     CollectionView as CollectionView,
     CollectionWriter as CollectionWriter,
 )
-from .library.database import Database as Database, open as open
+from .library.database import Database as Database
 from .library.datasets import from_dataset as from_dataset
-from .library.facets import FacetRequest as FacetRequest
 from .library.results import Hits as Hits, SearchResults as SearchResults
+from .opening import open as open, open_async as open_async
 
 __version__: str

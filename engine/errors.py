@@ -19,6 +19,8 @@ AidreError
 │   ├── PublishConflict     the bucket holds what this store did not publish, or another publisher was faster
 │   └── Closed              used after it was closed
 ├── Unsupported             the engine behind a collection lacks a capability
+│   └── Unanswerable        a question that a collection cannot be asked, as a text without a model
+├── Busy                    too much is waiting already
 ├── StoreDamaged            a file that cannot be derived from others is truncated or altered
 ├── FormatTooNew            written by a newer release
 ├── StorageFailed           the disk failed: full, read-only, input/output error
@@ -140,6 +142,14 @@ class Unsupported(AidreError):
     """Details: capability."""
 
     code = "unsupported"
+
+
+class Unanswerable(Unsupported):
+    """Details: member, where one of the request decides it."""
+
+
+class Busy(AidreError):
+    code = "busy"
 
 
 class StoreDamaged(AidreError):

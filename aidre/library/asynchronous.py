@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from aidre.engine.model import Document, EmbeddingSpace, HighlightLimits, Json, Mode
 from aidre.engine.types import Facet
-from aidre.library.arguments import to_path
 from aidre.library.collection import WAIT_SECONDS, Collection, CollectionView
 from aidre.library.database import Database
 from aidre.library.documents import Rows
@@ -195,8 +194,3 @@ class AsyncDatabase:
     async def backup(self, target: str | Path) -> None:
         """As `Database.backup`."""
         await asyncio.to_thread(self.database.backup, target)
-
-
-def open_async(path: str | Path, *, uri: str | None = None) -> AsyncDatabase:
-    """Open the store in a folder, which need not exist yet, for an asynchronous program. `uri` is that of `open`."""
-    return AsyncDatabase(Database(to_path(path, "the store"), uri))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
-from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -17,13 +16,10 @@ from aidre.engine.errors import (
     CollectionMissing,
     DocumentMissing,
     InvalidInput,
-    ModelUnavailable,
-    SpaceMissing,
     printable_name,
 )
 from aidre.engine.index.fields import Filter, field_name
-from aidre.engine.model import Document, EmbeddingSpace, HighlightLimits, Json, Mode, Query
-from aidre.engine.ports import can_fuse
+from aidre.engine.model import Document, EmbeddingSpace, HighlightLimits, Json, Mode
 from aidre.engine.types import Facet
 from aidre.library.arguments import (
     check_least,
@@ -48,7 +44,7 @@ from aidre.library.documents import (
     to_vector,
 )
 from aidre.library.facets import Facets, to_limits, to_requests
-from aidre.library.results import Hits, SearchResults, add_extras, to_forgiving_hits, to_hits
+from aidre.library.results import Hits, SearchResults, to_hits
 from aidre.library.spaces import Spaces
 
 if TYPE_CHECKING:
@@ -76,9 +72,11 @@ class CollectionView:
     """One state of a collection, read-only: `Collection.at` returns it. A Collection has the same verbs for its newest
     state."""
 
-    def __init__(self, source: Source, name: str, spaces: Spaces, reader: Reader | None = None) -> None:
+    def __init__(
+        self, source: Source, name: str, spaces: Spaces, reader: Reader | None = None, *, policy: Policy
+    ) -> None:
         self._source, self._reader = source, reader
-        self._spaces = spaces
+        self._spaces, self._policy = spaces, policy
         self._logged: set[str] = set()
         self.name = name
 
@@ -120,9 +118,9 @@ class CollectionView:
     ) -> Hits:
         """The `k` best chunks after the `offset` best ones, best first; those below `min_score` are left out.
 
-        A text is searched hybrid, dense where its space cannot be fused, lexical where no space has a model; a vector,
-        shape (dimensions,), dense; both hybrid, without a model. `space` is an id; without it the first space answers
-        that can. A larger score is better; its scale depends on mode and space. `facets` counts values of fields in the
+        A text is searched hybrid, dense where its space cannot be fused, lexical where no space has a model or that is
+        missing; a vector, shape (dimensions,), dense; both hybrid, without a model. `space` is an id; without it the
+        first space answers that can. A larger score is better; its scale depends on mode and space. `facets` counts values of fields in the
         documents of all matches, `highlight` tells where the words of the text are in each hit. With `correct` a text
         is answered without what may be typing errors in it, where it finds little as it is. InvalidInput,
         InvalidFilter, InvalidVector, DimensionMismatch, SpaceMissing, ModelUnavailable, Unsupported.
@@ -135,21 +133,19 @@ class CollectionView:
         if text is None and vector is None:
             raise InvalidInput("search needs a text or vector=")
         check_least(min_score)
+        parsed = to_filter(filter)
+        question = _to_question(text, vector, k=k, offset=offset, filter=parsed, mode=mode, space=space)
         if reader is None:
             nothing = Hits()
             nothing.facets = {one.field: Facet((), 0, 0, None, None) for one in requests}
             return nothing
-        parsed = to_filter(filter)
-        if correct and text is not None and vector is None:
-            ask = partial(self._query, reader, k=k, offset=offset, filter=parsed, mode=mode, space_id=space)
-            found = to_forgiving_hits(reader, text, lambda words: ask(words, None), min_score)
-        else:
-            query = self._query(reader, text, vector, k=k, offset=offset, filter=parsed, mode=mode, space_id=space)
-            found = to_hits(reader, query, reader.search(query), min_score)
-        found.unknown_fields = self._unknown_fields(reader, parsed)
-        if requests or limits is not None:
-            add_extras(found, requests, limits)
-        return found
+        if requests or limits is not None or correct:
+            question = replace(question, facets=requests, highlight=limits, correct=correct)
+        found = run(answer(question, State(reader, self._policy)), self._spaces.embed)
+        self._log_unknown(found.ignored)
+        if found.problem is not None:
+            self._log(str(found.problem), "%s is searched without a model: %s")
+        return to_hits(found, min_score)
 
     def search_many(
         self,
@@ -164,65 +160,13 @@ class CollectionView:
         reader, queries = self.reader, to_queries(queries)
         if reader is None:
             return SearchResults([[] for _ in queries])
-        pairs = [(query, None) if isinstance(query, str) else (None, query) for query in queries]
-        parsed = to_filter(filter)
-        asked = [
-            self._query(reader, text, vector, k=k, offset=0, filter=parsed, mode=mode, space_id=space)
-            for text, vector in pairs
-        ]
-        found = reader.search_all(asked) if asked else []
-        return SearchResults(found, self._unknown_fields(reader, parsed))
-
-    def _query(
-        self,
-        reader: Reader,
-        text: str | None,
-        vector: Any,
-        *,
-        k: int,
-        offset: int,
-        filter: Filter | None,
-        mode: Mode | None,
-        space_id: str | None,
-    ) -> Query:
-        check_range("k", k, 1, MAX_K)
-        check_range("offset", offset, 0, MAX_K)
-        check_mode(mode)
-        check_space_id(space_id)
-        if text is None:
-            if mode not in {None, "dense"}:
-                raise InvalidInput(f"mode {mode} needs a text: a vector has no words")
-            space = _space_of(reader, space_id, with_model=False)
-            return Query(to_vector(vector, space.id), space.id, k, offset, filter)
-        if not isinstance(text, str) or not text.strip():
-            raise InvalidInput("the text of a search must be a string that is not blank")
-        if vector is not None:
-            space = _space_of(reader, space_id, with_model=False)
-            if mode not in {None, "hybrid"}:
-                raise InvalidInput(f"mode {mode} needs a text or vector=, and not both: both are searched hybrid")
-            if not can_fuse(reader, space):
-                raise InvalidInput(f"space {space.id!r} cannot be fused with words: search by text or by vector=")
-            return Query(to_vector(vector, space.id), space.id, k, offset, filter, text=text, mode="hybrid")
-        asked = self._text_space(reader, space_id, mode)
-        if asked is None:
-            return Query(None, None, k, offset, filter, text=text, mode="lexical")
-        embedder = self._spaces.embedder(asked)
-        if embedder.space.revision != asked.revision:
-            raise ModelUnavailable(
-                f"space {asked.id!r} holds vectors of another revision of its model: ingest again to recompute them",
-                embedding_space=asked.id,
-            )
-        chosen = mode or ("hybrid" if can_fuse(reader, asked) else "dense")
-        return Query(embedder.embed_queries([text])[0], asked.id, k, offset, filter, text=text, mode=chosen)
-
-    def _text_space(self, reader: Reader, space_id: str | None, mode: Mode | None) -> EmbeddingSpace | None:
-        """The space of a text; None for a lexical search."""
-        if mode == "lexical":
-            return None
-        has_model = any(space.model is not None for space in reader.collection.spaces)
-        if not has_model and space_id is None and mode is None and reader.can.lexical:
-            return None
-        return _space_of(reader, space_id, with_model=True)
+        parsed, unknown = self._to_filter(reader, filter)
+        asked = []
+        for query in queries:
+            text, vector = (query, None) if isinstance(query, str) else (None, query)
+            question = _to_question(text, vector, k=k, offset=0, filter=parsed, mode=mode, space=space)
+            asked.append(run(query_of(question, State(reader, self._policy)), self._spaces.embed))
+        return SearchResults(reader.search_all(asked) if asked else [], unknown)
 
     # -- look-up -----------------------------------------------------------------------------------------------
 
@@ -336,15 +280,17 @@ class Collection(CollectionView):
     durable when it returns. Safe to use from several threads; of several writers, in whatever process, one writes while
     the others wait up to `wait` seconds."""
 
-    def __init__(self, source: Source, name: str, spaces: Spaces, is_open: Callable[[], bool], wait: float) -> None:
-        super().__init__(source, name, spaces)
+    def __init__(
+        self, source: Source, name: str, spaces: Spaces, is_open: Callable[[], bool], wait: float, policy: Policy
+    ) -> None:
+        super().__init__(source, name, spaces, policy=policy)
         self._is_open = is_open
         self._wait = wait
         self._mark: object = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Sent to another process, it opens the newest state there."""
-        return Collection, (self._source, self.name, self._spaces, self._is_open, self._wait)
+        return Collection, (self._source, self.name, self._spaces, self._is_open, self._wait, self._policy)
 
     @property
     def reader(self) -> Reader | None:
@@ -364,7 +310,7 @@ class Collection(CollectionView):
         self._check_open()
         check_range("generation", generation, 0, MAX_LIMIT)
         reader = self._source.open(self.name, generation=generation)
-        return CollectionView(self._source, self.name, self._spaces, reader)
+        return CollectionView(self._source, self.name, self._spaces, reader, policy=self._policy)
 
     # -- write -------------------------------------------------------------------------------------------------
 
@@ -556,15 +502,22 @@ class CollectionWriter:
         return [document_id for batch in batches for document_id in batch.ids]
 
 
-def _space_of(reader: Reader, space_id: str | None, *, with_model: bool) -> EmbeddingSpace:
-    """The named space, else the first one (that has a model). SpaceMissing."""
-    spaces = reader.collection.spaces
-    able = [space for space in spaces if space.model is not None] if with_model else spaces
-    for space in able:
-        if space_id in {None, space.id}:
-            return space
-    if space_id is None:
-        raise SpaceMissing("no space of the collection has a model: search by vector=, or with mode='lexical'")
-    fault = "has no model, so it takes no text" if any(space.id == space_id for space in spaces) else "does not exist"
-    names = ", ".join(space.id for space in able) or "none"
-    raise SpaceMissing(f"space {space_id!r} {fault}; the collection has: {names}", embedding_space=space_id)
+def _to_question(
+    text: str | None,
+    vector: Any,
+    *,
+    k: int,
+    offset: int,
+    filter: Filter | None,
+    mode: Mode | None,
+    space: str | None,
+) -> Question:
+    """InvalidInput, InvalidVector."""
+    check_range("k", k, 1, MAX_K)
+    check_range("offset", offset, 0, MAX_K)
+    check_mode(mode)
+    check_space_id(space)
+    if text is not None and (not isinstance(text, str) or not text.strip()):
+        raise InvalidInput("the text of a search must be a string that is not blank")
+    given = None if vector is None else to_vector(vector, space or "the search")
+    return Question(k, text, given, space, filter, mode, offset, scaled=False)

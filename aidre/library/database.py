@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from aidre.engine.errors import Closed, InvalidInput, Missing
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.retrieve import Policy
 from aidre.engine.storage import check_collection_name
 from aidre.library.arguments import check_wait, to_path, to_spaces
 from aidre.library.collection import WAIT_SECONDS, Collection
@@ -20,16 +22,28 @@ if TYPE_CHECKING:
     from aidre.engine.embedding import Embedder, Endpoint
 
 
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """What a configuration says to a program that opens a store: where its collections are, how each is searched, and
+    by what texts are embedded. Without a configuration the defaults of a server hold."""
+
+    address: Address | None = None
+    policies: Mapping[str, Policy] = MappingProxyType({})
+    runtime: str = "auto"
+    endpoints: Mapping[str, Endpoint] = MappingProxyType({})
+
+
 class Database:
     """A store; also a context manager that closes it. Opening writes nothing: the folder is made at the first write."""
 
-    def __init__(self, path: Path, uri: str | None = None) -> None:
+    def __init__(self, path: Path, uri: str | None = None, configured: Configured | None = None) -> None:
         from aidre.engine import open_source
 
         if path.exists() and not path.is_dir():
             raise Missing(f"{path} is a file: name a folder for the store", store=str(path))
-        self._uri = uri
-        self._source = open_source(path) if uri is None else open_source(path, address_of(uri))
+        self._uri, self._configured = uri, configured or Configured()
+        address = self._configured.address if uri is None else address_of(uri)
+        self._source = open_source(path) if address is None else open_source(path, address)
         self._embedders: dict[EmbeddingSpace, Embedder] = {}
         self._is_open = True
 
@@ -42,7 +56,7 @@ class Database:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Sent to another process, it is a database of its own of the same store."""
-        return Database, (self.path, self._uri), {"_is_open": self._is_open}
+        return Database, (self.path, self._uri, self._configured), {"_is_open": self._is_open}
 
     def __enter__(self) -> Database:
         return self
@@ -85,8 +99,10 @@ class Database:
         self._check_open()
         check_collection_name(name)
         check_wait(wait)
-        spaces = Spaces(to_spaces(space), embed, endpoint, self._embedders)
-        return Collection(self._source, name, spaces, self._is_usable, wait)
+        configured = self._configured
+        spaces = Spaces(to_spaces(space), embed, endpoint, self._embedders, configured)
+        policy = configured.policies.get(name) or Policy()
+        return Collection(self._source, name, spaces, self._is_usable, wait, policy)
 
     def drop(self, name: str, *, purge: bool = False, wait: float = WAIT_SECONDS) -> None:
         """Remove a collection with its files. CollectionMissing, StoreLocked, StorageFailed.
@@ -135,12 +151,3 @@ _BACKENDS: Mapping[str, Backend] = {
     "milvus": "milvus",
     "milvus+tls": "milvus",
 }
-
-
-def open(path: str | Path, *, uri: str | None = None) -> Database:
-    """Open the store in a folder, which need not exist yet.
-
-    With `uri` the collections are in another engine, such as "postgresql://user@host:5432/database", and the folder
-    has what this host keeps.
-    """
-    return Database(to_path(path, "the store"), uri)

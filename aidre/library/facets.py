@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from aidre.engine.errors import InvalidInput
 from aidre.engine.model import HighlightLimits
+from aidre.engine.types import FacetRequest
 from aidre.library.arguments import check_range
 
-if TYPE_CHECKING:
-    from aidre.api.retrieval import AskedFacet
-
-FACET_VALUES, MAX_FACET_VALUES = 20, 1_000
+MAX_FACET_VALUES = 1_000
 MAX_FACETS, MAX_RANGES = 16, 32
-Bound: TypeAlias = int | float | str | None
-
-
-@dataclass(frozen=True, slots=True)
-class FacetRequest:
-    """A field whose values are counted: the most frequent `limit` ones, and the documents with a value in each of
-    `ranges`, pairs of a least value and one above the greatest, where None is an open end. With `exclude_own` the
-    conditions of the filter on the field itself do not hold."""
-
-    field: str
-    limit: int = FACET_VALUES
-    ranges: Sequence[tuple[Bound, Bound]] = ()
-    exclude_own: bool = False
 
 
 Facets: TypeAlias = str | FacetRequest | Sequence[str | FacetRequest]
@@ -63,19 +47,6 @@ def _check(one: FacetRequest) -> None:
 def any_of(value: Any) -> Any:
     """A value whose declared type a program may not have kept."""
     return value
-
-
-def to_asked(request: FacetRequest) -> AskedFacet:
-    """As an engine is asked. InvalidFilter."""
-    from aidre.api.retrieval import AskedFacet
-    from aidre.engine.index.fields import field_name, parse_range
-
-    name, written = field_name(request.field), tuple((low, high) for low, high in request.ranges)
-    ranges = tuple(
-        parse_range(name, low, high, f"facet {request.field[:64]!r}.ranges[{number}]")
-        for number, (low, high) in enumerate(written)
-    )
-    return AskedFacet(request.field, name, request.limit, ranges, written, request.exclude_own)
 
 
 def to_members(request: FacetRequest) -> Mapping[str, Any]:

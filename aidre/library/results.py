@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
 
-from aidre.engine.errors import Unsupported
-from aidre.engine.model import Highlight, HighlightLimits, Query
+from aidre.engine.model import EmbeddingSpace, Highlight, Mode
 from aidre.engine.types import Facet, Hit
-from aidre.library.facets import FacetRequest, to_asked
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from aidre.engine.ports import Reader
+    from aidre.engine.retrieve import Answer
 
 
 class Hits(list[Hit]):
@@ -22,7 +20,8 @@ class Hits(list[Hit]):
 
     `facets` are by field as it was named, `highlights` those of the hits, in their order. `corrected` is the text that
     was answered in place of the one as typed, `suggestion` one that finds something, too. `unknown_fields` are those
-    of the filter that no document has: a condition on one finds nothing, and its negation everything.
+    of the filter that no document has: a condition on one finds nothing, and its negation everything. `mode` and
+    `space` are those of the search, which is lexical where a model is missing and no mode was asked for.
     """
 
     facets: Mapping[str, Facet] = MappingProxyType({})
@@ -30,18 +29,20 @@ class Hits(list[Hit]):
     corrected: str | None = None
     suggestion: str | None = None
     unknown_fields: Sequence[str] = ()
-    _found: tuple[Reader, Query, Sequence[Hit]] | None = None
+    mode: Mode | None = None
+    space: str | None = None
+    _answer: Answer | None = None
     _relevance: list[float] | None = None
 
     @property
     def relevance(self) -> list[float] | None:
         """The relevance of each hit from 0 to 1, on one scale for all modes and collections: from 0.51 on a hit counts
         as relevant. None for a vector, and where a server does not say. It is computed when it is asked for."""
-        if self._relevance is None and self._found is not None and self._found[1].text is not None:
-            from aidre.api.retrieval import best_of, scale_of
+        found = self._answer
+        if self._relevance is None and found is not None and found.question.text is not None:
+            from aidre.engine.retrieve import run, scale_of
 
-            reader, query, found = self._found
-            scale = scale_of(reader, query, best_of(reader, query, found))
+            scale = found.scale or run(scale_of(found), _embed_nothing)
             self._relevance = scale.relevances(hit.score for hit in self)
         return self._relevance
 
@@ -50,45 +51,21 @@ class Hits(list[Hit]):
         self._relevance = relevance
 
 
-def to_hits(reader: Reader, query: Query, found: list[Hit], min_score: float | None) -> Hits:
-    """What a reader has found for a query, without the hits below `min_score`."""
-    hits = Hits(found if min_score is None else [hit for hit in found if hit.score >= min_score])
-    hits._found = reader, query, found
+def to_hits(found: Answer, min_score: float | None) -> Hits:
+    """An answer as a list, without the hits below `min_score`; their highlights go with them."""
+    kept = [number for number, hit in enumerate(found.hits) if min_score is None or hit.score >= min_score]
+    hits = Hits(found.hits[number] for number in kept)
+    hits._answer = found
+    hits.mode, hits.space = found.mode, None if found.space is None else found.space.id
+    hits.corrected, hits.suggestion, hits.unknown_fields = found.corrected, found.suggestion, found.ignored
+    hits.facets = {one.field: facet for one, facet in zip(found.question.facets, found.facets, strict=True)}
+    if found.highlights is not None:
+        hits.highlights = [found.highlights[number] for number in kept]
     return hits
 
 
-def to_forgiving_hits(reader: Reader, text: str, ask: Callable[[str], Query], min_score: float | None) -> Hits:
-    """The same for a text that may be answered repaired. Raises what `ask` raises."""
-    from aidre.api.retrieval import search_forgiving
-
-    answer = search_forgiving(reader, text, ask)
-    hits = to_hits(reader, answer.query, answer.hits, min_score)
-    hits.corrected, hits.suggestion = answer.corrected, answer.suggestion
-    return hits
-
-
-def add_extras(hits: Hits, facets: Sequence[FacetRequest], limits: HighlightLimits | None) -> None:
-    """The facets of all matches of the hits' query, and where its words are. Unsupported, InvalidFilter."""
-    if hits._found is None:
-        return
-    reader, query, _ = hits._found
-    if facets:
-        from aidre.api.retrieval import count_facets
-
-        _check(reader, "facets", reader.can.facets)
-        text = query.text if query.mode == "lexical" else None
-        counted = count_facets(reader, tuple(map(to_asked, facets)), query.filter, text)
-        hits.facets = {one.field: facet for one, facet in zip(facets, counted, strict=True)}
-    if limits is not None:
-        _check(reader, "highlight", reader.can.highlight)
-        hits.highlights = reader.highlight(str(query.text), hits, limits)
-
-
-def _check(reader: Reader, capability: str, can: bool) -> None:
-    if not can:
-        raise Unsupported(
-            f"collection {reader.collection.name!r} has no {capability}: its engine lacks it", capability=capability
-        )
+def _embed_nothing(space: EmbeddingSpace, text: str) -> Any:
+    raise AssertionError("a scale embeds no text")
 
 
 class SearchResults(Sequence[list[Hit]]):

@@ -7,7 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from aidre.engine.errors import InvalidInput
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.errors import InvalidInput, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ class Spaces:
         embed: Callable[[list[str]], Any] | None,
         endpoint: str | Endpoint | None,
         loaded: dict[EmbeddingSpace, Embedder],
+        configured: Configured,
     ) -> None:
         from aidre.engine.embedding import FUNCTION_MODEL, OPENAI
 
@@ -44,11 +48,12 @@ class Spaces:
         self._embed = embed
         self._endpoint = None if endpoint is None else to_endpoint(endpoint)
         self._loaded = loaded
+        self._configured = configured
         self._asked: dict[EmbeddingSpace, Embedder] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Embedders stay where they were loaded; a function is sent as pickle sends functions, by its name."""
-        return Spaces, (self.given, self._embed, self._endpoint, {})
+        return Spaces, (self.given, self._embed, self._endpoint, {}, self._configured)
 
     def for_writing(self, stored: Sequence[EmbeddingSpace] | None) -> list[EmbeddingSpace]:
         """The spaces as they are declared to a writer. InvalidInput where none is filled by what was passed."""
@@ -68,13 +73,25 @@ class Spaces:
         if space.model == FUNCTION_MODEL and self._embed is not None:
             embed = self._embed
             return with_prefixes(space, lambda bare: FunctionEmbedder(bare, embed))
-        endpoints = {} if self._endpoint is None else {space.id: self._endpoint}
+        configured = self._configured
+        endpoints = configured.endpoints if self._endpoint is None else {space.id: self._endpoint}
         known = self._asked if space.provider == OPENAI else self._loaded  # an endpoint is of this collection alone
         bare = replace(space, revision=None, precision=None)
         loaded = known.get(bare)
         if loaded is None:
-            loaded = known.setdefault(bare, load_embedder(bare, endpoints=endpoints))
+            loaded = known.setdefault(bare, load_embedder(bare, runtime=configured.runtime, endpoints=endpoints))
         return loaded
+
+    def embed(self, space: EmbeddingSpace, text: str) -> NDArray[np.float32]:
+        """The vector of a query in a stored space, shape (dimensions,). ModelUnavailable."""
+        embedder = self.embedder(space)
+        if embedder.space.revision != space.revision:
+            raise ModelUnavailable(
+                f"space {space.id!r} holds vectors of another revision of its model: ingest again to recompute them",
+                embedding_space=space.id,
+            )
+        vector: NDArray[np.float32] = embedder.embed_queries([text])[0]
+        return vector
 
 
 def to_endpoint(value: str | Endpoint) -> Endpoint:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.api.retrieval import text_spaces
 from aidre.engine.errors import ConfigurationError, InvalidInput, ModelUnavailable
+from aidre.engine.retrieve import text_spaces
 
 if TYPE_CHECKING:
     from aidre.api.config import Settings

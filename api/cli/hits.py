@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from aidre.api.cli.console import counted, print_json, print_lines, print_message, printable
-from aidre.api.cli.search import Found
 from aidre.engine.model import Highlight, Json
+from aidre.engine.retrieve import RELEVANT, Answer
 from aidre.engine.types import Facet
 
 _DEFAULT_TERMINAL = (100, 24)
@@ -22,23 +23,45 @@ _BEGIN, _END = "\ue000", "\ue001"
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
 
 
-def print_found(found: Found, query: str, *, as_json: bool) -> None:
+def print_found(found: Answer, query: str, *, as_json: bool) -> None:
     """The hits of a search, then its facets; messages say what was searched for, and whether anything fits."""
     if found.corrected is not None:
         print_message(f"results for {printable(found.corrected)!r}; --as-typed searches for {printable(query)!r}")
     if found.suggestion is not None:
         print_message(f"did you mean {printable(found.suggestion)!r}?")
-    if found.records and not found.fits:
+    records = list(to_records(found))
+    if records and records[0]["relevance"] < RELEVANT:
         print_message("nothing fits the query; these are the nearest hits")
-    for number, record in enumerate(found.records):
+    for number, record in enumerate(records):
         if as_json:
             print_json(record)
         else:
-            print_lines(hit_lines(record, found.marks[number] if found.marks else None))
-    if found.facets and as_json:
-        print_json({"facets": {name: _facet_record(facet) for name, facet in found.facets.items()}})
-    elif found.facets:
-        print_lines(facet_line(name, facet) for name, facet in found.facets.items())
+            print_lines(hit_lines(record, found.highlights[number] if found.highlights else None))
+    facets = {one.field: facet for one, facet in zip(found.question.facets, found.facets, strict=True)}
+    if facets and as_json:
+        print_json({"facets": {name: _facet_record(facet) for name, facet in facets.items()}})
+    elif facets:
+        print_lines(facet_line(name, facet) for name, facet in facets.items())
+
+
+def to_records(found: Answer) -> Iterator[dict[str, Json]]:
+    """The hits as JSON objects, best first."""
+    said = {"corrected": found.corrected, "suggestion": found.suggestion}
+    more = {name: text for name, text in said.items() if text is not None}
+    for rank, (hit, relevance) in enumerate(zip(found.hits, found.relevances or (), strict=True), 1):
+        chunk = hit.chunk
+        _, source, metadata, _ = chunk.fragments
+        yield {
+            "rank": rank,
+            "id": chunk.id,
+            "document_id": chunk.document_id,
+            "score": hit.score,
+            "relevance": relevance,
+            "source": json.loads(source),
+            "metadata": json.loads(b"{%b}" % metadata),
+            "text": chunk.text,
+            **more,
+        }
 
 
 def hit_lines(hit: Mapping[str, Json], marks: Highlight | None = None) -> Iterable[str]:

@@ -307,7 +307,7 @@ def search(
     asked = Asked(query, k, filter, mode, facets or (), not as_typed)
     found = find(snapshot, asked, settings, console.print_message)
     print_found(found, query, as_json=as_json)
-    if not found.records:
+    if not found.hits:
         where = "" if filter is None else " among the documents that match the filter"
         console.print_message(f"nothing found{where}")
     return 0

@@ -43,7 +43,8 @@ from aidre.api.config.toml import (
 )
 from aidre.engine.embedding import DEFAULT_SPACE, HASHING, OPENAI, Endpoint, dimensions_of
 from aidre.engine.errors import ConfigurationError
-from aidre.engine.model import Distance, EmbeddingSpace, Precision, Visibility
+from aidre.engine.model import Distance, EmbeddingSpace, Fusion, Precision, Visibility
+from aidre.engine.retrieve import Policy
 from aidre.engine.schema_text import TITLES
 from aidre.engine.storage import MAX_KEPT_GENERATIONS, MIN_KEPT_GENERATIONS
 from aidre.ingest.records import parse_column_mapping
@@ -147,6 +148,19 @@ class CollectionSettings(Section):
     def restricts_vector_queries(self) -> bool:
         """Whether a query by vector needs the scope `vectors`."""
         return (self.vector_queries or ("open" if self.return_text else "scope")) == "scope"
+
+    @property
+    def policy(self) -> Policy:
+        """What holds for searches by whatever door."""
+        fusion = self.fusion
+        return Policy(
+            lexical=self.lexical,
+            spaces=self.spaces,
+            fusion=Fusion(fusion.a, fusion.c),
+            rescore=fusion.rescore,
+            depth=fusion.depth,
+            shows_text=self.return_text,
+        )
 
     @property
     def text_columns(self) -> frozenset[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from aidre.engine.errors import AidreError
+from aidre.engine.errors import AidreError, Busy
 
 CONNECTION_ERROR = "connection_error"
 """Key in `scope["state"]`: the HttpError that the connection found before any middleware ran."""
@@ -109,7 +109,7 @@ class Unavailable(HttpError):
         super().__init__(message, {"Retry-After": str(retry)}, **details)
 
 
-class Overloaded(Unavailable):
+class Overloaded(Unavailable, Busy):
     """A queue or the concurrency limit is full; `seconds` is Retry-After, the estimated time to empty a queue."""
 
     def __init__(self, seconds: int) -> None:

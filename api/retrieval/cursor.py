@@ -25,12 +25,12 @@ import orjson
 import xxhash
 
 from aidre.api.access import Caller
-from aidre.api.http import BadRequest, Conflict
-from aidre.api.retrieval.question import Question
+from aidre.api.http import Conflict
 from aidre.api.retrieval.snapshots import LiveSnapshots
-from aidre.engine.errors import GenerationMissing
+from aidre.engine.errors import GenerationMissing, InvalidInput
 from aidre.engine.model import Mode
 from aidre.engine.ports import Reader
+from aidre.engine.retrieve import Question
 from aidre.engine.storage import create_private_file
 
 logger = logging.getLogger("aidre")
@@ -69,7 +69,7 @@ class Cursors:
         return base64.urlsafe_b64encode(body + self._tag(body, binding)).rstrip(b"=").decode()
 
     def read(self, cursor: str, binding: bytes) -> SearchCursor:
-        """Raises BadRequest unless this store wrote the cursor for the same binding."""
+        """Raises InvalidInput unless this store wrote the cursor for the same binding."""
         try:
             content = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         except (binascii.Error, ValueError):
@@ -78,7 +78,7 @@ class Cursors:
         is_canonical = base64.urlsafe_b64encode(content).rstrip(b"=").decode() == cursor
         is_whole = len(body) == CURSOR_FORMAT.size
         if not is_canonical or not is_whole or not hmac.compare_digest(tag, self._tag(body, binding)):
-            raise BadRequest(
+            raise InvalidInput(
                 "cursor does not belong to this search: send it with the query that it came from", member="cursor"
             )
         return SearchCursor(*CURSOR_FORMAT.unpack(body))
@@ -103,7 +103,13 @@ def lineage_digest(lineage: str) -> bytes:
 
 
 def cursor_binding(
-    caller: Caller, collection: str, mode: Mode, space: str | None, question: Question, *, filter_key: bytes | None
+    caller: Caller,
+    collection: str,
+    mode: Mode,
+    space: str | None,
+    question: Question,
+    *,
+    filter_key: bytes | None,
 ) -> bytes:
     """The search that a cursor continues, as bytes; `filter_key` is the canonical form of the filter."""
     vector = question.vector

@@ -6,36 +6,30 @@ It raises errors of the engine and HttpErrors; each protocol renders them in its
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from time import perf_counter
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from aidre.api.access import Caller
 from aidre.api.access.limits import ChunkBudget
-from aidre.api.config import FusionSettings, Protocol, Settings
-from aidre.api.http import BadRequest, Conflict, Metrics, NotFound, Unavailable
-from aidre.api.retrieval.cursor import Cursors, SearchCursor, cursor_binding, expired_cursor, next_cursor, snapshot_of
-from aidre.api.retrieval.facets import AskedFacet, count_facets
-from aidre.api.retrieval.pagination import Page, PageSearch
+from aidre.api.config import Protocol, Settings
+from aidre.api.http import BadRequest, Conflict, Metrics, NotFound, Unavailable, Unprocessable
+from aidre.api.retrieval.cursor import Cursors, expired_cursor
+from aidre.api.retrieval.drive import Driver, Ticket
 from aidre.api.retrieval.query_embedding import QueryEmbedders
-from aidre.api.retrieval.question import Question, resolve_mode
 from aidre.api.retrieval.redaction import check_tests_no_text
 from aidre.api.retrieval.scheduler import Scheduler
 from aidre.api.retrieval.snapshots import LiveSnapshots
 from aidre.api.retrieval.visibility import VisibleCollection, VisibleCollections
-from aidre.engine.errors import CollectionMissing, ModelUnavailable
+from aidre.engine.errors import CollectionMissing, Unanswerable
 from aidre.engine.index.fields import Filter, filter_digest, parse_filter
-from aidre.engine.index.text import MAX_HIGHLIGHTED
-from aidre.engine.model import EmbeddingSpace, Fusion, Highlight, HighlightLimits, Json, Mode, Query, Rescore
-from aidre.engine.ports import Reader, can_fuse
-from aidre.engine.types import Facet, Hit, RetrievedChunk
+from aidre.engine.model import Json
+from aidre.engine.ports import Reader
+from aidre.engine.retrieve import Answer, Question, Ranking, Step, answer, find_documents
+from aidre.engine.types import RetrievedChunk
 
 T = TypeVar("T")
 MAX_RESULTS = 1_000
@@ -45,27 +39,12 @@ INLINE_FILTER_BYTES = 2_000
 values take a tenth of a second."""
 
 
-HIGHLIGHT_SECONDS = 5e-8
-"""About the time in which words are looked for in a character."""
-
-Reranked: TypeAlias = Literal["feedback", "rescore"]
-
-
-class Answer(NamedTuple):
-    """`space` and `vector` are None for a lexical search; `ignored` names the filter's fields that no document has.
-
-    `best` is the best hit of all pages. `reranked` says what ordered the first hits anew: feedback or a second space.
-    """
+class Served(NamedTuple):
+    """An answer to a caller: from which collection, and the cursor of its next page."""
 
     collection: VisibleCollection
-    mode: Mode
-    space: str | None
-    hits: list[Hit]
+    answer: Answer
     next_cursor: str | None
-    ignored: tuple[str, ...] = ()
-    best: Hit | None = None
-    vector: NDArray[np.float32] | None = None
-    reranked: Reranked | None = None
 
 
 class Retrieval:
@@ -97,7 +76,15 @@ class Retrieval:
         self._budget = budget
         self._cursors = cursors
         self._scheduler = Scheduler(settings.limits.wait)
-        self._pages = PageSearch(self._scheduler, self.max_results)
+        self._driver = Driver(
+            self.collections,
+            snapshots,
+            cursors,
+            embedders=embedders,
+            scheduler=self._scheduler,
+            metrics=metrics,
+            max_results=self.max_results,
+        )
 
     async def find(self, name: str | None, cursor: str | None, caller: Caller, protocol: Protocol) -> VisibleCollection:
         """As `collections.find`; raises Conflict where the cursor is of a collection that was dropped."""
@@ -110,112 +97,68 @@ class Retrieval:
                     raise expired_cursor() from None
             raise
 
-    async def search(
+    async def ask(
         self,
         collection: VisibleCollection,
         question: Question,
         caller: Caller,
         protocol: Protocol,
         *,
+        filter: Json = None,
         charge: bool = True,
-    ) -> Answer:
-        """One page of hits. `collection` is from `collections.find` for this caller.
+    ) -> Served:
+        """The answer to a question. `collection` is from `collections.find` for this caller; `filter` is JSON.
 
         With `charge=False` the budget is not charged for the hits; the protocol calls `charge_budget` for those it
         returns. Raises RateLimited if the budget is spent, Overloaded, and the errors of a question that the
         collection cannot answer.
         """
         self.check_budget(caller)
-        mode, space, vector = await self._mode_and_vector(collection, question, caller, protocol)
-        space_id = None if space is None else space.id
-        filter = None if question.filter is None else await self._parse_filter(question.filter)
-        filter_key = None if filter is None else filter_digest(filter)
-        binding = cursor_binding(caller, collection.name, mode, space_id, question, filter_key=filter_key)
-        cursor, snapshot = None, collection.snapshot
-        if question.cursor is not None:
-            cursor, snapshot = await self._resume(collection, question.cursor, binding)
-            if snapshot is not collection.snapshot:
-                # The cursor names another generation; a newer one has been opened by now.
-                collection = self.collections.find(collection.name, caller, protocol)
-        if filter is not None and not collection.settings.return_text:
-            check_tests_no_text(filter, snapshot, collection.settings)
-        offset = 0 if cursor is None else cursor.offset
-        query = Query(vector, space_id, question.top_k, offset, filter, text=question.text, mode=mode)
-        if mode == "hybrid":
-            query = await self._with_fusion(query, snapshot, collection.settings.fusion, question, caller)
-        started = perf_counter()
-        page = await self._page(cursor, snapshot, collection.snapshot, query, filter_key=filter_key)
-        self.metrics.observe_stage(protocol, "search", perf_counter() - started)
-        following = None
-        if page.offset is not None:
-            if cursor is None and snapshot.can.generations:
-                self.snapshots.pin(collection.name, snapshot)
-            following = self._cursors.write(next_cursor(cursor, snapshot, page.offset), binding)
-        ignored = () if filter is None else await self._unknown_fields(snapshot, filter)
+        ticket = Ticket(collection, caller, protocol)
+        if filter is not None:
+            question = await self._with_filter(question, filter, ticket)
+        found = await self._drive(answer(question, collection.state), ticket)
+        served = Served(ticket.collection, found, self._driver.next_cursor(found, ticket))
         if charge and self._budget is not None:
             self.check_budget(caller)  # concurrent requests may have spent it
-            self.charge_budget(caller, collection, (hit.chunk.id for hit in page.hits))
-        return Answer(
-            collection, mode, space_id, page.hits, following, ignored, page.best, vector, _reranked(snapshot, query)
-        )
+            self.charge_budget(caller, collection, (hit.chunk.id for hit in found.hits))
+        return served
 
-    async def _mode_and_vector(
-        self, collection: VisibleCollection, question: Question, caller: Caller, protocol: Protocol
-    ) -> tuple[Mode, EmbeddingSpace | None, NDArray[np.float32] | None]:
-        """The mode, its space and the query vector; lexical if the model is unavailable and no mode was requested."""
-        settings = collection.settings
-        mode, space = resolve_mode(collection.snapshot, question, lexical=settings.lexical, order=settings.spaces)
-        if question.vector is not None or space is None:
-            return mode, space, question.vector
-        try:
-            return mode, space, await self._embed(space, question, caller, protocol)
-        except ModelUnavailable:
-            if question.mode is not None or not collection.is_lexical:
-                raise
-            return "lexical", None, None
-
-    async def _embed(
-        self, space: EmbeddingSpace, question: Question, caller: Caller, protocol: Protocol
-    ) -> NDArray[np.float32]:
-        started = perf_counter()
-        self.metrics.add_queued(1)
-        try:
-            return await self.embedders.embed(space, str(question.text), caller.name)
-        finally:
-            self.metrics.add_queued(-1)
-            self.metrics.observe_stage(protocol, "embed", perf_counter() - started)
-
-    async def _with_fusion(
-        self, query: Query, snapshot: Reader, fusion: FusionSettings, question: Question, caller: Caller
-    ) -> Query:
-        """The query with the configured fusion, and re-scoring if the collection has that space and its model loads."""
-        rescore = None
-        for space in snapshot.collection.spaces if fusion.rescore is not None and snapshot.can.rescore else ():
-            if space.id == fusion.rescore and space.model is not None and can_fuse(snapshot, space):
-                with suppress(ModelUnavailable):  # already logged; the first scores are an answer, too
-                    vector = await self.embedders.embed(space, str(question.text), caller.name)
-                    rescore = Rescore(vector, space.id, fusion.depth)
-                break
-        return replace(query, fusion=Fusion(fusion.a, fusion.c), rescore=rescore)
-
-    async def _resume(self, collection: VisibleCollection, cursor: str, binding: bytes) -> tuple[SearchCursor, Reader]:
-        position = self._cursors.read(cursor, binding)
-        if position.offset >= self.max_results:
-            raise expired_cursor()
-        return position, await snapshot_of(position, collection.name, collection.snapshot, self.snapshots)
-
-    def _page(
+    async def documents(
         self,
-        cursor: SearchCursor | None,
-        snapshot: Reader,
-        newest: Reader,
-        query: Query,
+        scopes: Sequence[tuple[VisibleCollection, Json]],
+        question: Question,
+        caller: Caller,
+        protocol: Protocol,
         *,
-        filter_key: bytes | None,
-    ) -> Awaitable[Page]:
-        if cursor is None:
-            return self._pages.first(snapshot, query, filter_key)
-        return self._pages.later(snapshot, newest, query, cursor.first)
+        bound: float,
+        keywords: Sequence[str] = (),
+    ) -> Ranking:
+        """The documents that a question finds in several collections, each with its filter in JSON; for the rest see
+        `find_documents`. The budget is not charged: the protocol does that for the documents that it returns."""
+        self.check_budget(caller)
+        asked, tickets = [], []
+        for collection, filter in scopes:
+            ticket = Ticket(collection, caller, protocol)
+            own = question if filter is None else await self._with_filter(question, filter, ticket)
+            asked.append((own, collection.state))
+            tickets.append(ticket)
+        steps = find_documents(str(question.text), asked, bound=bound, keywords=keywords, correct=question.correct)
+        return await self._drive(steps, *tickets)
+
+    async def _drive(self, steps: Generator[Step, Any, T], *tickets: Ticket) -> T:
+        try:
+            return await self._driver.drive(steps, *tickets)
+        except Unanswerable as error:
+            raise Unprocessable(error.message, **error.details) from None
+
+    async def _with_filter(self, question: Question, filter: Json, ticket: Ticket) -> Question:
+        """InvalidFilter."""
+        parsed, collection = await self._parse_filter(filter), ticket.collection
+        if not collection.settings.return_text:
+            check_tests_no_text(parsed, collection.snapshot, collection.settings)
+        ticket.filter_key = filter_digest(parsed)
+        return replace(question, filter=parsed)
 
     async def _parse_filter(self, value: Any) -> Filter:
         if _json_bytes(value) > INLINE_FILTER_BYTES:
@@ -226,26 +169,6 @@ class Retrieval:
         if snapshot.waits:
             return await self._scheduler.run_in_thread(partial(snapshot.unknown_fields, filter))
         return snapshot.unknown_fields(filter)
-
-    async def facets(self, question: Question, answer: Answer, asked: tuple[AskedFacet, ...]) -> list[Facet]:
-        """The facets of all matches of a question, not only of the page that `answer` has, in the newest state of the
-        collection. Raises InvalidFilter, Overloaded."""
-        filter = None if question.filter is None else await self._parse_filter(question.filter)
-        text = question.text if answer.mode == "lexical" else None
-        count = partial(count_facets, answer.collection.snapshot, asked, filter, text)
-        return await self._scheduler.run_in_thread(count)
-
-    async def highlights(self, question: Question, answer: Answer, limits: HighlightLimits) -> list[Highlight]:
-        """Where the words of a question are in each hit. Raises Overloaded."""
-        snapshot = answer.collection.snapshot
-        lengths = (end - start for start, end in (hit.chunk.span for hit in answer.hits))
-        seconds = sum(min(length, MAX_HIGHLIGHTED) for length in lengths) * HIGHLIGHT_SECONDS
-        find = partial(snapshot.highlight, str(question.text), answer.hits, limits)
-        return await self._scheduler.run(seconds, find)
-
-    async def count(self, snapshot: Reader, filter: Json) -> int:
-        """The number of chunks that match a filter in its JSON form."""
-        return await self._scheduler.run_in_thread(lambda: snapshot.count(parse_filter(filter)))
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         """What takes long and is no search. Raises Overloaded."""
@@ -308,14 +231,6 @@ class Retrieval:
     def close(self) -> None:
         self.embedders.close()
         self._scheduler.close()
-
-
-def _reranked(snapshot: Reader, query: Query) -> Reranked | None:
-    if query.mode != "hybrid":
-        return None
-    if query.rescore is not None:
-        return "rescore"
-    return "feedback" if snapshot.can.feedback and query.fusion.a > 0 else None
 
 
 def _json_bytes(value: Any) -> int:

@@ -9,12 +9,11 @@ from aidre.api.access import Caller, may_see, visibility_in_force
 from aidre.api.config import CollectionSettings, Protocol, Settings
 from aidre.api.http import BadRequest, Unavailable
 from aidre.api.retrieval.cursor import lineage_digest
-from aidre.api.retrieval.question import text_modes
 from aidre.api.retrieval.snapshots import LiveSnapshots, OpenCollection
 from aidre.engine.errors import CollectionMissing
 from aidre.engine.model import Mode, Visibility
 from aidre.engine.ports import Reader
-from aidre.engine.types import RetrievedChunk
+from aidre.engine.retrieve import State, text_modes
 
 MAX_CACHED_LOOKUPS = 1_024
 
@@ -24,32 +23,22 @@ class VisibleCollection:
     """A collection that a caller may see, at one snapshot."""
 
     name: str
-    snapshot: Reader
+    state: State
     settings: CollectionSettings
     visibility: Visibility
+
+    @property
+    def snapshot(self) -> Reader:
+        return self.state.reader
 
     @property
     def description(self) -> str:
         return self.settings.description or self.snapshot.collection.description
 
     @property
-    def is_lexical(self) -> bool:
-        """Whether it may be searched by words."""
-        return self.settings.lexical and self.snapshot.can.lexical
-
-    @property
-    def tells_words(self) -> bool:
-        """Whether callers may be shown words of its texts: corrections and completions."""
-        return self.settings.return_text and self.settings.lexical and self.snapshot.can.words
-
-    @property
     def text_modes(self) -> list[Mode]:
         """The modes in which it is searched by text, the default one first."""
-        return text_modes(self.snapshot, self.settings.lexical, self.settings.spaces)
-
-    def searched_text(self, chunk: RetrievedChunk) -> str:
-        """Where words of a query may be looked for: title and text, the title alone if words must not find a chunk."""
-        return f"{chunk.title or ''} {chunk.text}" if self.settings.lexical else chunk.title or ""
+        return text_modes(self.state)
 
 
 class VisibleCollections:
@@ -130,4 +119,4 @@ class VisibleCollections:
     def _at(self, name: str, snapshot: Reader) -> VisibleCollection:
         settings = self._settings.collection(name)
         visibility = visibility_in_force(snapshot.collection.visibility, settings)
-        return VisibleCollection(name, snapshot, settings, visibility)
+        return VisibleCollection(name, State(snapshot, settings.policy), settings, visibility)

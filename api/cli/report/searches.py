@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from aidre.api.cli import search
 from aidre.api.cli.report.sample import Sample
 from aidre.api.config import Settings
-from aidre.api.retrieval import Question, resolve_mode
-from aidre.engine.model import Json
 from aidre.engine.ports import Reader
+from aidre.engine.retrieve import Question, State, resolve_mode
 from aidre.engine.types import RetrievedChunk
 
 MAX_SEARCHES: Final = 40
@@ -48,32 +47,22 @@ def search_titles(reader: Reader, sample: Sample, settings: Settings) -> Searche
     notes: dict[str, None] = {}
     places: list[int | None] = []
     missed: list[Missed] = []
-    mode, _ = resolve_mode(reader, Question(1, text="title"))
-    models = search.Models(settings, notes.setdefault)
+    mode, _ = resolve_mode(State(reader, settings.collection(reader.collection.name).policy), Question(1, text="title"))
+    embed = search.embedding_of(settings)
     for chunk, title in _titled(sample):
         asked = search.Asked(title, _HITS, correct=False)
-        records = search.find(reader, asked, settings, notes.setdefault, models).records
-        found = [record["document_id"] == chunk.document_id or _title_of(record) == title for record in records]
+        hits = search.find(reader, asked, settings, notes.setdefault, embed).hits
+        found = [hit.document_id == chunk.document_id or hit.title == title for hit in hits]
         place = found.index(True) + 1 if any(found) else None
         places.append(place)
         if place != 1:
-            first_id, first_title = _shown(records)
+            first_id, first_title = (hits[0].document_id, hits[0].title) if hits else (None, None)
             missed.append(Missed(title, chunk.document_id, place, first_id, first_title))
     if any(note.startswith("lexical search only") for note in notes):
         mode = "lexical"
     first_places = sum(place == 1 for place in places)
     in_ten = sum(place is not None for place in places)
     return Searches(mode, len(places), first_places, in_ten, tuple(missed[:_SHOWN]), tuple(notes))
-
-
-def _title_of(record: Mapping[str, Json]) -> str | None:
-    title: str | None = record["source"].get("title")
-    return title
-
-
-def _shown(records: Sequence[Mapping[str, Json]]) -> tuple[str | None, str | None]:
-    """Document id and title of the first hit."""
-    return (records[0]["document_id"], _title_of(records[0])) if records else (None, None)
 
 
 def _titled(sample: Sample) -> Iterator[tuple[RetrievedChunk, str]]:

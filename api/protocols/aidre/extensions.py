@@ -22,12 +22,13 @@ from aidre.api.protocols.aidre.messages import (
     FacetValue,
     HighlightRequest,
 )
-from aidre.api.retrieval import AskedFacet, VisibleCollection, tells_text
+from aidre.api.retrieval import VisibleCollection, tells_text
 from aidre.engine import types
 from aidre.engine.errors import printable_name
-from aidre.engine.index.fields import MAX_CHARACTERS, field_name, parse_range
+from aidre.engine.index.fields import MAX_CHARACTERS, field_name
 from aidre.engine.index.text import MAX_HIGHLIGHTED
 from aidre.engine.model import Highlight, HighlightLimits
+from aidre.engine.retrieve import parsed_ranges
 
 FACET_VALUES, MAX_FACET_VALUES = 20, 1_000
 """Values of a facet, unless the request says how many, and at most."""
@@ -67,28 +68,25 @@ def read_limits(body: Mapping[str, Any], least: float) -> dict[str, Any]:
     return read
 
 
-def parse_facets(requests: Sequence[str | FacetRequest] | None) -> tuple[AskedFacet, ...]:
+def parse_facets(requests: Sequence[str | FacetRequest] | None) -> tuple[types.FacetRequest, ...]:
     """Raises BadRequest, InvalidFilter."""
     asked = [_parse_facet(one, f"facets[{number}]") for number, one in enumerate(requests or ())]
-    names = [one.name for one in asked]
+    names = [one.field for one in asked]
     for number, name in enumerate(names):
         if name in names[:number]:
             raise BadRequest(f"facets names {printable_name(name)} twice: send it once", member=f"facets[{number}]")
     return tuple(asked)
 
 
-def _parse_facet(request: str | FacetRequest, path: str) -> AskedFacet:
+def _parse_facet(request: str | FacetRequest, path: str) -> types.FacetRequest:
     asked = FacetRequest(request) if isinstance(request, str) else request
     if not asked.field or len(asked.field) > MAX_CHARACTERS:
         raise BadRequest(f"{path} must name a field in 1 to {MAX_CHARACTERS:,} characters", member=path)
-    field = field_name(asked.field)
-    ranges = tuple(
-        parse_range(field, one.from_, one.to, f"{path}.ranges[{number}]")
-        for number, one in enumerate(asked.ranges or ())
-    )
-    written = tuple((one.from_, one.to) for one in asked.ranges or ())
+    ranges = tuple((one.from_, one.to) for one in asked.ranges or ())
     limit = min(asked.limit or FACET_VALUES, MAX_FACET_VALUES)
-    return AskedFacet(asked.field, field, limit, ranges, written, bool(asked.exclude_own))
+    parsed = types.FacetRequest(asked.field, limit, ranges, bool(asked.exclude_own))
+    parsed_ranges(parsed, path)  # a range that is refused is named by its place in the request
+    return parsed
 
 
 def parse_highlight(request: bool | HighlightRequest | None, query: str | None) -> HighlightLimits | None:
@@ -118,12 +116,12 @@ def check_extensions(facets: bool, highlight: bool, collection: VisibleCollectio
             )
 
 
-def check_facets(asked: Sequence[AskedFacet], collection: VisibleCollection) -> None:
+def check_facets(asked: Sequence[types.FacetRequest], collection: VisibleCollection) -> None:
     """Raises UnsupportedReturnField for a facet of a text, where chunks are counted."""
     for number, one in enumerate(asked):
-        if tells_text(one.field, collection.snapshot, collection.settings):
+        if tells_text(field_name(one.field), collection.snapshot, collection.settings):
             raise UnsupportedReturnField(
-                f"facets[{number}] names {printable_name(one.name)}, a text, and texts are counted here "
+                f"facets[{number}] names {printable_name(one.field)}, a text, and texts are counted here "
                 "(limits.chunks_per_day): leave it out",
                 field="facets",
             )
@@ -138,15 +136,15 @@ def extensions(collections: Sequence[VisibleCollection]) -> dict[str, Any]:
     }
 
 
-def render_facets(asked: Sequence[AskedFacet], counted: Sequence[types.Facet]) -> bytes:
+def render_facets(asked: Sequence[types.FacetRequest], counted: Sequence[types.Facet]) -> bytes:
     """The JSON of the member `facets`."""
-    return json.encode({one.name: _facet(one, facet) for one, facet in zip(asked, counted, strict=True)})
+    return json.encode({one.field: _facet(one, facet) for one, facet in zip(asked, counted, strict=True)})
 
 
-def _facet(asked: AskedFacet, counted: types.Facet) -> Facet:
+def _facet(asked: types.FacetRequest, counted: types.Facet) -> Facet:
     ranges = [
         FacetRangeCount(count, present(low), present(high))
-        for (low, high), count in zip(asked.written, counted.ranges, strict=True)
+        for (low, high), count in zip(asked.ranges, counted.ranges, strict=True)
     ]
     return Facet(
         documents=counted.documents,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from base64 import b64decode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from time import perf_counter
@@ -76,20 +76,10 @@ from aidre.api.protocols.aidre.messages import (
     SearchRequest,
 )
 from aidre.api.protocols.provenance import Provenance, provenance_of
-from aidre.api.retrieval import (
-    RELEVANT,
-    Answer,
-    AskedFacet,
-    Found,
-    Question,
-    RelevanceScale,
-    Retrieval,
-    VisibleCollection,
-    search_corrected,
-    visible_payload,
-)
-from aidre.engine.model import Highlight, HighlightLimits, Visibility
+from aidre.api.retrieval import Retrieval, Served, VisibleCollection, visible_payload
+from aidre.engine.model import Visibility
 from aidre.engine.native import read_vector
+from aidre.engine.retrieve import RELEVANT, Answer, Question
 from aidre.engine.types import Layout, RetrievedChunk
 
 BODY_TYPES = frozenset({AIDRE_JSON, JSON})
@@ -118,15 +108,13 @@ DEFAULT_FIELDS = ReturnFields()
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search request: the question, and what the answer is to be like."""
+    """A search request: the question, its filter as JSON, and what the answer is to be like."""
 
     question: Question
+    filter: Any
     collection: str | None
     top_k: int | None
     fields: ReturnFields
-    facets: tuple[AskedFacet, ...] = ()
-    highlight: HighlightLimits | None = None
-    correct: bool = True
 
 
 class EtagParts(NamedTuple):
@@ -157,12 +145,8 @@ def parse_content(content: bytes, limits: Limits) -> Search:
         asked = parse_rest(rest, limits.top_k_default, limits.top_k_max, limits.query_chars)
     except BadRequest:
         return parse(parse_object(content), limits)  # so that positions in the error are those of the body
-    question = asked.question
-    vector = np.frombuffer(numbers, np.float32)
-    with_vector = Question(
-        question.top_k, None, vector, question.space, question.filter, question.cursor, question.mode
-    )
-    return Search(with_vector, asked.collection, asked.top_k, asked.fields, asked.facets)
+    question = replace(asked.question, vector=np.frombuffer(numbers, np.float32))
+    return Search(question, asked.filter, asked.collection, asked.top_k, asked.fields)
 
 
 @lru_cache(maxsize=MAX_CACHED_BODIES)
@@ -193,24 +177,20 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
         raise BadRequest("query must be a string that is not blank", member="query")
     if request.query is not None and len(request.query) > limits.query_chars:
         raise BadRequest(f"query must have at most {limits.query_chars} characters", member="query")
+    if vector is not None and request.mode not in {None, "dense"}:
+        raise BadRequest(f"mode {request.mode} needs query: a vector has no words", member="mode")
     question = Question(
         top_k=min(request.top_k or limits.top_k_default, limits.top_k_max),
         text=request.query,
         vector=vector,
         space=request.embedding_space,
-        filter=request.filter,
         cursor=request.cursor,
         mode=request.mode,
+        facets=parse_facets(request.facets) if request.facets else (),
+        highlight=parse_highlight(request.highlight, request.query),
+        correct=request.correct is not False,
     )
-    return Search(
-        question,
-        request.collection,
-        request.top_k,
-        request.return_ or DEFAULT_FIELDS,
-        parse_facets(request.facets) if request.facets else (),
-        parse_highlight(request.highlight, request.query),
-        request.correct is not False,
-    )
+    return Search(question, request.filter, request.collection, request.top_k, request.return_ or DEFAULT_FIELDS)
 
 
 def _parse_vector(value: Any) -> NDArray[np.float32] | None:
@@ -280,29 +260,28 @@ def check_granted(fields: ReturnFields, collection: VisibleCollection, vectors_g
 
 
 def render(
+    collection: VisibleCollection,
     answer: Answer,
     fields: ReturnFields,
     meta: SearchMeta,
+    *,
     identifier: str,
     variant: Variant,
-    *,
-    relevance: RelevanceScale | None = None,
     provenance: Provenance | None = None,
-    highlights: Sequence[Highlight] | None = None,
-    facets: bytes = b"",
 ) -> bytes:
-    """The search response (7, 16), spliced from the JSON stored at ingest; `relevance` is None for a vector query."""
-    layout = _layout(fields.ids, fields.metadata, _etag_parts(answer.collection, variant, provenance))
+    """The search response (7, 16), spliced from the JSON stored at ingest."""
+    highlights = answer.highlights
+    layout = _layout(fields.ids, fields.metadata, _etag_parts(collection, variant, provenance))
     # One call serializes the numbers of all hits: that takes a tenth of the time.
     scores = orjson.dumps([score for _, score in answer.hits])[1:-1].split(b",") if answer.hits else []
-    if relevance is not None and scores:
-        scale = orjson.dumps(relevance.relevances(score for _, score in answer.hits))[1:-1].split(b",")
+    if scores and (relevances := answer.relevances) is not None:
+        scale = orjson.dumps(relevances)[1:-1].split(b",")
         scores = [b'%b,"relevance":%b' % pair for pair in zip(scores, scale, strict=True)]
     results = None
     if not (fields.text or fields.semantic_payload or fields.vectors or highlights):
-        results = answer.collection.snapshot.splice(answer.hits, scores, layout)
+        results = collection.snapshot.splice(answer.hits, scores, layout)
     if results is None:
-        more = [_more_members(chunk, fields, answer.collection) for chunk, _ in answer.hits]
+        more = [_more_members(chunk, fields, collection) for chunk, _ in answer.hits]
         if highlights:
             pairs = zip(more, highlights, strict=True)
             more = [b'%b,"highlight":%b' % (members, render_highlight(one)) for members, one in pairs]
@@ -310,8 +289,9 @@ def render(
             _result(chunk, score, layout, members)
             for (chunk, _), score, members in zip(answer.hits, scores, more, strict=True)
         )
-    start = orjson.dumps({"request_id": identifier, "collection": answer.collection.name})[:-1]
-    end = b',"facets":%b}' % facets if facets else b"}"
+    start = orjson.dumps({"request_id": identifier, "collection": collection.name})[:-1]
+    facets = answer.question.facets
+    end = b',"facets":%b}' % render_facets(facets, answer.facets) if facets else b"}"
     return b'%b,"results":[%b],"meta":%b%b' % (start, results, msgspec.json.encode(meta), end)
 
 
@@ -401,20 +381,20 @@ def render_collection(collection: VisibleCollection) -> Collection:
     )
 
 
-def _meta(found: Found, top_k: int, requested: int | None) -> SearchMeta:
-    answer = found.answer
+def _meta(served: Served, requested: int | None) -> SearchMeta:
+    answer, top_k = served.answer, served.answer.question.top_k
     return SearchMeta(
         returned=len(answer.hits),
         top_k=top_k,
         top_k_requested=requested if requested is not None and requested > top_k else UNSET,
         mode=answer.mode,
-        embedding_space=answer.space or UNSET,
+        embedding_space=UNSET if answer.space is None else answer.space.id,
         reranked=answer.reranked or UNSET,
-        relevance_bound=UNSET if found.scale is None else RELEVANT,
+        relevance_bound=UNSET if answer.scale is None else RELEVANT,
         ignored=list(answer.ignored) if answer.ignored else UNSET,
-        corrected=found.corrected or UNSET,
-        suggestion=found.suggestion or UNSET,
-        next_cursor=answer.next_cursor or UNSET,
+        corrected=answer.corrected or UNSET,
+        suggestion=answer.suggestion or UNSET,
+        next_cursor=served.next_cursor or UNSET,
     )
 
 
@@ -447,27 +427,19 @@ async def search(request: Request) -> Response:
     if question.vector is not None and not may_query_by_vector(caller, collection.settings):
         raise _vector_query_refused(request, caller)
     check_granted(asked.fields, collection, caller.vectors)
-    check_extensions(bool(asked.facets), asked.highlight is not None, collection)
+    check_extensions(bool(question.facets), question.highlight is not None, collection)
     if retrieval.counts_chunks:
-        check_facets(asked.facets, collection)
-    found = await search_corrected(retrieval, collection, question, caller, "aidre", correct=asked.correct)
-    if found.corrected is not None:
-        question = replace(question, text=found.corrected)
-    answer = found.answer
-    facets = await retrieval.facets(question, answer, asked.facets) if asked.facets else []
-    highlights = None if asked.highlight is None else await retrieval.highlights(question, answer, asked.highlight)
-    meta = _meta(found, question.top_k, asked.top_k)
+        check_facets(question.facets, collection)
+    served = await retrieval.ask(collection, question, caller, "aidre", filter=asked.filter)
     started = perf_counter()
     content = render(
-        answer,
+        served.collection,
+        served.answer,
         asked.fields,
-        meta,
-        request_id(request),
-        variant,
-        relevance=found.scale,
+        _meta(served, asked.top_k),
+        identifier=request_id(request),
+        variant=variant,
         provenance=provenance_of(request),
-        highlights=highlights,
-        facets=render_facets(asked.facets, facets) if facets else b"",
     )
     retrieval.metrics.observe_stage("aidre", "render", perf_counter() - started)
     return PreparedResponse(content, SEARCH_HEADERS[variant.mark])

@@ -12,23 +12,22 @@ from msgspec import structs, to_builtins
 from aidre.api.config import OfferedIntake, fill_all_templates, fill_template, hit_values
 from aidre.api.http import present
 from aidre.api.protocols.intake.messages import Offer, OfferItem
-from aidre.api.retrieval import Answer, Question, RelevanceScale
+from aidre.engine.retrieve import Answer, Question
 
 
 def build_question(intake: OfferedIntake, data: Mapping[str, Any], query_chars: int) -> Question | None:
     """The question of a submission; None if its data leave the query template blank."""
     text = fill_template(intake.query, data)[:query_chars].strip()
-    return Question(top_k=intake.top_k, text=text, filter=intake.filter) if text else None
+    return Question(top_k=intake.top_k, text=text) if text else None
 
 
-def offer_items(answer: Answer, scale: RelevanceScale, min_score: float) -> list[OfferItem]:
+def offer_items(answer: Answer, min_score: float, *, returns_text: bool) -> list[OfferItem]:
     """The hits with a relevance of at least `min_score`, as items of an offer; `score` is their relevance.
 
     They have their text if the collection returns it.
     """
-    relevances = scale.relevances(hit.score for hit in answer.hits)
+    relevances = answer.relevances or ()
     relevant = [pair for pair in zip(answer.hits, relevances, strict=True) if pair[1] >= min_score]
-    returns_text = answer.collection.settings.return_text
     return [
         OfferItem(
             id=hit.chunk.id,

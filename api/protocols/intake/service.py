@@ -42,9 +42,10 @@ from aidre.api.protocols.intake.outbox import (
     deliver,
     retry_seconds,
 )
-from aidre.api.retrieval import RELEVANT, Retrieval, relevance_scale
+from aidre.api.retrieval import Retrieval
 from aidre.engine.errors import AidreError
 from aidre.engine.index.fields import parse_filter
+from aidre.engine.retrieve import RELEVANT
 
 logger = logging.getLogger("aidre")
 
@@ -118,11 +119,11 @@ class IntakeService:
         try:
             async with asyncio.timeout(SEARCH_TIMEOUT_SECONDS):
                 collection = self.retrieval.collections.find(intake.collection, caller, "intake")
-                answer = await self.retrieval.search(collection, question, caller, "intake")
-                scale = await relevance_scale(self.retrieval, question, answer)
+                served = await self.retrieval.ask(collection, question, caller, "intake", filter=intake.filter)
         except TimeoutError as error:
             raise unavailable("the answer takes too long at the moment: try again later") from error
-        return offer_items(answer, scale, RELEVANT if intake.min_score is None else intake.min_score)
+        min_score = RELEVANT if intake.min_score is None else intake.min_score
+        return offer_items(served.answer, min_score, returns_text=collection.settings.return_text)
 
     async def bind(self, request: Acceptance) -> bytes:
         """The body of the answer, the same for every repetition of the same bind. Raises IntakeError."""

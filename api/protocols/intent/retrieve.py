@@ -20,8 +20,9 @@ from aidre.api.protocols.intent.ledger import Candidate, Exchange, piece_of
 from aidre.api.protocols.intent.limits import document_chunk_limit, estimate_tokens, is_citable
 from aidre.api.protocols.intent.messages import IntentChunk, IntentCitation, IntentContent, RetrieveRequest
 from aidre.api.protocols.intent.receipts import Nonce, Receipts
-from aidre.api.retrieval import Answer, Question, Retrieval, VisibleCollection
+from aidre.api.retrieval import Retrieval, Served, VisibleCollection
 from aidre.engine.errors import AidreError, ModelUnavailable
+from aidre.engine.retrieve import Question
 from aidre.engine.types import RetrievedChunk
 
 NEXT_PAGE_HITS = 200
@@ -82,16 +83,16 @@ async def retrieve_passages(
     try:
         while True:
             async with asyncio.timeout_at(deadline):  # without `reserve`, which would continue in its thread
-                answer = await search.page(hits, cursor)
-                offered = await _servable_passages(retrieval, intent, answer)
-            page, may_hold_reservation = _Page(selected, offered, answer.next_cursor is not None), True
+                served = await search.page(hits, cursor)
+                offered = await _servable_passages(retrieval, intent, served)
+            page, may_hold_reservation = _Page(selected, offered, served.next_cursor is not None), True
             candidates = [passage.candidate for passage in offered]
             limits = intent.max_chunks - len(selected), intent.max_tokens - _token_count(selected)
             make_event = partial(_access_event, search, signed, page)
             selected = page.select(await receipts.reserve(signed.nonce, exchange, candidates, limits, make_event))
             if not _needs_page(intent, selected, page.has_next):
                 break
-            hits, cursor = NEXT_PAGE_HITS, answer.next_cursor
+            hits, cursor = NEXT_PAGE_HITS, served.next_cursor
     except AuthenticationFailed:
         raise  # a replay has reserved nothing
     except BaseException as error:
@@ -168,21 +169,23 @@ class _Search:
     text: str
     filter: Any
 
-    async def page(self, hits: int, cursor: str | None = None) -> Answer:
-        question = Question(min(hits, self.retrieval.max_results), self.text, filter=self.filter, cursor=cursor)
-        return await self.retrieval.search(self.collection, question, self.caller, "intent", charge=False)
+    async def page(self, hits: int, cursor: str | None = None) -> Served:
+        question = Question(min(hits, self.retrieval.max_results), self.text, cursor=cursor, scaled=False)
+        return await self.retrieval.ask(
+            self.collection, question, self.caller, "intent", filter=self.filter, charge=False
+        )
 
     def charge_budget(self, chunk_ids: Iterable[str]) -> None:
         self.retrieval.check_budget(self.caller)
         self.retrieval.charge_budget(self.caller, self.collection, chunk_ids)
 
 
-async def _servable_passages(retrieval: Retrieval, intent: Intent, answer: Answer) -> list[Passage]:
+async def _servable_passages(retrieval: Retrieval, intent: Intent, served: Served) -> list[Passage]:
     """The hits of documents that may be served, best first."""
     documents: dict[Hashable, _Document] = {}
     servable: list[tuple[str, str, bytes, _Document]] = []
     stored_counts: list[int | None] = []
-    for hit in answer.hits:
+    for hit in served.answer.hits:
         document_key, chunk_id, text, tokens, digest = hit.chunk.passage
         document = documents.get(document_key)
         if document is None:
@@ -190,7 +193,7 @@ async def _servable_passages(retrieval: Retrieval, intent: Intent, answer: Answe
         if document.chunk_limit > 0:
             servable.append((chunk_id, text, digest, document))
             stored_counts.append(tokens)
-    counts = await _token_counts(retrieval, answer.collection, stored_counts, [text for _, text, _, _ in servable])
+    counts = await _token_counts(retrieval, served.collection, stored_counts, [text for _, text, _, _ in servable])
     return [
         Passage(document.candidate(chunk_id, digest, tokens), text, document.title)
         for (chunk_id, text, digest, document), tokens in zip(servable, counts, strict=True)

@@ -33,9 +33,10 @@ from aidre.api.protocols.intent.signing import (
     canonical_string,
     verify_signature,
 )
-from aidre.api.retrieval import Retrieval, text_modes
+from aidre.api.retrieval import Retrieval
 from aidre.engine.errors import AidreError, StorageFailed
 from aidre.engine.index.fields import parse_filter
+from aidre.engine.retrieve import State, text_modes
 
 logger = logging.getLogger("aidre")
 
@@ -100,7 +101,7 @@ class Service:
             ]
         if opened is None or opened.snapshot is None:
             return ["an editorial domain opens it, but it is not in the store"]
-        if not text_modes(opened.snapshot, settings.lexical, settings.spaces):
+        if not text_modes(State(opened.snapshot, settings.policy)):
             return ["it has no embedding model and lexical = false, so that no request can be answered"]
         return explain_unservable(self.intent, name, opened.snapshot)
 

@@ -16,7 +16,7 @@ from msgspec import UNSET
 from aidre.api.config import ElicitationSettings, QuestionSettings
 from aidre.api.protocols.nlweb import Elicitation, ElicitationResponse, Question
 from aidre.api.protocols.nlweb.query import Ask
-from aidre.api.retrieval import content_words
+from aidre.engine.retrieve import content_words
 
 ANY_SITE: Final = "*"
 ELICITED_MEMBER: Final = "elicited"

@@ -51,20 +51,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.api.retrieval.content_words import word_count
 from aidre.engine.embedding import DEFAULT_SPACE
 from aidre.engine.index.text import find_codes, to_term, tokenize, tokenize_query
 from aidre.engine.model import EmbeddingSpace, Mode
+from aidre.engine.retrieve.content_words import word_count
 from aidre.engine.types import Hit
-
-if TYPE_CHECKING:
-    from aidre.api.retrieval.question import Question
-    from aidre.api.retrieval.retrieve import Answer, Retrieval
 
 RELEVANT: Final = 0.51
 """The relevance from which on a hit counts as relevant. NLWeb's first implementation demands a score above 51."""
@@ -116,24 +112,6 @@ class RelevanceScale:
             round(RELEVANT * share / bound if share < bound else 1 - above * ((1 - share) / reach) ** _EXPONENT, 4)
             for share in shares
         ]
-
-
-async def relevance_scale(retrieval: Retrieval, question: Question, answer: Answer) -> RelevanceScale:
-    """The scale for the hits of an answer to a question with text. Raises the errors of `Retrieval.count`."""
-    snapshot = answer.collection.snapshot
-    spaces = () if answer.space is None else snapshot.collection.spaces
-    space = next((space for space in spaces if space.id == answer.space), None)
-    best = answer.best
-    cosine = None if best is None else cosine_of(best, answer.vector, answer.space)
-    if space is None or not is_calibrated(space) or cosine is None or best is None:
-        return RelevanceScale(answer.mode, space, 0.0)
-    chunks = snapshot.chunks if question.filter is None else await retrieval.count(snapshot, question.filter)
-    searched = answer.collection.searched_text(best.chunk) if answer.collection.settings.lexical else None
-    text = str(question.text)
-    likeness = likeness_of(snapshot.centroid(space.id), answer.vector)
-    return calibrated_scale(
-        answer.mode, space, text, best.score, cosine=cosine, likeness=likeness, chunks=chunks, searched=searched
-    )
 
 
 def is_calibrated(space: EmbeddingSpace) -> bool:

@@ -6,12 +6,10 @@ without the hits of the first page, which is searched again to know them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
-from aidre.api.retrieval.scheduler import Scheduler
 from aidre.engine.model import Query
 from aidre.engine.ports import Reader
 from aidre.engine.types import Hit
@@ -25,27 +23,33 @@ class Page(NamedTuple):
     best: Hit | None
 
 
-def first_page(snapshot: Reader, query: Query, max_results: int) -> Page:
+def only_page(reader: Reader, query: Query) -> Page:
+    """The hits after `query.offset`, without a next page; the best hit is known where none is left out."""
+    hits = reader.search(query)
+    return Page(hits, None, _best(hits) if query.offset == 0 else None)
+
+
+def first_page(reader: Reader, query: Query, max_results: int) -> Page:
     """The best `query.top_k` hits. `max_results` is the limit over all pages."""
     if query.mode == "lexical":  # searching for one hit more costs nothing, counting all matches costs a search
-        hits = snapshot.search(replace(query, top_k=query.top_k + 1))
+        hits = reader.search(replace(query, top_k=query.top_k + 1))
         return Page(
             hits[: query.top_k], query.top_k if query.top_k < min(len(hits), max_results) else None, _best(hits)
         )
-    return _first_page_of(snapshot, query, snapshot.search(query), max_results)
+    return _first_page_of(reader, query, reader.search(query), max_results)
 
 
-def first_pages(snapshot: Reader, queries: Sequence[Query], max_results: int) -> list[Page]:
+def first_pages(reader: Reader, queries: Sequence[Query], max_results: int) -> list[Page]:
     """The first pages of dense searches, from one scan."""
-    results = snapshot.search_all(queries)
+    results = reader.search_all(queries)
     pairs = zip(queries, results, strict=True)
-    return [_first_page_of(snapshot, query, hits, max_results) for query, hits in pairs]
+    return [_first_page_of(reader, query, hits, max_results) for query, hits in pairs]
 
 
-def _first_page_of(snapshot: Reader, query: Query, hits: list[Hit], max_results: int) -> Page:
+def _first_page_of(reader: Reader, query: Query, hits: list[Hit], max_results: int) -> Page:
     if len(hits) < query.top_k or len(hits) >= max_results:
         return Page(hits, None, _best(hits))
-    return Page(hits, len(hits) if len(hits) < snapshot.count(query.filter) else None, _best(hits))
+    return Page(hits, len(hits) if len(hits) < reader.count(query.filter) else None, _best(hits))
 
 
 def _best(hits: Sequence[Hit]) -> Hit | None:
@@ -55,7 +59,7 @@ def _best(hits: Sequence[Hit]) -> Hit | None:
 def later_page(then: Reader, now: Reader, query: Query, first_size: int, max_results: int) -> Page:
     """The page at `query.offset` after a first page of `first_size` hits.
 
-    `then` is the snapshot of the first page; hits deleted from `now` are skipped.
+    `then` is the state of the first page; hits deleted from `now` are skipped.
     """
     first = then.search(replace(query, top_k=first_size, offset=0))
     first_ids = {hit.chunk.id for hit in first}
@@ -68,25 +72,3 @@ def later_page(then: Reader, now: Reader, query: Query, first_size: int, max_res
             hits.append(rest[position])
         position += 1
     return Page(hits, first_size + position if position < len(rest) else None, _best(first))
-
-
-class PageSearch:
-    """Schedules the search of a page. `max_results` is where the pages of every search end."""
-
-    def __init__(self, scheduler: Scheduler, max_results: int) -> None:
-        self._scheduler = scheduler
-        self.max_results = max_results
-
-    def first(self, snapshot: Reader, query: Query, filter_key: bytes | None) -> Awaitable[Page]:
-        """Raises Overloaded."""
-        seconds = snapshot.estimated_seconds(query)
-        if query.mode == "dense":
-            batch_key = snapshot, query.space, query.top_k, filter_key
-            search = partial(first_pages, snapshot, max_results=self.max_results)
-            return self._scheduler.run_batched(seconds, batch_key, query, search)
-        return self._scheduler.run(seconds, partial(first_page, snapshot, query, self.max_results))
-
-    def later(self, then: Reader, now: Reader, query: Query, first_size: int) -> Awaitable[Page]:
-        """Raises Overloaded. It always runs in a thread."""
-        search = partial(later_page, then, now, query, first_size, self.max_results)
-        return self._scheduler.run_in_thread(search)

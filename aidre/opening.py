@@ -1,0 +1,42 @@
+"""Opens a store for a program, with the configuration of its server where one is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import MappingProxyType
+
+from aidre.library.arguments import to_path
+from aidre.library.asynchronous import AsyncDatabase
+from aidre.library.database import Configured, Database
+
+
+def open(path: str | Path, *, uri: str | None = None, config: str | Path | None = None) -> Database:
+    """Open the store in a folder, which need not exist yet.
+
+    With `uri` the collections are in another engine, such as "postgresql://user@host:5432/database", and the folder
+    has what this host keeps. With `config`, the path of an `aidre.toml`, collections are searched as its server
+    searches them: its order of spaces, fusion, words, runtime, endpoints, and its engine unless `uri` names one. What
+    a server withholds from its callers is not withheld here. ConfigurationError.
+    """
+    return Database(to_path(path, "the store"), uri, None if config is None else _configured(config))
+
+
+def open_async(path: str | Path, *, uri: str | None = None, config: str | Path | None = None) -> AsyncDatabase:
+    """Open the store in a folder, which need not exist yet, for an asynchronous program, as `open` does."""
+    return AsyncDatabase(open(path, uri=uri, config=config))
+
+
+def _configured(config: str | Path) -> Configured:
+    from dataclasses import replace
+
+    from aidre.api.config import load_settings
+
+    settings = load_settings(to_path(config, "config="))
+    return Configured(
+        address=settings.store.address,
+        policies=MappingProxyType(
+            {name: replace(one.policy, shows_text=True) for name, one in settings.collections.items()}
+        ),
+        runtime=settings.embedding.runtime,
+        endpoints=MappingProxyType(settings.endpoints),
+    )

@@ -1,0 +1,158 @@
+"""Carries the steps of an answer (`engine/retrieve`) out on the event loop: texts are embedded together, short searches
+run inline, long ones in a thread, and cursors are verified.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Generator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any, TypeVar
+
+from aidre.api.access import Caller
+from aidre.api.config import Protocol
+from aidre.api.http import Metrics
+from aidre.api.retrieval.cursor import Cursors, cursor_binding, expired_cursor, next_cursor, snapshot_of
+from aidre.api.retrieval.query_embedding import QueryEmbedders
+from aidre.api.retrieval.scheduler import Scheduler
+from aidre.api.retrieval.snapshots import LiveSnapshots
+from aidre.api.retrieval.visibility import VisibleCollection, VisibleCollections
+from aidre.engine.errors import AidreError
+from aidre.engine.model import Mode
+from aidre.engine.retrieve import (
+    Answer,
+    Count,
+    Embed,
+    Older,
+    Page,
+    Position,
+    Question,
+    Search,
+    Step,
+    Together,
+    first_page,
+    first_pages,
+    later_page,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Ticket:
+    """For whom the steps of one answer are carried out, and where. A cursor of another generation may bring a newer
+    state of the collection. `filter_key` is the canonical form of the question's filter."""
+
+    collection: VisibleCollection
+    caller: Caller
+    protocol: Protocol
+    filter_key: bytes | None = None
+
+    def binding(self, question: Question, mode: Mode, space: str | None) -> bytes:
+        """What a cursor of this search is bound to."""
+        return cursor_binding(
+            self.caller, self.collection.name, mode, space, question, filter_key=self.filter_key
+        )
+
+
+class Driver:
+    """One per process. `max_results` is where the pages of every search end."""
+
+    def __init__(
+        self,
+        collections: VisibleCollections,
+        snapshots: LiveSnapshots,
+        cursors: Cursors,
+        *,
+        embedders: QueryEmbedders,
+        scheduler: Scheduler,
+        metrics: Metrics,
+        max_results: int,
+    ) -> None:
+        self._collections, self._snapshots = collections, snapshots
+        self._cursors, self._embedders = cursors, embedders
+        self._scheduler, self._metrics = scheduler, metrics
+        self._max_results = max_results
+
+    async def drive(self, steps: Generator[Step, Any, T], *tickets: Ticket) -> T:
+        """The result of the steps, with a ticket for each place that they name. Raises what they raise, Overloaded."""
+        do: Any = steps.send
+        value: Any = None
+        try:
+            while True:
+                try:
+                    step = do(value)
+                except StopIteration as end:
+                    result: T = end.value
+                    return result
+                try:
+                    do, value = steps.send, await self._done(step, tickets)
+                except AidreError as error:
+                    do, value = steps.throw, error
+        finally:
+            steps.close()
+
+    async def _done(self, step: Step, tickets: Sequence[Ticket]) -> Any:
+        """The result of one step."""
+        if isinstance(step, Together):
+            return await asyncio.gather(*(self.drive(one, tickets[place]) for place, one in step.answers))
+        [ticket, *_] = tickets
+        if isinstance(step, Search):
+            return await self._timed("search", ticket, self._page(step, ticket))
+        if isinstance(step, Embed):
+            self._metrics.add_queued(1)
+            try:
+                return await self._timed(
+                    "embed", ticket, self._embedders.embed(step.space, step.text, ticket.caller.name)
+                )
+            finally:
+                self._metrics.add_queued(-1)
+        if isinstance(step, Older):
+            return await self._position(step, ticket)
+        work = partial(step.reader.count, step.filter) if isinstance(step, Count) else step.work
+        seconds = None if isinstance(step, Count) else step.seconds
+        thread = self._scheduler.run_in_thread(work) if seconds is None else self._scheduler.run(seconds, work)
+        return await thread
+
+    async def _timed(self, stage: Stage, ticket: Ticket, result: Awaitable[T]) -> T:
+        started = perf_counter()
+        try:
+            return await result
+        finally:
+            self._metrics.observe_stage(ticket.protocol, stage, perf_counter() - started)
+
+    def _page(self, step: Search, ticket: Ticket) -> Awaitable[Page]:
+        reader, query, newest, first = step
+        if first is not None:
+            return self._scheduler.run_in_thread(partial(later_page, reader, newest, query, first, self._max_results))
+        seconds = reader.estimated_seconds(query)
+        if query.mode == "dense":
+            batch_key = reader, query.space, query.top_k, ticket.filter_key
+            search = partial(first_pages, reader, max_results=self._max_results)
+            return self._scheduler.run_batched(seconds, batch_key, query, search)
+        return self._scheduler.run(seconds, partial(first_page, reader, query, self._max_results))
+
+    async def _position(self, step: Older, ticket: Ticket) -> Position:
+        """Raises Conflict for a cursor that has expired, InvalidInput for one of another search."""
+        question, name = step.question, ticket.collection.name
+        cursor = self._cursors.read(str(question.cursor), ticket.binding(question, step.mode, step.space))
+        if cursor.offset >= self._max_results:
+            raise expired_cursor()
+        newest = ticket.collection.snapshot
+        reader = await snapshot_of(cursor, name, newest, self._snapshots)
+        if reader is not newest:  # the cursor names another generation; a newer one may have been opened by now
+            ticket.collection = self._collections.find(name, ticket.caller, ticket.protocol)
+        return Position(reader, cursor.first, cursor.offset, ticket.collection.state, cursor)
+
+    def next_cursor(self, found: Answer, ticket: Ticket) -> str | None:
+        """The cursor of the page after an answer, whose generation is kept for it."""
+        if found.next is None:
+            return None
+        reader, position = found.state.reader, found.position
+        if position is None and reader.can.generations:
+            self._snapshots.pin(ticket.collection.name, reader)
+        following = next_cursor(None if position is None else position.mark, reader, found.next)
+        space = None if found.space is None else found.space.id
+        return self._cursors.write(following, ticket.binding(found.question, found.mode, space))

@@ -1,0 +1,341 @@
+"""From a question to an answer: mode, vector, search, relevance, repair of typing errors, facets and highlights.
+
+`answer` is a generator of steps. It decides what is asked; its driver embeds, searches and counts, in a thread or on
+the event loop, and throws the errors of a step into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.errors import InvalidInput, ModelUnavailable, Unsupported
+from aidre.engine.index.fields import Filter
+from aidre.engine.index.text import MAX_HIGHLIGHTED
+from aidre.engine.model import EmbeddingSpace, Highlight, Mode, Query, Rescore
+from aidre.engine.ports import Reader, can_fuse
+from aidre.engine.retrieve.facets import counted_facets
+from aidre.engine.retrieve.modes import resolve_mode
+from aidre.engine.retrieve.pages import Page
+from aidre.engine.retrieve.question import Question, State
+from aidre.engine.retrieve.relevance import RelevanceScale, calibrated_scale, cosine_of, is_calibrated, likeness_of
+from aidre.engine.retrieve.repair import Finding, better_of, finding
+from aidre.engine.types import Facet, Hit
+
+HIGHLIGHT_SECONDS = 5e-8
+"""About the time in which words are looked for in a character."""
+
+Reranked: TypeAlias = Literal["feedback", "rescore"]
+
+
+class Embed(NamedTuple):
+    """Asks for the vector of a text in a space. Sent: shape (dimensions,). Thrown: ModelUnavailable, Busy."""
+
+    space: EmbeddingSpace
+    text: str
+
+
+class Search(NamedTuple):
+    """Asks for a `Page`. A later page is one after a first page of `first` hits, without what `newest` lacks."""
+
+    reader: Reader
+    query: Query
+    newest: Reader
+    first: int | None = None
+
+
+class Count(NamedTuple):
+    """Asks for the number of chunks that pass a filter."""
+
+    reader: Reader
+    filter: Filter
+
+
+class Older(NamedTuple):
+    """Asks for the `Position` that the cursor of a question means. Thrown: InvalidInput where the cursor is of another
+    search, and errors of a state that is gone."""
+
+    question: Question
+    mode: Mode
+    space: str | None
+
+
+class Beside(NamedTuple):
+    """Asks for the result of work beside the search, which takes about so many seconds; None: long."""
+
+    seconds: float | None
+    work: Callable[[], Any]
+
+
+class Together(NamedTuple):
+    """Asks for the results of several answers, in order, each in the collection of a place that the driver knows."""
+
+    answers: tuple[tuple[int, Generator[Any, Any, Any]], ...]
+
+
+Step: TypeAlias = Embed | Search | Count | Older | Beside | Together
+
+
+class Position(NamedTuple):
+    """Where a later page begins: in the state of the first page, which had `first` hits. `newest` is the state of the
+    collection now; `mark` belongs to the driver."""
+
+    reader: Reader
+    first: int
+    offset: int
+    newest: State
+    mark: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The hits of a question, best first, and what was asked beside them.
+
+    `question` is the one that was answered: with the repaired text where that is `corrected`; `suggestion` is a text
+    that finds something, too. `space` and the query's vector are None for a lexical search. `best` is the best hit of
+    all pages, None where it is not known. `next` is the offset of the next page, `position` that of this one where it
+    is a later one. `ignored` are the fields of the filter that no document has. `reranked` says what ordered the first
+    hits anew. `problem` is why a model was done without.
+    """
+
+    question: Question
+    state: State
+    mode: Mode
+    space: EmbeddingSpace | None
+    query: Query
+    hits: list[Hit]
+    best: Hit | None
+    next: int | None = None
+    position: Position | None = None
+    ignored: tuple[str, ...] = ()
+    reranked: Reranked | None = None
+    scale: RelevanceScale | None = None
+    corrected: str | None = None
+    suggestion: str | None = None
+    facets: tuple[Facet, ...] = ()
+    highlights: list[Highlight] | None = None
+    problem: ModelUnavailable | None = None
+
+    @property
+    def relevances(self) -> list[float] | None:
+        """The relevance of each hit, from 0 to 1; None without a scale."""
+        return None if self.scale is None else self.scale.relevances(hit.score for hit in self.hits)
+
+
+def answer(question: Question, state: State) -> Generator[Step, Any, Answer]:
+    """The answer to a question in a collection. Raises the errors of a question that the collection cannot answer."""
+    _check_extras(question, state.reader)
+    repaired = None
+    if question.correct and question.text is not None and question.vector is None and state.tells_words:
+        repaired = state.reader.corrected(question.text)
+    if repaired is None:
+        found = yield from find(question, state)
+    elif question.cursor is not None:
+        found = yield from _later_page(question, repaired, state)
+    else:
+        found = yield from _better(question, repaired, state)
+    return (yield from _with_extras(found)) if question.facets or question.highlight is not None else found
+
+
+def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
+    """The answer to a question as it is typed, without facets and highlights."""
+    mode, space, vector, problem = yield from _vector_of(question, state)
+    position: Position | None = None
+    reader, offset = state.reader, question.offset
+    if question.cursor is not None:
+        position = yield Older(question, mode, None if space is None else space.id)
+        reader, offset, state = position.reader, position.offset, position.newest
+    query, missing = yield from _query(question, state, reader, (mode, space, vector), offset)
+    problem = missing or problem
+    page: Page = yield Search(reader, query, state.reader, None if position is None else position.first)
+    found = Answer(
+        question,
+        state,
+        mode,
+        space,
+        query,
+        page.hits,
+        page.best,
+        next=page.offset,
+        position=position,
+        ignored=() if question.filter is None else reader.unknown_fields(question.filter),
+        reranked=_reranked(reader, query),
+        problem=problem,
+    )
+    if not question.scaled or question.text is None:
+        return found
+    if found.best is None and query.offset > 0:
+        found = replace(found, best=(yield from _best_of(found)))
+    return replace(found, scale=(yield from scale_of(found)))
+
+
+def query_of(question: Question, state: State) -> Generator[Step, Any, Query]:
+    """The query of a question as it is typed, for engines that are asked several at once."""
+    mode, space, vector, _ = yield from _vector_of(question, state)
+    query, _ = yield from _query(question, state, state.reader, (mode, space, vector), question.offset)
+    return query
+
+
+def _query(
+    question: Question,
+    state: State,
+    reader: Reader,
+    found: tuple[Mode, EmbeddingSpace | None, NDArray[np.float32] | None],
+    offset: int,
+) -> Generator[Step, Any, tuple[Query, ModelUnavailable | None]]:
+    mode, space, vector = found
+    space_id = None if space is None else space.id
+    query = Query(vector, space_id, question.top_k, offset, question.filter, text=question.text, mode=mode)
+    if mode != "hybrid":
+        return query, None
+    rescore, problem = None, None
+    if state.policy.rescore is not None and question.vector is None:
+        rescore, problem = yield from _rescore(question, state, reader)
+    return replace(query, fusion=state.policy.fusion, rescore=rescore), problem
+
+
+def _vector_of(
+    question: Question, state: State
+) -> Generator[Step, Any, tuple[Mode, EmbeddingSpace | None, NDArray[np.float32] | None, ModelUnavailable | None]]:
+    """The mode, its space and the query vector; lexical if the model is unavailable and no mode was asked for."""
+    mode, space = resolve_mode(state, question)
+    if question.vector is not None or space is None:
+        return mode, space, question.vector, None
+    try:
+        vector: NDArray[np.float32] = yield Embed(space, str(question.text))
+    except ModelUnavailable as problem:
+        if question.mode is not None or not state.is_lexical:
+            raise
+        return "lexical", None, None, problem
+    return mode, space, vector, None
+
+
+def _rescore(
+    question: Question, state: State, reader: Reader
+) -> Generator[Step, Any, tuple[Rescore | None, ModelUnavailable | None]]:
+    """Re-scoring in the second space of the policy, if the collection has it and its model can be asked."""
+    for space in reader.collection.spaces if reader.can.rescore else ():
+        if space.id == state.policy.rescore and space.model is not None and can_fuse(reader, space):
+            try:
+                vector: NDArray[np.float32] = yield Embed(space, str(question.text))
+            except ModelUnavailable as problem:  # the first scores are an answer, too
+                return None, problem
+            return Rescore(vector, space.id, state.policy.depth), None
+    return None, None
+
+
+def _reranked(reader: Reader, query: Query) -> Reranked | None:
+    if query.mode != "hybrid":
+        return None
+    if query.rescore is not None:
+        return "rescore"
+    return "feedback" if reader.can.feedback and query.fusion.a > 0 else None
+
+
+# -- relevance and repair ------------------------------------------------------------------------------------------
+
+
+def scale_of(found: Answer) -> Generator[Step, Any, RelevanceScale]:
+    """The scale for the scores of an answer to a text, by its best hit."""
+    reader, query, space, best = found.state.reader, found.query, found.space, found.best
+    if best is None and query.offset > 0 and space is not None and is_calibrated(space):
+        best = yield from _best_of(found)
+    cosine = None if best is None else cosine_of(best, query.vector, query.space)
+    if space is None or not is_calibrated(space) or cosine is None or best is None:
+        return RelevanceScale(found.mode, space, 0.0)
+    chunks = reader.chunks
+    if query.filter is not None:
+        chunks = yield Count(reader, cast("Filter", query.filter))
+    return calibrated_scale(
+        found.mode,
+        space,
+        str(query.text),
+        best.score,
+        cosine=cosine,
+        likeness=likeness_of(reader.centroid(space.id), query.vector),
+        chunks=chunks,
+        searched=found.state.searched_text(best.chunk) if found.state.policy.lexical else None,
+    )
+
+
+def _best_of(found: Answer) -> Generator[Step, Any, Hit | None]:
+    """The best hit of all pages, where the page begins after it."""
+    page: Page = yield Search(found.state.reader, replace(found.query, top_k=1, offset=0), found.state.reader)
+    return page.best
+
+
+def _better(question: Question, repaired: str, state: State) -> Generator[Step, Any, Answer]:
+    """The answer as typed, with the repaired text as suggestion if that finds anything; or the repaired one."""
+    scaled = replace(question, scaled=True)
+    typed = yield from find(scaled, state)
+
+    def ask(text: str) -> Generator[Step, Any, Answer]:
+        return find(replace(scaled, text=text), state)
+
+    best = yield from better_of(typed, (str(question.text), repaired), ask, judge)
+    return replace(best[0], corrected=best[1], suggestion=best[2])
+
+
+def judge(found: Answer) -> Finding | None:
+    """How well a text did; None where there is no bound and so nothing to compare."""
+    scale = found.scale
+    if scale is None or (scale.bound == 0 and found.hits):
+        return None
+    return finding([found.best] if found.best is not None else found.hits, scale)
+
+
+def _later_page(question: Question, repaired: str, state: State) -> Generator[Step, Any, Answer]:
+    """The page of a cursor, which belongs to the question as typed or to the repaired one."""
+    try:
+        found = yield from find(question, state)
+        return replace(found, suggestion=repaired)
+    except InvalidInput as refusal:
+        try:
+            found = yield from find(replace(question, text=repaired), state)
+        except InvalidInput:
+            raise refusal from None
+        return replace(found, corrected=repaired)
+
+
+# -- beside the hits -----------------------------------------------------------------------------------------------
+
+
+def _check_extras(question: Question, reader: Reader) -> None:
+    """Unsupported, InvalidInput."""
+    asked = (
+        ("facets", bool(question.facets), reader.can.facets),
+        (
+            "highlight",
+            question.highlight is not None,
+            reader.can.highlight,
+        ),
+    )
+    for capability, is_asked, is_possible in asked:
+        if is_asked and not is_possible:
+            raise Unsupported(
+                f"collection {reader.collection.name!r} has no {capability}: its engine lacks it", capability=capability
+            )
+    if question.highlight is not None and question.text is None:
+        raise InvalidInput("highlight needs a text: a vector has no words")
+
+
+def _with_extras(found: Answer) -> Generator[Step, Any, Answer]:
+    """With the facets of all matches of the question, in the newest state, and the words of the text in each hit."""
+    question, reader = found.question, found.state.reader
+    facets: tuple[Facet, ...] = ()
+    if question.facets:
+        text = question.text if found.mode == "lexical" else None
+        facets = yield Beside(None, partial(counted_facets, reader, question.facets, question.filter, text))
+    highlights: list[Highlight] | None = None
+    if question.highlight is not None:
+        lengths = (end - start for start, end in (hit.chunk.span for hit in found.hits))
+        seconds = sum(min(length, MAX_HIGHLIGHTED) for length in lengths) * HIGHLIGHT_SECONDS
+        highlights = yield Beside(
+            seconds, partial(reader.highlight, str(question.text), found.hits, question.highlight)
+        )
+    return replace(found, facets=facets, highlights=highlights)

@@ -1,0 +1,131 @@
+"""Hits by document: a question in one or several collections, its chunks grouped by document, the best document first.
+
+More chunks are fetched until there are enough distinct documents, or the hits end or fall below a bound of relevance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from aidre.engine.retrieve.answer import Answer, Step, Together, find
+from aidre.engine.retrieve.question import Question, State
+from aidre.engine.retrieve.repair import Finding, better_of, finding
+from aidre.engine.types import Hit
+
+CHUNKS_PER_DOCUMENT: Final = 2
+"""Chunks that the first search fetches for each requested document."""
+DEPTH_FACTOR: Final = 4
+"""Growth of the number of chunks when a search gave too few distinct documents."""
+MAX_BOOST: Final = 0.05
+"""Relevance that a document gains if its best chunk has all keywords of the user."""
+
+Asked: TypeAlias = tuple[Question, State]
+"""A question, whose `top_k` counts documents, and where it is asked."""
+
+
+class DocumentHit(NamedTuple):
+    """A document with its chunks that match, best first; `place` is that of its collection, `score` a relevance."""
+
+    place: int
+    hits: tuple[Hit, ...]
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The documents of all collections, best first; whether the bound cut hits off; how well the text does."""
+
+    documents: tuple[DocumentHit, ...]
+    cut: bool
+    found: Finding
+    corrected: str | None = None
+    suggestion: str | None = None
+
+
+class _Scope(NamedTuple):
+    """The documents of one collection, whether the bound cut hits off, and how well the text does there."""
+
+    documents: list[DocumentHit]
+    cut: bool
+    found: Finding
+
+
+def find_documents(
+    text: str, asked: Sequence[Asked], *, bound: float, keywords: Sequence[str] = (), correct: bool = False
+) -> Generator[Step, Any, Ranking]:
+    """The documents that a text finds in all of the collections, at most `top_k` of each.
+
+    Hits below the relevance `bound` are left out; `keywords` only order documents. With `correct` a text that finds
+    little is answered without what may be typing errors in it.
+    """
+
+    def ask(words: str) -> Generator[Step, Any, Ranking]:
+        return _ranking(words, asked, bound, keywords)
+
+    typed = yield from ask(text)
+    repaired = _repaired(text, typed, asked) if correct else None
+    if repaired is None:
+        return typed
+    best, corrected, suggestion = yield from better_of(typed, (text, repaired), ask, lambda one: one.found)
+    return replace(best, corrected=corrected, suggestion=suggestion)
+
+
+def _repaired(text: str, typed: Ranking, asked: Sequence[Asked]) -> str | None:
+    """The text without typing errors: by the words of the collection of the best document, which may know a word that
+    others lack; where nothing was found, of the first collection that can repair it."""
+    states = [asked[document.place][1] for document in typed.documents[:1]] or [state for _, state in asked]
+    repairs = (state.reader.corrected(text) for state in states if state.tells_words)
+    return next(filter(None, repairs), None)
+
+
+def _ranking(text: str, asked: Sequence[Asked], bound: float, keywords: Sequence[str]) -> Generator[Step, Any, Ranking]:
+    searches = tuple(
+        (place, _scope(place, replace(question, text=text), state, bound))
+        for place, (question, state) in enumerate(asked)
+    )
+    scopes: list[_Scope] = [(yield from searches[0][1])] if len(searches) == 1 else (yield Together(searches))
+    documents: Iterable[DocumentHit] = chain.from_iterable(scope.documents for scope in scopes)
+    if keywords:
+        documents = (_boosted(document, asked[document.place][1], keywords) for document in documents)
+    # sorted() is stable: ties keep the order of the collections, and inside a collection the order of the engine.
+    ranked = tuple(sorted(documents, key=lambda document: -document.score))
+    share = max((scope.found.share for scope in scopes), default=0.0)
+    return Ranking(ranked, any(scope.cut for scope in scopes), Finding(bool(ranked), share))
+
+
+def _scope(place: int, question: Question, state: State, bound: float) -> Generator[Step, Any, _Scope]:
+    """The best documents of one collection, at most `question.top_k`."""
+    count = question.top_k
+    one_chunk_each = state.reader.chunks == state.reader.documents
+    if not one_chunk_each:
+        question = replace(question, top_k=count * CHUNKS_PER_DOCUMENT)
+    while True:
+        found: Answer = yield from find(question, state)
+        assert found.scale is not None
+        scored = list(zip(found.relevances or (), found.hits, strict=True))
+        relevant = [pair for pair in scored if pair[0] >= bound]
+        groups = [[pair] for pair in relevant] if one_chunk_each else _by_document(relevant)
+        cut = len(relevant) < len(scored)
+        # Nothing more can follow if the bound cut hits off or the hits have ended.
+        if len(groups) >= count or len(found.hits) < question.top_k or cut:
+            documents = [DocumentHit(place, tuple(hit for _, hit in group), group[0][0]) for group in groups[:count]]
+            return _Scope(documents, cut, finding(found.hits, found.scale))
+        question = replace(question, top_k=question.top_k * DEPTH_FACTOR)
+
+
+def _by_document(scored: Iterable[tuple[float, Hit]]) -> list[list[tuple[float, Hit]]]:
+    """Groups hits by document, in the order of each document's best hit."""
+    groups: dict[Hashable, list[tuple[float, Hit]]] = {}
+    for pair in scored:
+        groups.setdefault(pair[1].chunk.document_key, []).append(pair)
+    return list(groups.values())
+
+
+def _boosted(document: DocumentHit, state: State, keywords: Sequence[str]) -> DocumentHit:
+    """Raises the score by the share of the user's keywords that the best chunk has; it only orders results."""
+    lower = state.searched_text(document.hits[0].chunk).lower()
+    gain = MAX_BOOST * sum(word.lower() in lower for word in keywords) / len(keywords)
+    return document._replace(score=round(min(document.score + gain, 1.0), 4))

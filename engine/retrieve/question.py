@@ -1,0 +1,81 @@
+"""What is asked of a collection, and what its operator has decided about such searches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.model import Fusion, HighlightLimits, Mode
+from aidre.engine.ports import Reader
+from aidre.engine.types import FacetRequest, RetrievedChunk
+
+if TYPE_CHECKING:
+    from aidre.engine.index.fields import Filter
+
+
+_FUSION: Final = Fusion()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A text, a vector (float32, shape (dimensions,)), or both, which are searched hybrid.
+
+    Without `mode` a text is searched hybrid; dense if its space cannot be fused or the collection is not searched by
+    words; lexical without a model. `space` is an id. `offset` hits are left out. `cursor` names a later page of an
+    earlier search, in the terms of whoever carries the steps out. With `correct` a text that finds little is answered
+    without what may be typing errors in it. With `scaled` the answer has a scale of relevance.
+    """
+
+    top_k: int
+    text: str | None = None
+    vector: NDArray[np.float32] | None = None
+    space: str | None = None
+    filter: Filter | None = None
+    mode: Mode | None = None
+    offset: int = 0
+    cursor: str | None = None
+    facets: tuple[FacetRequest, ...] = ()
+    highlight: HighlightLimits | None = None
+    correct: bool = False
+    scaled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the operator of a collection has decided; the defaults are those of a server without a configuration.
+
+    `lexical`: it may be searched by words. `spaces` are ids of its spaces, of which the first with a model answers
+    texts that name none. `rescore` names a second space whose cosine orders the best `depth` hits of a hybrid search.
+    `shows_text`: callers may be told words of its texts.
+    """
+
+    lexical: bool = True
+    spaces: tuple[str, ...] | None = None
+    fusion: Fusion = _FUSION
+    rescore: str | None = None
+    depth: int = 50
+    shows_text: bool = True
+
+
+class State(NamedTuple):
+    """The newest state of a collection, and the policy of its searches."""
+
+    reader: Reader
+    policy: Policy = Policy()
+
+    @property
+    def is_lexical(self) -> bool:
+        """Whether it may be searched by words."""
+        return self.policy.lexical and self.reader.can.lexical
+
+    @property
+    def tells_words(self) -> bool:
+        """Whether callers may be shown words of its texts: corrections and completions."""
+        return self.policy.shows_text and self.policy.lexical and self.reader.can.words
+
+    def searched_text(self, chunk: RetrievedChunk) -> str:
+        """Where words of a query may be looked for: title and text, the title alone if words must not find a chunk."""
+        return f"{chunk.title or ''} {chunk.text}" if self.policy.lexical else chunk.title or ""
