@@ -64,8 +64,10 @@ def test_what_a_click_shows_stays(element: str) -> None:
 
 
 def test_a_page_that_hides_all_of_itself_is_shown_by_its_script() -> None:
-    for tag in ("body", "main", "div"):
-        assert "stone bridge" in read(f"<html><body><{tag} style='visibility:hidden'><main>{SEEN}</main></{tag}>")
+    for deep in (False, True):
+        for tag in ("body", "main", "div"):
+            page = f"<html><body><p>Skip</p><{tag} style='visibility:hidden'><main>{SEEN}</main></{tag}>"
+            assert "stone bridge" in read(page, deep=deep)
     assert "stone bridge" in read(f"<html><body><div id=app hidden>{SEEN}</div>")
 
 
