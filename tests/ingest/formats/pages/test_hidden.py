@@ -52,6 +52,8 @@ def test_what_no_reader_sees_is_left_out(element: str, around: str) -> None:
         "<div class=accordion><h3>Q</h3><div><div style='display:none'>In Rust.</div></div></div>",
         "<button aria-controls=a1>Q</button><p>between</p><div id=a1 hidden>In Rust.</div>",
         "<h3><button aria-expanded=false>Q</button></h3><div hidden role=region>In Rust.</div>",
+        "<button>Q</button><div hidden>In Rust.</div>",
+        "<div aria-expanded=false>Q</div><!-- --> <div hidden>In Rust.</div>",
         "<a href='#t2'>Rust</a><p>between</p><div id=t2 style='display:none'>In Rust.</div>",
         "<a onclick=\"show('more')\">More</a><p>between</p><span id=more style='display:none'>In Rust.</span>",
         "<p aria-hidden=true>In Rust.</p>",
