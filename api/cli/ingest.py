@@ -71,9 +71,7 @@ class Ingestion:
             else self._run_there(self.cluster, spaces, embedders, report)
         )
         with upkeep(self.store.path / self.collection, "the number of generations to keep was not set"):
-            set_retention(
-                self.store, self.collection, retained, self.options.wait
-            )  # of a new collection
+            set_retention(self.store, self.collection, retained, self.options.wait)  # of a new collection
         return summary
 
     def _run_here(

@@ -123,7 +123,8 @@ def ingest(
     """Ingest new and changed documents into a collection.
 
     Reads Markdown, text, HTML, PDF, DOCX, CSV, JSON Lines, Parquet, schema.org JSON-LD, feeds and sitemaps. Exit
-    status 1: some documents failed; each is named on standard error, and the others are stored.
+    status 1: some documents failed; each is named on standard error, and the others are stored. A merge or publication
+    that fails after the commit is a warning, and is tried again by the next one.
     """
     from aidre.api.cli.ingest import prepare
     from aidre.api.cli.progress import Reporter
