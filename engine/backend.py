@@ -502,9 +502,7 @@ class Sink(Protocol):
     def commit(self) -> CommitResult | None:
         """Make all pending changes durable on return. None where nothing is pending. StorageFailed."""
 
-    def finish(self) -> None:
-        """Commit, then do what may follow: an error of that is logged, never raised. StorageFailed of the commit."""
-
+    def finish(self) -> None: ...
     def compact(self) -> None: ...
     def purge(self) -> None: ...
 

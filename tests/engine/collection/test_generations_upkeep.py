@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from aidre.engine.collection import commit, garbage, upkeep
+from aidre.engine.collection import commit, garbage
 from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import StorageFailed
 from aidre.engine.maintenance.verify import verify
-from aidre.engine.storage import changelog, durable
+from aidre.engine.storage import changelog, durable, upkeep
 from tests.support.stores import NAME, ROWS, SPACE, everything, names, put, write
 
 LATER = "what is stored stays, and the next commit tries again"
