@@ -32,10 +32,9 @@ from aidre.engine.backends.postgres_tables import (
 )
 from aidre.engine.backends.sink import Declared, PendingSink
 from aidre.engine.backends.state import CollectionState, StoredSpace
-from aidre.engine.collection import upkeep
 from aidre.engine.errors import BackendUnavailable, StoreLocked
 from aidre.engine.model import EmbeddingSpace
-from aidre.engine.storage import NO_KEY, to_utf8
+from aidre.engine.storage import NO_KEY, to_utf8, upkeep
 
 _MIN_GRAPH_ROWS: Final = 5_000
 """Chunks from which a graph is built: to compare fewer takes no longer."""

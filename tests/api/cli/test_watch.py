@@ -293,7 +293,7 @@ def test_an_empty_folder_is_waited_for_and_drafts_and_shared_ids_are_followed(tm
         (folder / "c.md").write_text("---\ndraft: true\n---\ngamma\n")
         until(lambda: run.done(documents=2, left_out=1, deleted=1), "a draft is removed")
         run.process.send_signal(signal.SIGTERM)
-        assert run.process.wait(SECONDS) == 143
+        assert run.process.wait(WAIT_SECONDS) == 143
     assert open_source(store).open("n").status()["documents"] == 2
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import ConfigurationError, StorageFailed
 from aidre.engine.maintenance.verify import verify
@@ -247,6 +248,20 @@ class Twice:
         yield from second.run(job, blocks)
         assert sorted(path.name for path in job.staging.iterdir()) == names
         yield from tables
+
+
+def test_a_run_is_stored_though_a_merge_fails(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(self: Generations) -> None:
+        raise StorageFailed("cannot write rows: No space left on device")
+
+    write_corpus(pair.docs, 60)
+    monkeypatch.setattr(Generations, "end_bulk_load", fail)
+    monkeypatch.setattr(Generations, "merge_due", fail)
+    summary = pair.distributed()
+    assert pair.store("workers").open("c").documents == summary.updated > 50
+    assert "the first load was not merged and calibrated" in caplog.text
 
 
 def test_a_block_that_is_done_twice_has_the_same_segment_and_counts_once(pair: Pair) -> None:
