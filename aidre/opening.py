@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 from aidre.library.arguments import to_path
 from aidre.library.asynchronous import AsyncDatabase
-from aidre.library.database import Configured, Database
+from aidre.library.database import Database
+from aidre.library.spaces import Configured
 
 
 def open(path: str | Path, *, uri: str | None = None, config: str | Path | None = None) -> Database:
@@ -27,16 +28,12 @@ def open_async(path: str | Path, *, uri: str | None = None, config: str | Path |
 
 
 def _configured(config: str | Path) -> Configured:
-    from dataclasses import replace
-
     from aidre.api.config import load_settings
 
     settings = load_settings(to_path(config, "config="))
     return Configured(
         address=settings.store.address,
-        policies=MappingProxyType(
-            {name: replace(one.policy, shows_text=True) for name, one in settings.collections.items()}
-        ),
+        policies={name: replace(one.policy, shows_text=True) for name, one in settings.collections.items()},
         runtime=settings.embedding.runtime,
-        endpoints=MappingProxyType(settings.endpoints),
+        endpoints=settings.endpoints,
     )

@@ -63,7 +63,8 @@ class Document:
     whole schema.org object. `vectors` maps space ids to a vector of shape (dimensions,); a document with any is stored
     as one chunk. `verbatim` are the spans of code and tables, which are split only where a chunk cannot hold them,
     and then between lines. `origin` is the path of its file inside the source, or the URL it was fetched from; `state`
-    then holds the validators for a later conditional request (etag, last_modified).
+    then holds the validators for a later conditional request (etag, last_modified), and in any case when the document
+    is to be read again because it is not published any more (`expires`).
     """
 
     id: str

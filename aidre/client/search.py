@@ -43,9 +43,9 @@ from aidre.engine.errors import (
     Unsupported,
 )
 from aidre.engine.model import HighlightLimits, Json
-from aidre.engine.types import Hit
+from aidre.engine.types import FacetRequest, Hit
 from aidre.library.arguments import check_least, check_space_id, to_ids
-from aidre.library.facets import FacetRequest, Facets, to_limits, to_members, to_requests
+from aidre.library.facets import Facets, to_limits, to_members, to_requests
 from aidre.library.results import Hits
 
 MAX_K = 10_000

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields as dataclass_fields
+from dataclasses import fields as dataclass_fields, replace
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -20,6 +21,7 @@ from aidre.engine.errors import (
 )
 from aidre.engine.index.fields import Filter, field_name
 from aidre.engine.model import Document, EmbeddingSpace, HighlightLimits, Json, Mode
+from aidre.engine.retrieve import Policy, Question, State, answer, query_of, run
 from aidre.engine.types import Facet
 from aidre.library.arguments import (
     check_least,
@@ -120,10 +122,10 @@ class CollectionView:
 
         A text is searched hybrid, dense where its space cannot be fused, lexical where no space has a model or that is
         missing; a vector, shape (dimensions,), dense; both hybrid, without a model. `space` is an id; without it the
-        first space answers that can. A larger score is better; its scale depends on mode and space. `facets` counts values of fields in the
-        documents of all matches, `highlight` tells where the words of the text are in each hit. With `correct` a text
-        is answered without what may be typing errors in it, where it finds little as it is. InvalidInput,
-        InvalidFilter, InvalidVector, DimensionMismatch, SpaceMissing, ModelUnavailable, Unsupported.
+        first space answers that can. A larger score is better; its scale depends on mode and space. `facets` counts
+        values of fields in the documents of all matches, `highlight` tells where the words of the text are in each hit.
+        With `correct` a text is answered without what may be typing errors in it, where it finds little as it is.
+        InvalidInput, InvalidFilter, InvalidVector, DimensionMismatch, SpaceMissing, ModelUnavailable, Unsupported.
         """
         requests = () if facets is None else to_requests(facets)
         limits = None if highlight is False else to_limits(highlight)
@@ -160,13 +162,14 @@ class CollectionView:
         reader, queries = self.reader, to_queries(queries)
         if reader is None:
             return SearchResults([[] for _ in queries])
-        parsed, unknown = self._to_filter(reader, filter)
+        parsed = to_filter(filter)
         asked = []
         for query in queries:
             text, vector = (query, None) if isinstance(query, str) else (None, query)
             question = _to_question(text, vector, k=k, offset=0, filter=parsed, mode=mode, space=space)
             asked.append(run(query_of(question, State(reader, self._policy)), self._spaces.embed))
-        return SearchResults(reader.search_all(asked) if asked else [], unknown)
+        found = reader.search_all(asked) if asked else []
+        return SearchResults(found, self._unknown_fields(reader, parsed))
 
     # -- look-up -----------------------------------------------------------------------------------------------
 
@@ -268,11 +271,18 @@ class CollectionView:
     def _unknown_fields(self, reader: Reader, filter: Filter | None) -> tuple[str, ...]:
         """The fields that a filter names and no document has; each is logged once."""
         unknown = () if filter is None else reader.unknown_fields(filter)
-        for name in unknown:
-            if name not in self._logged:
-                self._logged.add(name)
-                logger.warning("no document of %s has the field %s of a filter", self.name, printable_name(name))
+        self._log_unknown(unknown)
         return unknown
+
+    def _log_unknown(self, fields: Iterable[str]) -> None:
+        for name in fields:
+            self._log(printable_name(name), "no document of %s has the field %s of a filter")
+
+    def _log(self, what: str, message: str) -> None:
+        """A warning, once."""
+        if what not in self._logged:
+            self._logged.add(what)
+            logger.warning(message, self.name, what)
 
 
 class Collection(CollectionView):
@@ -281,7 +291,7 @@ class Collection(CollectionView):
     the others wait up to `wait` seconds."""
 
     def __init__(
-        self, source: Source, name: str, spaces: Spaces, is_open: Callable[[], bool], wait: float, policy: Policy
+        self, source: Source, name: str, spaces: Spaces, is_open: Callable[[], bool], wait: float, *, policy: Policy
     ) -> None:
         super().__init__(source, name, spaces, policy=policy)
         self._is_open = is_open
@@ -290,7 +300,8 @@ class Collection(CollectionView):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Sent to another process, it opens the newest state there."""
-        return Collection, (self._source, self.name, self._spaces, self._is_open, self._wait, self._policy)
+        make = partial(Collection, policy=self._policy)
+        return make, (self._source, self.name, self._spaces, self._is_open, self._wait)
 
     @property
     def reader(self) -> Reader | None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from aidre.engine.errors import Closed, InvalidInput, Missing
@@ -14,23 +13,12 @@ from aidre.engine.retrieve import Policy
 from aidre.engine.storage import check_collection_name
 from aidre.library.arguments import check_wait, to_path, to_spaces
 from aidre.library.collection import WAIT_SECONDS, Collection
-from aidre.library.spaces import Spaces
+from aidre.library.spaces import Configured, Spaces
 
 if TYPE_CHECKING:
     from aidre.engine import Address
     from aidre.engine.backends import Backend
     from aidre.engine.embedding import Embedder, Endpoint
-
-
-@dataclass(frozen=True, slots=True)
-class Configured:
-    """What a configuration says to a program that opens a store: where its collections are, how each is searched, and
-    by what texts are embedded. Without a configuration the defaults of a server hold."""
-
-    address: Address | None = None
-    policies: Mapping[str, Policy] = MappingProxyType({})
-    runtime: str = "auto"
-    endpoints: Mapping[str, Endpoint] = MappingProxyType({})
 
 
 class Database:
@@ -102,7 +90,7 @@ class Database:
         configured = self._configured
         spaces = Spaces(to_spaces(space), embed, endpoint, self._embedders, configured)
         policy = configured.policies.get(name) or Policy()
-        return Collection(self._source, name, spaces, self._is_usable, wait, policy)
+        return Collection(self._source, name, spaces, self._is_usable, wait, policy=policy)
 
     def drop(self, name: str, *, purge: bool = False, wait: float = WAIT_SECONDS) -> None:
         """Remove a collection with its files. CollectionMissing, StoreLocked, StorageFailed.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -12,9 +12,22 @@ from numpy.typing import NDArray
 
 from aidre.engine.errors import InvalidInput, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.retrieve import Policy
 
 if TYPE_CHECKING:
+    from aidre.engine import Address
     from aidre.engine.embedding import Embedder, Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """What a configuration says to a program that opens a store: where its collections are, how each is searched, and
+    by what texts are embedded. Without a configuration the defaults of a server hold."""
+
+    address: Address | None = None
+    policies: Mapping[str, Policy] = field(default_factory=dict)
+    runtime: str = "auto"
+    endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
 
 
 class Spaces:

@@ -14,10 +14,10 @@ from aidre.api.cli.maintenance import set_retention
 from aidre.api.cli.publish import publishing
 from aidre.api.cli.select import has_collection
 from aidre.api.config import Settings, load_settings, spaces_for
-from aidre.engine.collection import upkeep
+from aidre.engine.errors import AidreError
 from aidre.engine.storage import check_collection_name
 from aidre.ingest.fetch import FetchRules
-from aidre.ingest.pipeline import IngestOptions, ingest
+from aidre.ingest.pipeline import IngestOptions, Notice, ingest
 from aidre.ingest.records import parse_column_mapping
 from aidre.ingest.sources import locate_sources, supplied_spaces
 
@@ -70,10 +70,10 @@ class Ingestion:
             if self.cluster is None
             else self._run_there(self.cluster, spaces, embedders, report)
         )
-        with upkeep(self.store.path / self.collection, "the number of generations to keep was not set"):
-            set_retention(
-                self.store, self.collection, retained, self.options.wait
-            )  # of a new collection
+        try:
+            set_retention(self.store, self.collection, retained, self.options.wait)  # of a new collection
+        except (AidreError, OSError) as error:  # the documents are stored
+            report(Notice(f"the number of generations to keep was not set: {error}; the next ingest tries again"))
         return summary
 
     def _run_here(

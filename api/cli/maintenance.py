@@ -97,14 +97,14 @@ def delete(
 
 def compact(store: Source, collection: str | None) -> Iterator[Facts]:
     """Compact one collection or all of them; `kept` is what older generations keep on the disk for readers."""
-    from aidre.engine.collection import Snapshot, kept_for_readers
+    from aidre.engine.maintenance import kept_for_readers
 
     for name in select_collections(store, collection):
         before = store.open(name).status()["segments"]
         with store.writer(name, spaces=None) as writer:
             writer.compact()
         snapshot = store.open(name)
-        kept = kept_for_readers(store.path / name, snapshot.manifest) if isinstance(snapshot, Snapshot) else None
+        kept = kept_for_readers(store, name)
         yield {
             "collection": name,
             "generation": snapshot.generation,

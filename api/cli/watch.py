@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -32,6 +33,8 @@ TICK_SECONDS: Final = 1.0
 """Between two looks at single files and at whether the folders are there."""
 RETRY_SECONDS: Final = 5.0
 """After a run that could not write."""
+LOOK_SECONDS: Final = 60.0
+"""Between two looks at the clock, while a document is to be published later: the machine may sleep meanwhile."""
 READY_SECONDS: Final = 30.0
 """Within which the operating system has taken the request to tell of changes in all folders."""
 _NO_ROOM = "the system follows no more folders: raise fs.inotify.max_user_watches, or set WATCHFILES_FORCE_POLLING=true"
@@ -191,8 +194,10 @@ def watch(
     say: Callable[[str], None],
     *,
     changes: Changes | None = None,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
-    """Ingest, then again after every change, until a signal raises in the main thread.
+    """Ingest, then again after every change, and when a document is to be published or not any more, until a signal
+    raises in the main thread.
 
     `reporting` makes a context whose value receives the events of one run. A run that finds the collection locked, or
     that cannot write, is repeated; a folder that is missing is waited for. Whatever ends the first run ends this too,
@@ -201,12 +206,13 @@ def watch(
     followed = changes or follow(ingestion.sources, ingestion.store.path)
     followed.start()
     said, is_first, problem = frozenset[str](), True, ""
+    due: str | None = None
     try:
         while True:
             gone = [] if is_first else [source for source in ingestion.sources if not Path(source).exists()]
             former, problem = problem, _absence(gone)
             try:
-                said = _run(_without(ingestion, gone), reporting, said, is_first=is_first)
+                said, due = _run(_without(ingestion, gone), reporting, said, is_first=is_first)
                 if is_first:
                     say(f"watching {', '.join(escape_unprintable(source) for source in ingestion.sources)}")
                 is_first = False
@@ -216,9 +222,22 @@ def watch(
                 problem = f"{error}; it is tried again"
             if problem and problem != former:
                 say(problem)
-            followed.wait(RETRY_SECONDS if problem else None)
+            if problem:
+                followed.wait(RETRY_SECONDS)
+            else:
+                _wait(followed, due, clock)
     finally:
         followed.stop()
+
+
+def _wait(followed: Changes, due: str | None, clock: Callable[[], datetime]) -> None:
+    """Wait for a change, or until a time (RFC 3339)."""
+    if due is None:
+        followed.wait(None)
+        return
+    while (left := (datetime.fromisoformat(due) - clock()).total_seconds()) > 0:
+        if followed.wait(min(left, LOOK_SECONDS)):
+            return
 
 
 def _absence(gone: Sequence[str]) -> str:
@@ -230,14 +249,16 @@ def _without(ingestion: Ingestion, gone: Sequence[str]) -> Ingestion:
     return replace(ingestion, sources=[source for source in ingestion.sources if source not in gone])
 
 
-def _run(ingestion: Ingestion, reporting: Reporting, said: frozenset[str], *, is_first: bool) -> frozenset[str]:
-    """One run; returns what it said."""
+def _run(
+    ingestion: Ingestion, reporting: Reporting, said: frozenset[str], *, is_first: bool
+) -> tuple[frozenset[str], str | None]:
+    """One run; returns what it said, and when the next document is to be published or not any more."""
     if not ingestion.sources:
-        return said
+        return said, None
     with reporting() as report:
         news = News(report, said, is_first)
-        ingestion.run(news)
-    return frozenset(news.now)
+        summary = ingestion.run(news)
+    return frozenset(news.now), summary.next_change
 
 
 def follow(sources: Sequence[str], store: Path) -> Changes:

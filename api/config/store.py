@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from aidre.api.config.toml import Period, Secret, Section, Whole, like
 
 if TYPE_CHECKING:
+    from aidre.engine import Address
     from aidre.engine.ports import Source
 
 
@@ -28,11 +29,17 @@ class StoreSettings(Section):
     def open(self, folder: Path) -> Source:
         """What holds the collections: segments in the folder, or the engine; the folder then has the state of this
         host. ConfigurationError where the address is none or the driver is not installed."""
-        from aidre.engine import Address, open_source
+        from aidre.engine import open_source
 
-        if self.backend == "local" or self.uri is None:
-            return open_source(folder)
-        return open_source(folder, Address(self.backend, str(self.uri)))
+        address = self.address
+        return open_source(folder) if address is None else open_source(folder, address)
+
+    @property
+    def address(self) -> Address | None:
+        """That of the engine; None for local segments."""
+        from aidre.engine import Address
+
+        return None if self.backend == "local" or self.uri is None else Address(self.backend, str(self.uri))
 
     def __post_init__(self) -> None:
         if self.backend != "local" and self.uri is None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from aidre.api.access import Caller
 from aidre.api.config import Protocol
-from aidre.api.http import Metrics
+from aidre.api.http import Metrics, Stage
 from aidre.api.retrieval.cursor import Cursors, cursor_binding, expired_cursor, next_cursor, snapshot_of
 from aidre.api.retrieval.query_embedding import QueryEmbedders
 from aidre.api.retrieval.scheduler import Scheduler

@@ -31,11 +31,10 @@ from aidre.engine.backends.postgres_tables import (
 )
 from aidre.engine.backends.sink import Declared, PendingSink
 from aidre.engine.backends.state import CollectionState, StoredSpace
-from aidre.engine.collection import upkeep
 from aidre.engine.errors import BackendUnavailable, StoreLocked
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.ports import Recompute
-from aidre.engine.storage import NO_KEY, to_utf8
+from aidre.engine.storage import NO_KEY, to_utf8, upkeep
 from aidre.engine.types import CommitResult
 
 _MIN_GRAPH_ROWS: Final = 5_000

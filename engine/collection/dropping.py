@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from aidre.engine.collection import garbage
-from aidre.engine.collection.upkeep import upkeep
 from aidre.engine.errors import AidreError, CollectionDropped, StorageFailed, StoreLocked
 from aidre.engine.storage import (
     CURRENT,
@@ -28,6 +27,7 @@ from aidre.engine.storage import (
     manifest_name,
     manifest_numbers,
     now,
+    upkeep,
     write_current,
 )
 

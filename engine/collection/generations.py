@@ -26,7 +26,6 @@ from aidre.engine.collection.merge_policy import (
     segments_to_merge,
 )
 from aidre.engine.collection.snapshot import Snapshot
-from aidre.engine.collection.upkeep import upkeep
 from aidre.engine.index.vectors import serialize_codebook
 from aidre.engine.ports import EmbedQueries
 from aidre.engine.segment import LiveRows, Recompute, SegmentView, live_rows, split_live_rows, write_merged
@@ -45,6 +44,7 @@ from aidre.engine.storage import (
     manifest_name,
     max_segment_rows,
     now,
+    upkeep,
     write_current,
 )
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from aidre.engine.collection import dropping, garbage
 from aidre.engine.collection.snapshot import Snapshot
-from aidre.engine.collection.upkeep import upkeep
 from aidre.engine.errors import (
     AidreError,
     CollectionMissing,
@@ -37,6 +36,7 @@ from aidre.engine.storage import (
     is_collection_name,
     manifest_numbers,
     read_manifest,
+    upkeep,
     with_precision,
     write_current,
 )

@@ -45,7 +45,6 @@ from aidre.engine.collection.commit import Committer, Declaration
 from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.lookup import DocumentLocator, find_vectors, live_documents, stored_records
 from aidre.engine.collection.snapshot import Snapshot
-from aidre.engine.collection.upkeep import upkeep
 from aidre.engine.errors import InvalidDocument, InvalidInput, Missing, SpaceConflict, StorageFailed
 from aidre.engine.index.vectors import dtype_of, encode
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
@@ -60,6 +59,7 @@ from aidre.engine.storage import (
     durable,
     first_manifest,
     now,
+    upkeep,
 )
 from aidre.engine.types import CommitResult
 

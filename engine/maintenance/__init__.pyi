@@ -2,7 +2,12 @@ from . import verify as verify
 from .backup import back_up as back_up
 from .bucket import Bucket as Bucket, BucketAddress as BucketAddress
 from .history import keep_generations as keep_generations, list_generations as list_generations, roll_back as roll_back
-from .inventory import Inventory as Inventory, leftovers as leftovers, take_inventory as take_inventory
+from .inventory import (
+    Inventory as Inventory,
+    kept_for_readers as kept_for_readers,
+    leftovers as leftovers,
+    take_inventory as take_inventory,
+)
 from .publish import Publisher as Publisher
 from .recalibration import Recalibration as Recalibration, recalibrate as recalibrate
 from .replica import Replica as Replica, pulled_at as pulled_at

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from aidre.engine.collection import Snapshot, local_store
+from aidre.engine.collection import Snapshot, Store, garbage, local_store
 from aidre.engine.ports import Source
 from aidre.engine.storage import BACKFILLS, CHANGES, DELETES, MANIFESTS, SEGMENTS, kernels
 
@@ -44,6 +44,14 @@ class Inventory:
     sizes: Mapping[str, int]
     sources: tuple[StoredSource, ...]
     untitled: int
+
+
+def kept_for_readers(store: Source, collection: str) -> garbage.Kept | None:
+    """What stays on the disk though the newest generation does not need it; None where nothing does, or where the
+    engine has no generations. Raises what `Store.open` raises."""
+    if not isinstance(store, Store):
+        return None
+    return garbage.kept_for_readers(store.path / collection, store.open(collection).manifest)
 
 
 def take_inventory(store: Source, collection: str) -> Inventory:

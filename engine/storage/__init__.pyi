@@ -122,3 +122,4 @@ from .manifest import (
     write_current as write_current,
 )
 from .table import Table as Table
+from .upkeep import upkeep as upkeep

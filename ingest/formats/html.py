@@ -36,7 +36,7 @@ def read_html(file: File, rules: VectorRules) -> Iterator[Item]:
     if publication.reason is not None:
         yield Unpublished(file.origin, publication.reason, file.source, file.origin)
     else:
-        yield file.origin, mark_expiry(page_to_document(page, file), file, publication)
+        yield file.origin, mark_expiry(page_to_document(page, file), publication)
 
 
 def page_to_document(page: Extracted, file: File) -> Document:

@@ -50,7 +50,7 @@ def read_markdown(file: File, rules: VectorRules) -> Iterator[Item]:
     members, body = split_front_matter(decode_text(read_content(file)))
     publication = PUBLISHED if file.as_of is None else read_publication(members, file.as_of)
     if publication.reason is not None:
-        yield Unpublished(file.origin, publication.reason, file.source, file.origin)
+        yield Unpublished(file.origin, publication.reason, file.source, file.origin, publication.until)
         return
     text = strip_site_markup(body)
     is_short = len(text) <= MAX_LOCAL_CHARACTERS
@@ -64,7 +64,7 @@ def read_markdown(file: File, rules: VectorRules) -> Iterator[Item]:
     has_own_id = members.get("id") is not None and not file.is_called_by_path
     identity = to_document_id(members["id"]) if has_own_id else to_document_id(file.id, "the path")
     document = to_document(members, file, identity, text=text, headings=outline)
-    yield file.origin, mark_expiry(document, file, publication)
+    yield file.origin, mark_expiry(document, publication)
 
 
 def parse(content: bytes, options: Mapping[str, Any]) -> Json:

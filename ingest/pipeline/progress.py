@@ -85,7 +85,8 @@ class Summary:
     `documents` were read, `updated` of them written (`new` of those for the first time), `embedded` texts went
     through an Embedder, `skipped` documents had no text, `left_out` ones are not published. `refused` is the reason why
     --mirror deleted nothing. `drafts` name documents that were left out, with the reason; `stored_drafts` are ids of
-    stored documents that would be left out now; `empty` are names of sources without a document.
+    stored documents that would be left out now; `empty` are names of sources without a document. `next_change` is when
+    the first document is to be published, or not any more (RFC 3339).
     """
 
     documents: int
@@ -104,6 +105,7 @@ class Summary:
     drafts: Sequence[str] = ()
     stored_drafts: Sequence[str] = ()
     empty: Sequence[str] = ()
+    next_change: str | None = None
 
     @property
     def exit_status(self) -> int:
@@ -154,6 +156,7 @@ class Tally:
         """The first documents that were left out."""
         self.stored_drafts: list[str] = []
         self.empty: list[str] = []
+        self.next_change: str | None = None
         self.repeated_ids = 0
         self._rows_without_text: Counter[str] = Counter()
         """By file."""
@@ -189,9 +192,15 @@ class Tally:
     def leave_out(self, unpublished: Unpublished) -> None:
         """A document is not published: no failure, and not counted as read."""
         self.counts.left_out += 1
+        self.see_change(unpublished.until)
         self.found_sources.add(unpublished.source)
         if len(self.drafts) < MAX_NAMED:
             self.drafts.append(f"{escape_unprintable(unpublished.where)} ({unpublished.reason})")
+
+    def see_change(self, date: str | None) -> None:
+        """A document is to be published, or not any more, at that time."""
+        if date is not None and (self.next_change is None or date < self.next_change):
+            self.next_change = date
 
     def reject(self, rejected: Rejected) -> None:
         self.counts.failed += 1
@@ -245,6 +254,7 @@ class Tally:
             drafts=tuple(self.drafts),
             stored_drafts=tuple(self.stored_drafts),
             empty=tuple(self.empty),
+            next_change=self.next_change,
         )
 
 

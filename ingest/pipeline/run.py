@@ -165,6 +165,7 @@ class Run:
                 self._write_rows(item)
             elif self._accept_content(*item):
                 self._tally.found_sources.add(item[1].source)
+                self._tally.see_change((item[1].state or {}).get("expires"))
                 batch.append(item)
                 if self._batches.is_full_with(item[1]):
                     self._write_documents(batch)

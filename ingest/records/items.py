@@ -44,12 +44,13 @@ class Unchanged:
 @dataclass(frozen=True, slots=True)
 class Unpublished:
     """A document that its author has not published, with the `reason` ("draft: true"). It is left out: --mirror deletes
-    what is stored of its `origin`."""
+    what is stored of its `origin`. `until` is when that changes (RFC 3339), if it is known."""
 
     where: str
     reason: str
     source: str
     origin: str
+    until: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

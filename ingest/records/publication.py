@@ -12,7 +12,6 @@ from typing import NamedTuple
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document, Json
 from aidre.ingest.records.document import escape_unprintable, normalize_timestamp
-from aidre.ingest.records.file import File
 
 _YES = frozenset({"true", "yes", "on", "1"})
 _NO = frozenset({"false", "no", "off", "0"})
@@ -29,10 +28,10 @@ _VALUED_DIRECTIVES = frozenset({"unavailable_after", "max-snippet", "max-image-p
 
 
 class Publication(NamedTuple):
-    """`reason` says why a document is not published, None for one that is; that one is until `expires` (RFC 3339)."""
+    """`reason` says why a document is not published, None for one that is. `until` is when that changes (RFC 3339)."""
 
     reason: str | None = None
-    expires: str | None = None
+    until: str | None = None
 
 
 PUBLISHED = Publication()
@@ -43,7 +42,7 @@ def read_publication(members: Mapping[str, Json], now: datetime) -> Publication:
 
     A date that cannot be read leaves the document out: nothing is published by mistake.
     """
-    expires: str | None = None
+    until: str | None = None
     for name, value in members.items():
         key = name.lower()
         shown = escape_unprintable(f"{name}: {_to_flag(value)}"[:_MAX_SHOWN])
@@ -55,15 +54,17 @@ def read_publication(members: Mapping[str, Json], now: datetime) -> Publication:
             except InvalidDocument:
                 return Publication(f"{shown} is no date that can be read")
             is_over = datetime.fromisoformat(date) <= now
-            if is_over != (key == "publishdate"):
-                return Publication(f"{name} {date} {'has passed' if is_over else 'is ahead'}")
-            expires = date if key == "expirydate" else expires
-    return Publication(None, expires)
+            if is_over and key == "expirydate":
+                return Publication(f"{name} {date} has passed")
+            if not is_over and key == "publishdate":
+                return Publication(f"{name} {date} is ahead", date)
+            until = date if key == "expirydate" else until
+    return Publication(None, until)
 
 
 def read_robots(values: Sequence[str], now: datetime) -> Publication:
     """By values of X-Robots-Tag headers, or of a page's meta elements, that are for all robots or for this one."""
-    expires: str | None = None
+    until: str | None = None
     for agent, directive in _directives(values):
         name, _, value = directive.partition(":")
         if agent not in ("", "*", "robots", _OWN_AGENT):
@@ -74,15 +75,13 @@ def read_robots(values: Sequence[str], now: datetime) -> Publication:
         if date is not None and date <= now:
             return Publication(f"unavailable_after {_to_timestamp(date)} has passed")
         if date is not None:
-            expires = _to_timestamp(date)
-    return Publication(None, expires)
+            until = _to_timestamp(date)
+    return Publication(None, until)
 
 
-def mark_expiry(document: Document, file: File, publication: Publication) -> Document:
-    """A fetched document with the moment at which it has to be fetched again, in its state; files are always read."""
-    if publication.expires is None or not file.fetched:
-        return document
-    return replace(document, state={"expires": publication.expires})
+def mark_expiry(document: Document, publication: Publication) -> Document:
+    """The document with the moment at which it is published no more in its state, so that it is read again then."""
+    return document if publication.until is None else replace(document, state={"expires": publication.until})
 
 
 def _to_flag(value: Json) -> str:

@@ -178,7 +178,7 @@ class FetchSession:
             yield Unpublished(display_url(origin), reason, self.source.name, origin)
             return
         file = File(path, self.source.name, origin, str(fetched.url), fetched=True)
-        expiry = {"expires": publication.expires} if publication.expires else {}
+        expiry = {"expires": publication.until} if publication.until else {}
         state = {**fetched.state, **(page_state or {}), **expiry}
         if state:
             state["settings"] = self.stored.settings

@@ -153,7 +153,7 @@ class Site:
 
     @cached_property
     def library(self) -> aidre.Database:
-        return aidre.open(self.store)  # issue 40: aidre.open(self.store, config=self.config)
+        return aidre.open(self.store, config=self.config)
 
     @cached_property
     def platform(self) -> Platform:

@@ -40,11 +40,10 @@ from aidre.engine.backends.milvus.lookup import StoredRows
 from aidre.engine.backends.milvus.reader import MilvusReader
 from aidre.engine.backends.milvus.server import Row, Server
 from aidre.engine.backends.milvus.tables import DOCUMENT, Extent, Tables, document_rows, vector_row
-from aidre.engine.collection import upkeep
 from aidre.engine.errors import BackendUnavailable, StoreLocked
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.ports import Recompute
-from aidre.engine.storage import NO_KEY, WriterLock, make_folder
+from aidre.engine.storage import NO_KEY, WriterLock, make_folder, upkeep
 from aidre.engine.types import CommitResult
 
 LOCKS: Final = ".locks"

@@ -20,11 +20,11 @@ _PAGE = frozenset({"html", "body", "main"})
 
 _OPENED = re.compile(
     r"(?<![a-z])(?:accordions?|collaps(?:e|ed|ible|able)|expand(?:ed|er|able)|toggl(?:e|er|ed|eable)|"
-    r"tabs?(?:bed|[_-]?(?:panes?|panels?|contents?|items?|body|blocks?))?|spoiler|disclosure|faq|"
-    r"(?:read|show|see)[_-]?more)(?![a-z])",
+    r"tabs?(?:bed|[_-]?(?:panes?|panels?|contents?|items?|body|blocks?))?|spoiler|disclosure|faq|answers?|"
+    r"carousel|slid(?:es?|er|eshow)|(?:read|show|see)[_-]?more)(?![a-z])",
     re.IGNORECASE,
 )
-"""Class names of what a click opens, as libraries of components write them."""
+"""Class names of what a click opens, or a row of pictures shows in turn, as libraries of components write them."""
 
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 """Where a word begins in a name like tabItem."""

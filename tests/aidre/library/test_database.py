@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -99,3 +100,54 @@ def test_a_closed_database_says_so_on_every_verb(db: aidre.Database, docs: aidre
 def test_a_name_that_is_none_is_refused(db: aidre.Database, name: str) -> None:
     with pytest.raises(aidre.AidreError, match="collection"):
         db.collection(name)
+
+
+# -- the working folder, and other processes -------------------------------------------------------------------------
+
+
+def test_a_store_that_was_opened_by_a_relative_path_stays_that_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    (tmp_path / "link").symlink_to("first")
+    monkeypatch.chdir(tmp_path)
+    db, later = aidre.open("link/store"), aidre.open_async("link/store")
+    docs = db.collection("docs", space=SMALL, embed=letters)
+    docs.add({"id": "a", "text": "one"})
+    monkeypatch.chdir(tmp_path / "second")
+    docs.add({"id": "b", "text": "two"})
+    assert len(docs) == 2
+    assert {one.path for one in (db, later.database)} == {tmp_path / "link" / "store"}, "links stay as given"
+    assert list((tmp_path / "second").iterdir()) == []
+
+
+def test_the_folder_beside_another_engine_stays_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("psycopg")
+    monkeypatch.chdir(tmp_path)
+    db = aidre.open("store", uri="postgresql://nobody@127.0.0.1:1/none")
+    assert pickle.loads(pickle.dumps(db)).path == db.path == tmp_path / "store"
+
+
+def test_a_relative_path_in_a_folder_that_is_gone_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(aidre.InvalidInput, match="the store is below the working folder, which is gone"):
+        aidre.open("store")
+    assert aidre.open(tmp_path / "store").collections() == []
+
+
+def test_handles_can_be_sent_to_another_process(db: aidre.Database, docs: aidre.Collection) -> None:
+    docs.add({"id": "a", "text": "lentil soup"})
+    assert len(docs) == 1, "it was read"
+    sent_db, sent = pickle.loads(pickle.dumps((db, docs)))
+    assert (len(sent), sent_db.collections(), sent_db.path) == (1, ["docs"], db.path)
+    assert sent.search("lentil")[0].text == "lentil soup"
+    assert sent.add({"id": "b", "text": "two"}) == ["b"]
+    assert len(docs) == 2
+    db.close()
+    with pytest.raises(aidre.Closed):
+        len(pickle.loads(pickle.dumps(docs)))

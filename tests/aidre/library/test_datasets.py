@@ -93,3 +93,11 @@ def test_a_misuse_is_one_error(tmp_path: Path, dataset: Any, options: dict[str, 
     with pytest.raises(aidre.InvalidInput, match=said):
         aidre.from_dataset(dataset, tmp_path, "papers", **options)
     assert not any(tmp_path.iterdir())
+
+
+def test_what_was_stored_under_a_relative_path_stays_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    docs = aidre.from_dataset(papers(), "store", "papers", text="abstract", id="doi", vectors="embedding")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert len(docs) == 5

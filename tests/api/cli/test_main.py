@@ -271,6 +271,31 @@ def test_mirror_deletes_what_the_source_no_longer_has(ingested: Shell) -> None:
     assert ingested.ingest(ingested.source, "--mirror", "--force")[1][-1]["deleted"] == 2
 
 
+def test_drafts_are_left_out_named_and_taken_where_they_are_wanted(shell: Shell) -> None:
+    (shell.source / "next.md").write_text("---\ndraft: true\n---\nPrices will rise.\n", encoding="utf-8")
+    status, events, err = shell.ingest()
+    assert (status, events[-1]["documents"], events[-1]["left_out"]) == (0, 3, 1)
+    assert events[-1]["drafts"] == ["next.md (draft: true)"]
+    assert one_line(err) and "next.md (draft: true)" in err and "--include-drafts" in err
+    words = ("ingest", shell.source, "--store", shell.store, "--collection", "docs", "--config", shell.config)
+    assert "0 without text, 1 left out, 0 failed" in shell.run(*words)[1]
+    assert shell.ingest(shell.source, "--include-drafts")[1][-1]["updated"] == 1
+    status, events, err = shell.ingest()
+    assert (status, events[-1]["stored_drafts"]) == (0, ["texts/next.md"])
+    assert "--mirror deletes them (texts/next.md)" in err
+    assert shell.ingest(shell.source, "--mirror")[1][-1]["deleted"] == 1
+
+
+def test_a_folder_of_other_kinds_ends_with_1_and_what_to_do(shell: Shell) -> None:
+    other = shell.source.parent / "other"
+    other.mkdir()
+    (other / "a.rst").write_text("Title\n=====\n", encoding="utf-8")
+    status, events, err = shell.ingest(other)
+    assert (status, events[-1]["documents"], events[-1]["empty"]) == (1, 0, ["other"])
+    assert "aidre: other: has no document: its files are of kinds that are not read (.rst 1)" in err
+    assert shell.ingest(shell.source)[0] == 0
+
+
 def test_rows_bring_vectors_for_a_space_without_a_model(shell: Shell) -> None:
     rows = shell.source.parent / "rows.jsonl"
     rows.write_text('{"id": "a", "text": "good", "vectors": {"given": [1, 2]}}\n', encoding="utf-8")

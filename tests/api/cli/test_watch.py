@@ -7,15 +7,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from aidre.api.cli.watch import Changes, News, follow
+from aidre.api.cli.ingest import Ingestion
+from aidre.api.cli.watch import Changes, News, follow, watch
 from aidre.engine import open_source
 from aidre.engine.errors import ConfigurationError
 from aidre.ingest.pipeline import Committed, Event, Notice, Problem, Progress, Summary
@@ -155,6 +157,59 @@ def test_a_new_problem_is_said_with_its_counts() -> None:
     assert said([PROBLEM, replace(NOTHING, failed=1)]) == [Problem, Summary]
 
 
+# -- the loop --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Waits:
+    """In place of `Changes`: nothing ever changes, and waiting moves the clock."""
+
+    now: datetime
+    waited: list[float | None] = field(default_factory=list)
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def wait(self, seconds: float | None = None) -> bool:
+        self.waited.append(seconds)
+        if seconds is None:
+            raise KeyboardInterrupt
+        self.now += timedelta(seconds=seconds)
+        return False
+
+
+@dataclass
+class Runs:
+    """In place of an `Ingestion`: each run has the next of some summaries."""
+
+    sources: list[str]
+    summaries: list[Summary]
+    times: list[datetime]
+    waits: Waits
+
+    def run(self, report: Callable[[Event], None]) -> Summary:
+        self.times.append(self.waits.now)
+        return self.summaries.pop(0)
+
+
+def test_a_document_that_is_due_later_is_read_again_when_its_time_has_come(folder: Path) -> None:
+    start = datetime(2026, 6, 1, 12, tzinfo=UTC)
+    waits = Waits(start)
+    summaries = [replace(NOTHING, next_change="2026-06-01T12:02:30Z"), NOTHING]
+    runs = Runs([str(folder)], summaries, [], waits)
+    with pytest.raises(KeyboardInterrupt):
+        watch(
+            cast("Ingestion", runs),
+            lambda: nullcontext(lambda _: None),
+            lambda _: None,
+            changes=cast("Changes", waits),
+            clock=lambda: waits.now,
+        )
+    assert runs.times == [start, start + timedelta(seconds=150)]
+    assert waits.waited == [60.0, 60.0, 30.0, None]
+
+
 # -- the command -----------------------------------------------------------------------------------------------------
 
 
@@ -217,6 +272,29 @@ def test_watch_follows_a_folder_until_it_is_terminated(folder: Path, tmp_path: P
     generations = [event["generation"] for event in run.events() if event["event"] == "commit"]
     assert generations == sorted(set(generations))
     assert open_source(store).open("n").status()["documents"] == 21
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_an_empty_folder_is_waited_for_and_drafts_and_shared_ids_are_followed(tmp_path: Path) -> None:
+    store, folder = tmp_path / "store", tmp_path / "notes"
+    folder.mkdir()
+    with watching(tmp_path, store, str(folder), "--mirror") as run:
+        until(lambda: "watching" in run.messages())
+        assert "notes: has no document" in run.messages()
+        (folder / "a").mkdir()
+        (folder / "a" / "intro.md").write_text("---\nid: intro\n---\nalpha\n")
+        (folder / "c.md").write_text("gamma\n")
+        until(lambda: run.done(documents=2, updated=2), "the first files are read")
+        (folder / "b").mkdir()
+        (folder / "b" / "intro.md").write_text("---\nid: intro\n---\nbeta\n")
+        until(lambda: run.done(documents=3, updated=2, deleted=1), "both files are called by their paths")
+        assert "intro is the id of 2 files (a/intro.md, b/intro.md)" in run.messages()
+        (folder / "c.md").write_text("---\ndraft: true\n---\ngamma\n")
+        until(lambda: run.done(documents=2, left_out=1, deleted=1), "a draft is removed")
+        run.process.send_signal(signal.SIGTERM)
+        assert run.process.wait(WAIT_SECONDS) == 143
+    assert open_source(store).open("n").status()["documents"] == 2
 
 
 @pytest.mark.process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -14,13 +15,16 @@ import orjson
 import pytest
 
 from aidre.api.config.settings import parse_settings
-from aidre.api.writing import writer_process
-from aidre.api.writing.messages import AnyRequest, DeleteDocument, DeletePassing, PutRows, WriteAnswer
+from aidre.api.http import Unavailable
+from aidre.api.writing import document_writes, writer_process
+from aidre.api.writing.messages import AnyRequest, DeleteDocument, DeletePassing, PutRows, WriteAnswer, failed
 from aidre.api.writing.writer_process import CollectionWriter
+from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.store import Store
 from aidre.engine.collection.writer import Writer
-from aidre.engine.errors import InvalidDocument, StorageFailed, StoreLocked
+from aidre.engine.errors import AidreError, InvalidDocument, StorageFailed, StoreLocked
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.types import CommitResult
 from tests.support.clocks import WAIT_SECONDS
 
 SPACE = EmbeddingSpace("mine", 2, "cosine")
@@ -258,3 +262,70 @@ visibility = "private"
     writer.close()
     collection = Store(tmp_path).open("docs").collection
     assert (collection.description, collection.visibility) == ("What is new", "private")
+
+
+# -- what follows a commit -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", [StorageFailed("cannot write rows: No space left on device"), ZeroDivisionError()])
+def test_an_answer_is_that_of_the_commit_whatever_a_merge_meets(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: Exception
+) -> None:
+    def fail(self: Generations) -> None:
+        raise fault
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Generations, "merge_due", fail)
+        answers = [bench.ask(put(number, row(f"d{number}")))[0] for number in range(1, 7)]
+        answers += bench.ask(delete(7, "d1"))
+        answers += bench.ask(delete_passing(8, document_id="d2"))
+    assert [answer.failure for answer in answers] == [None] * 8
+    assert (answers[6].deleted, answers[7].deleted) == (1, 1)
+    assert len([one for one in caplog.records if "segments were not merged" in one.message]) == 1
+    bench.ask(put(9, row("last")))
+    bench.writer.close()
+    assert bench.ids() == ["d3", "d4", "d5", "d6", "last"]
+    assert len(bench.store.open("docs").segments) <= 2
+
+
+def test_what_a_deletion_by_a_filter_has_committed_is_answered_though_the_next_commit_fails(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = Writer.commit
+
+    def refuse(self: Writer) -> CommitResult | None:
+        if "b" in self._pending.row_by_id:
+            raise StorageFailed("cannot write chunks.arrow: No space left on device", reason="full")
+        return commit(self)
+
+    monkeypatch.setattr(Writer, "commit", refuse)
+    stored, deleted, refused = bench.together(
+        put(1, row("a")), delete_passing(2, document_id="first"), put(3, row("b"))
+    )
+    assert stored.failure is None
+    assert failure(deleted)[0] is failure(refused)[0] is StorageFailed
+    assert bench.ids() == ["a", "first"], "as the answers say"
+
+
+@pytest.mark.parametrize(
+    ("error", "words", "retry"),
+    [
+        (
+            StorageFailed("cannot write x: No space", reason="full"),
+            "nothing was written, because the disk .* full",
+            "30",
+        ),
+        (StorageFailed("cannot write x: Input/output error"), "nothing was written, because the store refuses", "5"),
+        (StorageFailed("cannot write CURRENT: ...", unconfirmed=7), "may be written or not: send it again", "1"),
+        (StoreLocked("collection 'docs' is being written"), "nothing was written: .* being written", "5"),
+    ],
+)
+def test_a_caller_is_told_why_nothing_is_written_or_that_it_may_be(
+    error: AidreError, words: str, retry: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = document_writes._refusal(failed(1, error).failure.to_error())  # type: ignore[union-attr]
+    assert isinstance(told, Unavailable)
+    assert re.search(words, told.message)
+    assert told.headers["Retry-After"] == retry
+    assert "cannot write x" not in told.message, "the operator's log says more"
+    assert isinstance(error, StoreLocked) or error.message in caplog.text

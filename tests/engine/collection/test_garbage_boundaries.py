@@ -173,3 +173,74 @@ def test_manifests_go_together_with_the_files_that_only_they_name(
     garbage.collect(tmp_path / NAME, manifest)
     assert left(tmp_path, "segments") == [entry.id for entry in manifest.segments]
     assert left(tmp_path, "deletes") == ["000008.arrow", "000009.arrow"]
+
+
+# -- who sweeps ------------------------------------------------------------------------------------------------------
+
+
+def stored_bytes(store: Path) -> int:
+    folders = [store / NAME / name for name in ("segments", "deletes")]
+    return sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
+
+
+def emptied(store: Path) -> None:
+    with Store(store).writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, ["a", "b"], ROWS[:2])
+        writer.commit()
+    with Store(store).writer(NAME, spaces=[SPACE]) as writer:
+        writer.delete(["a", "b"])
+        writer.finish()
+
+
+def test_compact_frees_what_was_deleted_altogether_once_no_reader_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emptied(tmp_path)
+    assert stored_bytes(tmp_path) > 0
+    set_times(tmp_path, OLD)
+    monkeypatch.setattr(time, "time", lambda: NOW)
+    with Store(tmp_path).writer(NAME, spaces=None) as writer:
+        writer.compact()
+    assert stored_bytes(tmp_path) == 0
+    assert everything(Store(tmp_path).open(NAME)) == []
+
+
+def test_compact_keeps_what_readers_of_the_last_ten_minutes_need(tmp_path: Path) -> None:
+    emptied(tmp_path)
+    with Store(tmp_path).writer(NAME, spaces=None) as writer:
+        writer.compact()
+    assert everything(Store(tmp_path).open(NAME, generation=1)) == ["a", "b"]
+
+
+def test_a_writer_that_has_nothing_to_write_sweeps(tmp_path: Path, newest: Manifest) -> None:
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        writer.finish()
+    assert numbers(tmp_path) == [5, 6]
+    assert Store(tmp_path).current(NAME) == newest.generation
+
+
+def test_what_older_generations_keep_is_told_with_the_time_when_it_goes(
+    tmp_path: Path, newest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / NAME
+    before = stored_bytes(tmp_path)
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        writer.compact()
+        assert writer.snapshot is not None
+        compacted = writer.snapshot.manifest
+    date(tmp_path, {6: NOW - 90, 7: NOW - 50})
+    assert newest.generation == 6
+    kept = garbage.kept_for_readers(folder, compacted)
+    assert kept is not None
+    assert kept.bytes == before
+    assert kept.until == NOW - 50 + garbage.KEEP_SECONDS  # from when generation 6 was superseded
+    assert kept.generations == 2
+    garbage.pin(folder, 6)
+    os.utime(folder / "pins" / "000006", (NOW + 50, NOW + 50))
+    pinned = garbage.kept_for_readers(folder, compacted)
+    assert pinned is not None and pinned.until == NOW + 50 + garbage.KEEP_SECONDS
+    monkeypatch.undo()
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        writer.purge()
+        assert writer.snapshot is not None
+        assert garbage.kept_for_readers(folder, writer.snapshot.manifest) is None

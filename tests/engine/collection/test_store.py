@@ -34,6 +34,21 @@ def test_making_a_store_touches_nothing(tmp_path: Path) -> None:
     assert not store.path.exists()
 
 
+def test_a_store_stays_where_it_is_when_the_working_folder_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = Store(Path("store"))
+    with store.writer(NAME, spaces=[SPACE]) as writer:
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        put(writer, ["a"], ROWS[:1])
+        writer.finish()
+    assert everything(store.open(NAME)) == ["a"]
+    assert store.path == tmp_path / "store"
+    assert list(Path().iterdir()) == []
+
+
 def test_a_commit_says_what_is_live_and_a_reopened_store_has_it(tmp_path: Path) -> None:
     with Store(tmp_path).writer(NAME, spaces=[SPACE], description="Some", visibility="private") as writer:
         assert writer.snapshot is None

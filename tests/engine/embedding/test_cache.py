@@ -28,6 +28,9 @@ def test_the_cache_is_the_folder_that_is_named_or_the_one_of_the_user(
     assert cache_folder() == tmp_path / "xdg" / "aidre"
     monkeypatch.setenv("AIDRE_CACHE", "~/named")
     assert cache_folder() == tmp_path / "home" / "named"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AIDRE_CACHE", "relative")
+    assert cache_folder() == tmp_path / "relative"
     assert cache_folder().is_dir()
 
 

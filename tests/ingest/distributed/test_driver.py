@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import ConfigurationError, StorageFailed
 from aidre.engine.maintenance.verify import verify
@@ -24,6 +25,7 @@ from aidre.ingest.pipeline.progress import Committed, Event, Notice, Problem, Su
 from aidre.ingest.pipeline.run import IngestOptions
 from tests.support.distributed import (
     SPACES,
+    TIME,
     WORDS,
     contents,
     load_models,
@@ -186,6 +188,41 @@ def test_mirror_deletes_what_the_sources_no_longer_have(pair: Pair) -> None:
     pair.assert_equal()
 
 
+def test_shared_ids_and_drafts_are_those_of_a_local_ingest(pair: Pair) -> None:
+    pair.spaces = (WORDS,)
+    write_pages(pair.docs, 30)
+    (pair.docs / "bad.md").unlink()
+    path = pair.docs / "b" / "intro.md"
+    path.parent.mkdir()
+    path.write_text(f"---\nid: intro\nupdated_at: {TIME}\n---\nbeta")
+    pair.local()
+    pair.distributed()
+    (pair.docs / "intro.md").write_text(f"---\nid: intro\nupdated_at: {TIME}\n---\nalpha")
+    (pair.docs / "0" / "13.md").write_text("---\ndraft: true\n---\nx")
+    local, workers = pair.local(), pair.distributed()
+    assert counts(workers) == counts(local)
+    assert (workers.deleted, workers.left_out, workers.drafts) == (1, 1, ("0/13.md (draft: true)",))
+    assert workers.stored_drafts == local.stored_drafts == ("docs/0/13.md",)
+    assert "docs: intro is the id of 2 files (intro.md, b/intro.md): they are called by their paths" in pair.notices()
+    assert len([one for one in pair.events["workers"] if isinstance(one, Committed)]) == 1
+    pair.assert_equal()
+    assert pair.distributed(mirror=True).deleted == pair.local(mirror=True).deleted == 1
+    assert pair.distributed(include_drafts=True).new == pair.local(include_drafts=True).new == 1
+    pair.assert_equal()
+
+
+def test_an_empty_source_is_that_of_a_local_ingest(pair: Pair) -> None:
+    pair.spaces = (WORDS,)
+    pair.docs.mkdir()
+    (pair.docs / "a.rst").write_text("x")
+    local, workers = pair.local(), pair.distributed()
+    assert (workers.empty, workers.exit_status) == (local.empty, local.exit_status) == (("docs",), 1)
+    assert pair.problems("workers") == pair.problems("local")
+    (pair.docs / "a.md").write_text(f"---\nupdated_at: {TIME}\n---\nx")
+    for _ in range(2):
+        assert pair.distributed().exit_status == 0
+
+
 def test_mirror_keeps_the_documents_of_what_could_not_be_read_and_refuses_to_delete_most(pair: Pair) -> None:
     write_rows(pair.docs / "a.jsonl", *map(row, range(30)))
     write_rows(pair.docs / "b.jsonl", *map(row, range(30, 40)))
@@ -211,6 +248,20 @@ class Twice:
         yield from second.run(job, blocks)
         assert sorted(path.name for path in job.staging.iterdir()) == names
         yield from tables
+
+
+def test_a_run_is_stored_though_a_merge_fails(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(self: Generations) -> None:
+        raise StorageFailed("cannot write rows: No space left on device")
+
+    write_corpus(pair.docs, 60)
+    monkeypatch.setattr(Generations, "end_bulk_load", fail)
+    monkeypatch.setattr(Generations, "merge_due", fail)
+    summary = pair.distributed()
+    assert pair.store("workers").open("c").documents == summary.updated > 50
+    assert "the first load was not merged and calibrated" in caplog.text
 
 
 def test_a_block_that_is_done_twice_has_the_same_segment_and_counts_once(pair: Pair) -> None:

@@ -65,6 +65,13 @@ def test_files_named_one_by_one_are_one_source(bench: Bench) -> None:
     assert bench.run(bench.write("a.md", "Apples."), bench.write("b.md", "\n")).exit_status == 0
 
 
+def test_an_address_that_has_not_changed_is_not_empty(bench: Bench, site: Site) -> None:
+    site.put("/p", page("one"), ETag='"p"')
+    for unchanged in (0, 1):
+        summary = run(bench, site.url("/p"))
+        assert (summary.unchanged, summary.exit_status) == (unchanged, 0)
+
+
 def test_an_address_that_lists_nothing_is_named(bench: Bench, site: Site) -> None:
     site.put("/f", feed(), "application/rss+xml")
     site.put("/p", page("one"))

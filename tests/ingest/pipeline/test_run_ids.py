@@ -120,6 +120,26 @@ def test_an_id_that_another_source_brings_in_the_same_run_is_not_deleted(bench: 
         assert texts(bench) == {"docs/a.md": "Alpha.", "docs/b.md": "Beta.", "intro": "Other."}
 
 
+def test_an_id_that_a_row_brings_in_the_same_run_is_not_deleted(bench: Bench) -> None:
+    bench.write("b.md", page("intro", "Beta."))
+    bench.run()
+    rows = bench.root / "rows.jsonl"
+    rows.write_text('{"id": "intro", "text": "Row."}\n')
+    bench.write("a.md", page("intro", "Alpha."))
+    for sources in ([rows, bench.docs], [bench.docs, rows]):
+        bench.run(*sources)
+        assert texts(bench) == {"docs/a.md": "Alpha.", "docs/b.md": "Beta.", "intro": "Row."}
+
+
+def test_a_document_that_cannot_be_stored_leaves_the_former_one(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.write("a.md", page("one", "Alpha."))
+    bench.run()
+    monkeypatch.setattr("aidre.ingest.pipeline.record_builder.MAX_FIELDS", 1)
+    bench.write("a.md", "---\nid: two\nm: 1\nn: 2\n---\nAlpha.")
+    summary = bench.run()
+    assert (summary.failed, summary.deleted, bench.ids()) == (1, 0, ["one"])
+
+
 def test_files_that_swap_their_ids_lose_nothing(bench: Bench) -> None:
     bench.write("a.md", page("x", "Alpha."))
     bench.write("b.md", page("y", "Beta."))

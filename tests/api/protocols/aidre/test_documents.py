@@ -14,6 +14,8 @@ import orjson
 import pytest
 
 from aidre.api.config.settings import parse_settings
+from aidre.api.http import Unavailable
+from aidre.api.writing import IdempotencyKeys
 from aidre.engine.errors import ConfigurationError
 from tests.support.clients import TEXT, Client, a_document, fill, serving
 
@@ -223,6 +225,19 @@ def test_the_same_key_gets_the_same_answer_once_more(client: Client) -> None:
     assert (again.content, again.headers["idempotency-replayed"]) == (first.content, "true")
     assert client.get("/chunks/once%23chunk_1").json()["text"] == "second"
     assert put(client, row("once", "third"), idempotency_key="k1").status_code == 422
+
+
+def test_a_write_is_answered_though_its_key_cannot_be_kept(
+    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: Any) -> None:
+        raise Unavailable("the file of Idempotency-Keys cannot be written: nothing was done")
+
+    monkeypatch.setattr(IdempotencyKeys, "keep", full)
+    monkeypatch.setattr(IdempotencyKeys, "release", full)
+    assert put(client, row("kept"), idempotency_key="k3").status_code == 200
+    assert put(client, row("kept", " "), idempotency_key="k4").status_code == 400, "the refusal, not that of the key"
+    assert "the answer to an Idempotency-Key is not kept" in caplog.text
 
 
 def test_a_refused_request_may_be_corrected_under_its_key(client: Client) -> None:

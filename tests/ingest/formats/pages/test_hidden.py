@@ -50,8 +50,13 @@ def test_what_no_reader_sees_is_left_out(element: str, around: str) -> None:
         "<div class='tabItem_Ymn6' hidden>In Rust.</div>",
         "<div class='tab-pane fade' hidden>In Rust.</div>",
         "<div class=accordion><h3>Q</h3><div><div style='display:none'>In Rust.</div></div></div>",
+        "<div class=mw-collapsible-content style='display:none'>In Rust.</div>",
+        "<div class=question>Q</div><div class=faqAnswer style='display:none'>In Rust.</div>",
+        "<div class=carousel-item hidden>In Rust.</div>",
         "<button aria-controls=a1>Q</button><p>between</p><div id=a1 hidden>In Rust.</div>",
         "<h3><button aria-expanded=false>Q</button></h3><div hidden role=region>In Rust.</div>",
+        "<button>Q</button><div hidden>In Rust.</div>",
+        "<div aria-expanded=false>Q</div><!-- --> <div hidden>In Rust.</div>",
         "<a href='#t2'>Rust</a><p>between</p><div id=t2 style='display:none'>In Rust.</div>",
         "<a onclick=\"show('more')\">More</a><p>between</p><span id=more style='display:none'>In Rust.</span>",
         "<p aria-hidden=true>In Rust.</p>",
@@ -64,8 +69,10 @@ def test_what_a_click_shows_stays(element: str) -> None:
 
 
 def test_a_page_that_hides_all_of_itself_is_shown_by_its_script() -> None:
-    for tag in ("body", "main", "div"):
-        assert "stone bridge" in read(f"<html><body><{tag} style='visibility:hidden'><main>{SEEN}</main></{tag}>")
+    for deep in (False, True):
+        for tag in ("body", "main", "div"):
+            page = f"<html><body><p>Skip</p><{tag} style='visibility:hidden'><main>{SEEN}</main></{tag}>"
+            assert "stone bridge" in read(page, deep=deep)
     assert "stone bridge" in read(f"<html><body><div id=app hidden>{SEEN}</div>")
 
 
