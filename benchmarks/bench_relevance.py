@@ -5,8 +5,8 @@
 PATH and --keep are those of `bench_quality`, which embeds the sets once. Every collection, and samples of 10, 30 and
 100 of its documents, is asked its own questions and some of each other set, whole and cut down to one, two and three
 words (N of each). A question of another set is told if the best hit has less evidence than is demanded
-(api/retrieval/relevance.py); an own one is lost then. *left out* is each collection with the offset that loses LOST of
-the own questions of the others.
+(engine/retrieve/relevance.py); an own one is lost then. *left out* is each collection with the offset that loses LOST
+of the own questions of the others.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from aidre.api.retrieval.content_words import content_words
-from aidre.api.retrieval.relevance import demanded_evidence, evidence, likeness_of, word_factor
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
 from aidre.engine.model import Chunk, Document, Mode, Query, Record
+from aidre.engine.retrieve.content_words import content_words
+from aidre.engine.retrieve.relevance import demanded_evidence, evidence, likeness_of, word_factor
 from aidre.engine.storage.format import NO_KEY
 from benchmarks.bench_feedback import Searched, read
 

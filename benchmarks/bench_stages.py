@@ -27,7 +27,6 @@ from aidre.api.config.settings import CollectionSettings, Limits
 from aidre.api.http.envelope import JSON_VARIANT
 from aidre.api.protocols.aidre import search
 from aidre.api.protocols.aidre.messages import ReturnFields, SearchMeta
-from aidre.api.retrieval.retrieve import Answer
 from aidre.api.retrieval.visibility import VisibleCollection
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
@@ -35,6 +34,7 @@ from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.index.vectors.encoding import encode_query
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Query, Record
+from aidre.engine.retrieve import Answer, Question, State
 from benchmarks import report
 from benchmarks.metrics import figure
 from benchmarks.real import ROWS, Real, real, synthetic
@@ -158,13 +158,20 @@ def stage_search(benchmark: Benchmark, served: Served) -> None:
 
 
 def stage_render(benchmark: Benchmark, served: Served) -> None:
-    shown = VisibleCollection(COLLECTION, served.snapshot, CollectionSettings(), "public")
-    answers = [Answer(shown, "dense", SPACE, served.snapshot.search(query), None) for query in dense(served)]
+    state = State(served.snapshot)
+    shown = VisibleCollection(COLLECTION, state, CollectionSettings(), "public")
+    space = served.snapshot.space(SPACE).space
+    answers = [
+        Answer(Question(TOP_K), state, "dense", space, query, served.snapshot.search(query), None)
+        for query in dense(served)
+    ]
     meta = SearchMeta(returned=TOP_K, top_k=TOP_K, mode="dense", embedding_space=SPACE)
     each(
         benchmark,
         answers,
-        lambda answer: search.render(answer, ReturnFields(text=True), meta, "0" * 8, JSON_VARIANT),
+        lambda answer: search.render(
+            shown, answer, ReturnFields(text=True), meta, identifier="0" * 8, variant=JSON_VARIANT
+        ),
     )
 
 

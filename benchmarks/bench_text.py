@@ -31,12 +31,12 @@ from aidre.api.config.settings import CollectionSettings
 from aidre.api.http.envelope import JSON_VARIANT
 from aidre.api.protocols.aidre import search
 from aidre.api.protocols.aidre.messages import ReturnFields, SearchMeta
-from aidre.api.retrieval.retrieve import Answer
 from aidre.api.retrieval.visibility import VisibleCollection
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
 from aidre.engine.model import Chunk, Document, Query, Record
+from aidre.engine.retrieve import Answer, Question, State
 from aidre.engine.search import bm25, hybrid
 from aidre.engine.search.hybrid import HybridQuery
 from aidre.engine.storage.format import NO_KEY
@@ -206,10 +206,11 @@ def holding(snapshot: Snapshot, statistics: bm25.Statistics, text: str) -> int:
 
 
 def render(snapshot: Snapshot, query: Query, hits: list[Hit]) -> bytes:
-    shown = VisibleCollection(COLLECTION, snapshot, CollectionSettings(), "public")
+    state = State(snapshot)
+    shown = VisibleCollection(COLLECTION, state, CollectionSettings(), "public")
     meta = SearchMeta(returned=len(hits), top_k=query.top_k, mode=query.mode)
-    answer = Answer(shown, query.mode, query.space, hits, None)
-    return search.render(answer, ReturnFields(text=True), meta, "00000000", JSON_VARIANT)
+    answer = Answer(Question(query.top_k), state, query.mode, None, query, hits, None)
+    return search.render(shown, answer, ReturnFields(text=True), meta, identifier="00000000", variant=JSON_VARIANT)
 
 
 def questions(passages: Sequence[str], count: int) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, field
 from msgspec.structs import replace
@@ -44,10 +44,12 @@ from aidre.api.config.toml import (
 from aidre.engine.embedding import DEFAULT_SPACE, HASHING, OPENAI, Endpoint, dimensions_of
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import Distance, EmbeddingSpace, Fusion, Precision, Visibility
-from aidre.engine.retrieve import Policy
 from aidre.engine.schema_text import TITLES
 from aidre.engine.storage import MAX_KEPT_GENERATIONS, MIN_KEPT_GENERATIONS
 from aidre.ingest.records import parse_column_mapping
+
+if TYPE_CHECKING:
+    from aidre.engine.retrieve import Policy
 
 Protocol: TypeAlias = Literal["aidre", "nlweb", "intent", "intake"]
 
@@ -152,6 +154,8 @@ class CollectionSettings(Section):
     @property
     def policy(self) -> Policy:
         """What holds for searches by whatever door."""
+        from aidre.engine.retrieve import Policy
+
         fusion = self.fusion
         return Policy(
             lexical=self.lexical,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Final
 
-from aidre.api.cli.doctor.findings import Finding, Subject
+from aidre.api.cli.doctor.findings import ENDS_PROCESS, Finding, Subject
 
 CHECKS: Final[Mapping[str, tuple[str, ...]]] = {
     "installation": ("libraries", "interpreter", "kernel", "model", "extras"),
@@ -18,10 +18,15 @@ CHECKS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def examine(subject: Subject) -> Iterator[tuple[str, Finding]]:
-    """The section of each finding, and the finding."""
+    """The section of each finding, and the finding. A library that ends processes keeps the store from being read."""
+    deadly: str | None = None
     for section, names in CHECKS.items():
         for name in names:
+            if section == "store" and deadly is not None:
+                yield section, Finding("warning", name, f"not checked: {deadly} ends the process", "reinstall it")
+                continue
             for finding in _run(section, name, subject):
+                deadly = finding.what if ENDS_PROCESS in finding.text else deadly
                 yield section, finding
 
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 Level: TypeAlias = Literal["ok", "note", "warning", "refuses"]
 """`note` is worth knowing, `warning` is to be mended, `refuses` keeps a server from starting."""
 
+ENDS_PROCESS = "ends the process that loads it"
+"""The beginning of what is said of a library that no check may load."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

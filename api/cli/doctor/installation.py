@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from aidre.api.cli.doctor.findings import Finding, Subject
+from aidre.api.cli.doctor.findings import ENDS_PROCESS, Finding, Subject
 
 if TYPE_CHECKING:
     from aidre.engine.model import EmbeddingSpace
@@ -91,7 +91,7 @@ def _unloadable() -> Iterator[Finding]:
         if error is not None:
             yield Finding("refuses", name, f"cannot be loaded: {' '.join(error.split())}", "reinstall it with pip")
     if done.returncode and told:
-        text = f"ends the process that loads it (exit status {done.returncode})"
+        text = f"{ENDS_PROCESS} (exit status {done.returncode})"
         yield Finding("refuses", told[-1][0], text, "reinstall it; a processor may lack what it was compiled for")
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import aidre
+from aidre.engine.errors import Unanswerable
 from tests.aidre.library.conftest import SMALL, letters
 from tests.support.clocks import WAIT_SECONDS
 
@@ -471,7 +472,7 @@ def test_each_misuse_is_one_clear_error_with_a_code(db: aidre.Database, docs: ai
         (lambda: rows.add(["x", "y"], vectors=np.ones((1, 8))), aidre.InvalidInput, "invalid_input", "1 vectors for 2"),
         (lambda: rows.add("x", vectors={"other": np.ones((1, 8))}), aidre.InvalidDocument, "invalid_document", "no "),
         (lambda: rows.search(vector=[1.0]), aidre.DimensionMismatch, "dimension_mismatch", "length 1"),
-        (lambda: rows.search("x", mode="dense"), aidre.SpaceMissing, "space_missing", "no space"),
+        (lambda: rows.search("x", mode="dense"), Unanswerable, "unsupported", "no embedding model"),
         (lambda: rows.search("x", mode="fuzzy"), aidre.InvalidInput, "invalid_input", "hybrid, dense or lexical"),  # type: ignore[arg-type]
         (lambda: rows.search(vector=[1] * 8, space="none"), aidre.SpaceMissing, "space_missing", "'none'"),
         (lambda: rows.search("x", k=0), aidre.InvalidInput, "invalid_input", "k must be"),
@@ -512,8 +513,9 @@ def test_each_misuse_is_one_clear_error_with_a_code(db: aidre.Database, docs: ai
 
 def test_a_function_that_is_not_brought_again_is_named(db: aidre.Database, docs: aidre.Collection) -> None:
     docs.add("one")
+    other = db.collection("docs")
     with pytest.raises(aidre.ModelUnavailable, match="pass it as embed="):
-        db.collection("docs").search("one")
+        other.search("one", mode="dense")
 
 
 def test_a_function_of_other_dimensions_is_named(db: aidre.Database) -> None:

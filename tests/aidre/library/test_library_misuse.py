@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import aidre
+from aidre.engine.errors import Unanswerable
 from aidre.engine.storage import WriterLock
 from tests import ROOT
 from tests.aidre.library.conftest import SMALL, letters
@@ -30,6 +31,7 @@ CLASSES = {
     DOCUMENT: aidre.InvalidDocument,
     DIMENSION: aidre.DimensionMismatch,
     SPACE: aidre.SpaceMissing,
+    "unsupported": Unanswerable,
     "missing": aidre.Missing,
     "document_missing": aidre.DocumentMissing,
     "generation_missing": aidre.GenerationMissing,
@@ -295,8 +297,8 @@ CASES: list[Case] = [
     (INVALID, "no option nope: it has", lambda s: s.docs.ingest(s.file, nope=1)),
     ("configuration_error", "cannot be read", lambda s: s.docs.ingest(s.folder / "none")),
     ("space_conflict", "dimensions 3", lambda s: s.db.collection("vec", space=OTHER).add("x")),
-    (SPACE, "search by vector=", lambda s: s.vec.search("x", mode="dense")),
-    ("model_unavailable", "pass it as embed=", lambda s: s.db.collection("docs").search("x")),
+    ("unsupported", "no embedding model", lambda s: s.vec.search("x", mode="dense")),
+    ("model_unavailable", "pass it as embed=", lambda s: s.db.collection("docs").search("x", mode="hybrid")),
     ("model_unavailable", "pass it as embed=", lambda s: s.db.collection("docs").add("x")),
     (DIMENSION, "not (1, 3)", lambda s: s.db.collection("docs", embed=lambda texts: None).add("x y")),
     (DIMENSION, "not (1, 3)", lambda s: s.db.collection("docs", embed=lambda texts: [[1]]).search("x y")),

@@ -43,14 +43,21 @@ def test_the_key_is_sent_and_never_stored(db: aidre.Database, api: EmbeddingsApi
 
 
 @pytest.mark.needs("lexical")
-def test_without_its_endpoint_a_space_says_how_to_pass_it(db: aidre.Database, api: EmbeddingsApi) -> None:
+def test_without_its_endpoint_a_space_says_how_to_pass_it_and_texts_are_searched_by_words(
+    db: aidre.Database, api: EmbeddingsApi, caplog: pytest.LogCaptureFixture
+) -> None:
     db.collection("docs", space=SPACE, endpoint=api.url).add("a text")
     other = db.collection("docs")
-    for verb in (lambda: other.search("a text"), lambda: other.add("more")):
+    for verb in (lambda: other.search("a text", mode="dense"), lambda: other.add("more")):
         with pytest.raises(aidre.ModelUnavailable, match="a program passes endpoint=") as caught:
             verb()
         assert caught.value.code == "model_unavailable"
-    assert other.search("a text", mode="lexical")
+    with caplog.at_level("WARNING", logger="aidre"):
+        for _ in range(2):
+            found = other.search("a text")
+            assert (found.mode, found.space, len(found)) == ("lexical", None, 1)
+    [said] = [record.message for record in caplog.records]
+    assert said.startswith("docs is searched without a model: ") and "a program passes endpoint=" in said
     assert other.search(vector=np.ones(64))
 
 

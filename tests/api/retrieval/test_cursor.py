@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from aidre.api.http.errors import BadRequest
 from aidre.api.retrieval.cursor import (
     LIFETIME_SECONDS,
     SECRET_VARIABLE,
@@ -19,6 +18,7 @@ from aidre.api.retrieval.cursor import (
     lineage_digest,
     store_secret,
 )
+from aidre.engine.errors import InvalidInput
 
 BINDING = b"a caller and a query"
 
@@ -36,9 +36,9 @@ def test_a_cursor_says_where_to_go_on() -> None:
 def test_a_cursor_is_good_for_what_it_was_made_for_alone() -> None:
     cursors = Cursors(b"s" * 32)
     cursor = cursors.write(a_place(), BINDING)
-    with pytest.raises(BadRequest):
+    with pytest.raises(InvalidInput):
         cursors.read(cursor, b"another query")
-    with pytest.raises(BadRequest):
+    with pytest.raises(InvalidInput):
         Cursors(b"t" * 32).read(cursor, BINDING)
 
 
@@ -48,13 +48,13 @@ def test_a_cursor_with_any_bit_changed_is_refused() -> None:
     for position in range(len(sealed) * 8):
         changed = bytearray(sealed)
         changed[position // 8] ^= 1 << position % 8
-        with pytest.raises(BadRequest):
+        with pytest.raises(InvalidInput):
             cursors.read(base64.urlsafe_b64encode(changed).decode().rstrip("="), BINDING)
 
 
 @pytest.mark.parametrize("cursor", ["", "abc", "%", "é", "A" * 4_000, "eyJvZmZzZXQiOjEwMH0"])
 def test_what_never_was_a_cursor_is_refused(cursor: str) -> None:
-    with pytest.raises(BadRequest):
+    with pytest.raises(InvalidInput):
         Cursors(b"s" * 32).read(cursor, BINDING)
 
 
@@ -62,7 +62,7 @@ def test_a_cursor_has_one_spelling() -> None:
     cursors = Cursors(b"s" * 32)
     cursor = cursors.write(a_place(), BINDING)
     for spelling in (cursor + "=", cursor + "\n", " " + cursor):
-        with pytest.raises(BadRequest):
+        with pytest.raises(InvalidInput):
             cursors.read(spelling, BINDING)
 
 

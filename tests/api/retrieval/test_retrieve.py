@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from aidre.api.retrieval import pagination, retrieve, scheduler
+from aidre.api.retrieval import drive, retrieve, scheduler
 from aidre.engine.collection.snapshot import Snapshot
 from tests.support.clients import BASE, Client, a_document, fill, serving
 from tests.support.clocks import WAIT_SECONDS
@@ -66,7 +66,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[bool]]:
     """Whether each call was in the event loop, by what was called."""
     noted: dict[str, list[bool]] = {}
     here = threading.get_ident()
-    for module, name in ((retrieve, "parse_filter"), (pagination, "first_page")):
+    for module, name in ((retrieve, "parse_filter"), (drive, "first_page")):
         original = getattr(module, name)
 
         def note(*arguments: Any, original: Any = original, name: str = name) -> Any:
@@ -120,14 +120,14 @@ class Gate:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.open = threading.Event()
         self.held = threading.Semaphore(0)
-        original = pagination.first_page
+        original = drive.first_page
 
         def held(*arguments: Any) -> Any:
             self.held.release()
             assert self.open.wait(WAIT_SECONDS)
             return original(*arguments)
 
-        monkeypatch.setattr(pagination, "first_page", held)
+        monkeypatch.setattr(drive, "first_page", held)
 
 
 @pytest.fixture

@@ -217,12 +217,12 @@ def test_11_bodies_of_64_kilobytes_are_taken_and_larger_ones_refused(client: Cli
 
 
 def test_12_a_search_that_hangs_is_given_up(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def hang(*arguments: Any) -> None:
+    async def hang(*arguments: Any, **named: Any) -> None:
         await asyncio.Event().wait()
 
     assert service.SEARCH_TIMEOUT_SECONDS == 10
     monkeypatch.setattr(service, "SEARCH_TIMEOUT_SECONDS", 0.05)
-    monkeypatch.setattr(client.app.state.retrieval, "search", hang)
+    monkeypatch.setattr(client.app.state.retrieval, "ask", hang)
     response = submit(client, a_submission())
     refused(response, 503, "SERVICE_UNAVAILABLE")
     assert int(response.headers["retry-after"]) >= 1
@@ -257,7 +257,7 @@ def test_13_a_collection_that_lists_other_protocols_is_not_offered_from(store: P
 
 
 def test_13_a_defect_is_an_internal_error(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client.app.state.retrieval, "search", None)
+    monkeypatch.setattr(client.app.state.retrieval, "ask", None)
     refused(submit(client, a_submission()), 500, "INTERNAL_ERROR")
 
 

@@ -102,13 +102,13 @@ def test_36_at_most_max_tokens_and_what_does_not_fit_is_skipped(store: Path, mos
 def counted_searches(client: Client) -> list[Any]:
     """Filled with the arguments of every search from now on."""
     searches: list[Any] = []
-    search = client.app.state.retrieval.search
+    search = client.app.state.retrieval.ask
 
     async def counted(*given: Any, **named: Any) -> Any:
         searches.append(given)
         return await search(*given, **named)
 
-    client.app.state.retrieval.search = counted
+    client.app.state.retrieval.ask = counted
     return searches
 
 
@@ -312,7 +312,7 @@ def test_43_nothing_found_is_an_error_of_200(tmp_path: Path) -> None:
 def test_44_a_failure_inside_is_500_and_says_nothing_of_itself(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with publishing(store) as (client, platform):
         before = len(log_of(client))
-        monkeypatch.setattr(client.app.state.retrieval, "search", None)
+        monkeypatch.setattr(client.app.state.retrieval, "ask", None)
         sent = platform.post(RETRIEVE, platform.request())
         body = failed(sent, 500, "internal_error")
         platform.verified(RETRIEVE, sent)

@@ -9,11 +9,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from aidre.api.http import BadRequest, Unprocessable
-from aidre.api.retrieval.question import Question, resolve_mode, text_modes
-from aidre.engine.errors import AidreError, SpaceMissing
+from aidre.engine.errors import AidreError, InvalidInput, SpaceMissing, Unanswerable
 from aidre.engine.model import EmbeddingSpace, Mode
 from aidre.engine.ports import Capabilities, Reader
+from aidre.engine.retrieve.modes import resolve_mode, text_modes
+from aidre.engine.retrieve.question import Policy, Question, State
 from tests.support.clients import COSINE, DOT, TEXT
 
 UNFUSED = replace(TEXT, id="text:dot", distance="dot", normalized=False)
@@ -21,9 +21,10 @@ UNFUSED = replace(TEXT, id="text:dot", distance="dot", normalized=False)
 VECTOR = np.ones(4, np.float32)
 
 
-def snapshot_of(*spaces: EmbeddingSpace, lexical: bool = True, hybrid: bool = True) -> Reader:
+def state_of(*spaces: EmbeddingSpace, lexical: bool = True, hybrid: bool = True, words: bool = True) -> State:
     stored = SimpleNamespace(name="docs", spaces=spaces)
-    return cast(Reader, SimpleNamespace(collection=stored, can=Capabilities(lexical=lexical, hybrid=hybrid)))
+    reader = SimpleNamespace(collection=stored, can=Capabilities(lexical=lexical, hybrid=hybrid))
+    return State(cast(Reader, reader), Policy(lexical=words))
 
 
 @pytest.mark.parametrize(
@@ -43,26 +44,26 @@ def snapshot_of(*spaces: EmbeddingSpace, lexical: bool = True, hybrid: bool = Tr
 def test_the_mode_follows_from_the_question_and_the_spaces(
     spaces: tuple[EmbeddingSpace, ...], members: dict[str, Any], mode: Mode, space: EmbeddingSpace | None
 ) -> None:
-    assert resolve_mode(snapshot_of(*spaces), Question(10, **members)) == (mode, space)
+    assert resolve_mode(state_of(*spaces), Question(10, **members)) == (mode, space)
 
 
 @pytest.mark.parametrize(
     ("spaces", "members", "error", "reason"),
     [
-        ((TEXT,), {"text": "tea", "space": "absent"}, SpaceMissing, "no such embedding space"),
+        ((TEXT,), {"text": "tea", "space": "absent"}, SpaceMissing, "does not exist; the collection has: aidre"),
         ((TEXT, COSINE), {"text": "tea", "space": COSINE.id}, SpaceMissing, "takes no text"),
-        ((COSINE,), {"text": "tea", "mode": "dense"}, Unprocessable, "no embedding model"),
-        ((COSINE,), {"text": "tea", "mode": "hybrid"}, Unprocessable, "no embedding model"),
-        ((UNFUSED,), {"text": "tea", "mode": "hybrid"}, Unprocessable, "cannot be searched hybrid"),
-        ((COSINE,), {"vector": VECTOR, "space": COSINE.id, "mode": "lexical"}, BadRequest, "has no words"),
-        ((COSINE,), {"vector": VECTOR, "space": COSINE.id, "mode": "hybrid"}, BadRequest, "has no words"),
+        ((COSINE,), {"text": "tea", "mode": "dense"}, Unanswerable, "no embedding model"),
+        ((COSINE,), {"text": "tea", "mode": "hybrid"}, Unanswerable, "no embedding model"),
+        ((UNFUSED,), {"text": "tea", "mode": "hybrid"}, Unanswerable, "cannot be searched hybrid"),
+        ((COSINE,), {"vector": VECTOR, "space": COSINE.id, "mode": "lexical"}, InvalidInput, "has no words"),
+        ((COSINE,), {"vector": VECTOR, "space": COSINE.id, "mode": "hybrid"}, InvalidInput, "has no words"),
     ],
 )
 def test_what_the_collection_cannot_answer_is_refused(
     spaces: tuple[EmbeddingSpace, ...], members: dict[str, Any], error: type[AidreError], reason: str
 ) -> None:
     with pytest.raises(error, match=reason):
-        resolve_mode(snapshot_of(*spaces), Question(10, **members))
+        resolve_mode(state_of(*spaces), Question(10, **members))
 
 
 @pytest.mark.parametrize(
@@ -80,36 +81,49 @@ def test_the_modes_of_a_text_follow_from_the_spaces_and_the_setting(
 ) -> None:
     """The first one is what a question without a mode gets."""
     for lexical, modes in ((True, with_words), (False, without)):
-        assert text_modes(snapshot_of(*spaces), lexical) == modes
+        state = state_of(*spaces, words=lexical)
+        assert text_modes(state) == modes
         if modes:
-            assert resolve_mode(snapshot_of(*spaces), Question(10, "tea"), lexical=lexical)[0] == modes[0]
+            assert resolve_mode(state, Question(10, "tea"))[0] == modes[0]
 
 
 def test_without_words_hybrid_is_dense_and_lexical_is_refused() -> None:
-    snapshot = snapshot_of(TEXT)
+    state = state_of(TEXT, words=False)
     for mode in (None, "hybrid", "dense"):
-        assert resolve_mode(snapshot, Question(10, "tea", mode=mode), lexical=False) == ("dense", TEXT)
-    with pytest.raises(Unprocessable, match=r"collections\.docs\.lexical is false\): use mode dense"):
-        resolve_mode(snapshot, Question(10, "tea", mode="lexical"), lexical=False)
-    cases: list[tuple[Mode | None, str]] = [(None, "takes no text"), ("dense", "send query_vector")]
+        assert resolve_mode(state, Question(10, "tea", mode=mode)) == ("dense", TEXT)
+    with pytest.raises(Unanswerable, match=r"collections\.docs\.lexical is false\): use mode dense"):
+        resolve_mode(state, Question(10, "tea", mode="lexical"))
+    cases: list[tuple[Mode | None, str]] = [(None, "takes no text"), ("dense", "ask by a vector")]
     for mode, reason in cases:
-        with pytest.raises(Unprocessable, match=reason):
-            resolve_mode(snapshot_of(COSINE), Question(10, "tea", mode=mode), lexical=False)
+        with pytest.raises(Unanswerable, match=reason):
+            resolve_mode(state_of(COSINE, words=False), Question(10, "tea", mode=mode))
 
 
 @pytest.mark.parametrize("mode", ["lexical", "hybrid"])
 def test_an_engine_that_cannot_search_by_words_is_named(mode: Mode) -> None:
-    reader = snapshot_of(TEXT, lexical=False, hybrid=False)
-    assert text_modes(reader, True) == ["dense"]
-    assert resolve_mode(reader, Question(10, text="tea")) == ("dense", TEXT)
-    with pytest.raises(Unprocessable, match=r"lacks the capability lexical.*use mode dense"):
-        resolve_mode(reader, Question(10, text="tea", mode=mode))
-    with pytest.raises(Unprocessable, match=r"lacks the capability lexical.*takes no text"):
-        resolve_mode(snapshot_of(COSINE, lexical=False), Question(10, text="tea"))
+    state = state_of(TEXT, lexical=False, hybrid=False)
+    assert text_modes(state) == ["dense"]
+    assert resolve_mode(state, Question(10, text="tea")) == ("dense", TEXT)
+    with pytest.raises(Unanswerable, match=r"lacks the capability lexical.*use mode dense"):
+        resolve_mode(state, Question(10, text="tea", mode=mode))
+    with pytest.raises(Unanswerable, match=r"lacks the capability lexical.*takes no text"):
+        resolve_mode(state_of(COSINE, lexical=False), Question(10, text="tea"))
 
 
 def test_an_engine_that_cannot_fuse_is_named() -> None:
-    reader = snapshot_of(TEXT, hybrid=False)
-    assert text_modes(reader, True) == ["dense", "lexical"]
-    with pytest.raises(Unprocessable, match=r"lacks the capability hybrid, cannot be .*: use mode dense or lexical"):
-        resolve_mode(reader, Question(10, text="tea", mode="hybrid"))
+    state = state_of(TEXT, hybrid=False)
+    assert text_modes(state) == ["dense", "lexical"]
+    with pytest.raises(Unanswerable, match=r"lacks the capability hybrid, cannot be .*: use mode dense or lexical"):
+        resolve_mode(state, Question(10, text="tea", mode="hybrid"))
+
+
+def test_a_text_and_a_vector_together_are_searched_hybrid() -> None:
+    state = state_of(COSINE, TEXT)
+    assert resolve_mode(state, Question(10, "tea", VECTOR)) == ("hybrid", COSINE)
+    assert resolve_mode(state, Question(10, "tea", VECTOR, TEXT.id, mode="hybrid")) == ("hybrid", TEXT)
+    with pytest.raises(InvalidInput, match="both are searched hybrid"):
+        resolve_mode(state, Question(10, "tea", VECTOR, mode="dense"))
+    with pytest.raises(InvalidInput, match="cannot be fused"):
+        resolve_mode(state_of(UNFUSED), Question(10, "tea", VECTOR))
+    with pytest.raises(Unanswerable, match="lexical is false"):
+        resolve_mode(state_of(COSINE, words=False), Question(10, "tea", VECTOR))

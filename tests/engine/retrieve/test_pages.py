@@ -9,9 +9,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from aidre.api.retrieval.pagination import Page, first_page, later_page
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.model import Query
+from aidre.engine.retrieve.pages import Page, first_page, later_page
 
 
 @dataclass

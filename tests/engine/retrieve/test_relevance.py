@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from aidre.api.retrieval.relevance import (
+from aidre.engine.embedding.embedder import DEFAULT_SPACE
+from aidre.engine.model import EmbeddingSpace, Mode
+from aidre.engine.retrieve.relevance import (
     RELEVANT,
     RelevanceScale,
     bound_at,
@@ -21,8 +23,6 @@ from aidre.api.retrieval.relevance import (
     to_share,
     word_factor,
 )
-from aidre.engine.embedding.embedder import DEFAULT_SPACE
-from aidre.engine.model import EmbeddingSpace, Mode
 from tests.support.clients import Client, a_document, fill, serving
 from tests.support.intakes import a_submission, answered, submit
 from tests.support.properties import REPEATABLE
@@ -180,7 +180,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     texts = [f"soup number {n} with tomatoes" for n in range(30)]
     fill(store, "soups", [a_document(f"d{n:02}", text) for n, text in enumerate(texts)], spaces=(WORDS,))
     with pytest.MonkeyPatch.context() as patch, serving(store, CONFIGURATION) as client:
-        patch.setattr("aidre.api.retrieval.relevance.DEFAULT_SPACE", WORDS)
+        patch.setattr("aidre.engine.retrieve.relevance.DEFAULT_SPACE", WORDS)
         yield client
 
 
@@ -214,7 +214,7 @@ def test_data_that_match_nothing_are_declined_unless_the_intake_asks_for_everyth
 
 
 def test_words_alone_and_other_models_have_no_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aidre.api.retrieval.relevance.DEFAULT_SPACE", DEFAULT_SPACE)
+    monkeypatch.setattr("aidre.engine.retrieve.relevance.DEFAULT_SPACE", DEFAULT_SPACE)
     fill(tmp_path, "soups", [a_document(f"d{n}", "soup with tomatoes") for n in range(3)], spaces=(WORDS,))
     with serving(tmp_path) as client:
         for mode, query in (("lexical", "soup of chanterelles"), ("dense", FOREIGN), ("hybrid", FOREIGN)):

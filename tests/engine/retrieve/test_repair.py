@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.api.retrieval.forgiving import CLEARLY_MORE, Finding, is_answered_instead, is_surely_error
+from aidre.engine.retrieve.repair import CLEARLY_MORE, Finding, is_answered_instead, is_surely_error
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from aidre.api.protocols.nlweb.answer.documents import MAX_BOOST, DocumentHit, _boost
+from aidre.engine.retrieve.grouping import MAX_BOOST, DocumentHit, _boosted
+
+STATE: Any = SimpleNamespace(searched_text=lambda chunk: chunk.text)
 
 
-def document(*texts: str, score: float = 50.0) -> DocumentHit:
+def document(*texts: str, score: float = 0.5) -> DocumentHit:
     """One whose chunks have these texts, the best one first."""
-    collection: Any = SimpleNamespace(searched_text=lambda chunk: chunk.text)
     hits: Any = tuple(SimpleNamespace(chunk=SimpleNamespace(text=text)) for text in texts)
-    return DocumentHit(collection, hits, score)
+    return DocumentHit(0, hits, score)
 
 
 @pytest.mark.parametrize(
@@ -26,8 +27,8 @@ def document(*texts: str, score: float = 50.0) -> DocumentHit:
     ],
 )
 def test_a_document_gains_by_the_keywords_in_its_best_chunk_alone(texts: tuple[str, ...], share: float) -> None:
-    assert _boost(document(*texts), ("vegan", "part")).score == 50.0 + MAX_BOOST * share
+    assert _boosted(document(*texts), STATE, ("vegan", "part")).score == round(0.5 + MAX_BOOST * share, 4)
 
 
 def test_no_document_gains_more_than_everything() -> None:
-    assert _boost(document("vegan", score=99.0), ("vegan",)).score == 100.0
+    assert _boosted(document("vegan", score=0.99), STATE, ("vegan",)).score == 1.0
