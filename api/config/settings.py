@@ -377,9 +377,9 @@ def settings_of(tables: Mapping[str, Any]) -> Settings:
 
 
 def _beside(configuration: Path, name: str) -> str:
-    """The path of a file, searched beside the configuration first, then in the working folder of now."""
+    """The path of a file, searched beside the configuration first."""
     beside = configuration.absolute().parent / name
-    return str(beside if beside.is_file() else Path(name).expanduser().absolute())
+    return str(beside) if beside.is_file() else name
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:

@@ -297,27 +297,10 @@ def test_a_collection_declares_its_dates() -> None:
     assert parse_settings('[collections.docs]\ndates = ["released"]\n').collection("docs").dates == ("released",)
 
 
-def test_paths_of_the_configuration_stay_when_the_working_folder_changes(
+def test_the_state_folder_stays_when_the_working_folder_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = """
-[server]
-state = "state"
-[provenance]
-key = "signing.pem"
-[oauth]
-issuer = "https://issuer.example.com"
-audience = "https://ai.example.com"
-jwks = "jwks.json"
-"""
-    (tmp_path / "beside").mkdir()
-    (tmp_path / "beside" / "aidre.toml").write_text(text, encoding="utf-8")
-    (tmp_path / "beside" / "signing.pem").touch()
     monkeypatch.chdir(tmp_path)
-    settings = load_settings(Path("beside/aidre.toml"))
-    state = settings.state_folder(Path("store"))
+    state = parse_settings('[server]\nstate = "state"').state_folder(Path("store"))
     monkeypatch.chdir("/")
     assert state == tmp_path / "state"
-    assert settings.provenance.key == str(tmp_path / "beside" / "signing.pem")
-    assert settings.oauth is not None
-    assert settings.oauth.jwks == str(tmp_path / "jwks.json")

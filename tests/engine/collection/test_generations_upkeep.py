@@ -15,7 +15,7 @@ from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import StorageFailed
 from aidre.engine.maintenance.verify import verify
-from aidre.engine.storage import changelog, durable, upkeep
+from aidre.engine.storage import changelog, durable
 from tests.support.stores import NAME, ROWS, SPACE, everything, names, put, write
 
 LATER = "what is stored stays, and the next commit tries again"
@@ -113,23 +113,6 @@ def test_an_interrupt_of_a_merge_is_raised(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(Generations, "merge_due", interrupt)
     with pytest.raises(KeyboardInterrupt):
         finish(tmp_path, "a")
-
-
-def test_a_cause_is_logged_once_until_the_work_succeeds(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-    def attempt(cause: str | None, **details: Any) -> None:
-        with upkeep(tmp_path, "nothing was swept"):
-            if cause is not None:
-                raise StorageFailed(cause, **details)
-
-    for cause in ("cannot write a", "cannot write a", "cannot write b"):
-        attempt(cause)
-    assert len(caplog.records) == 2
-    attempt("cannot write a: full", reason="full")
-    attempt("cannot write b: full", reason="full")  # another file of the same disk
-    assert len(caplog.records) == 3
-    attempt(None)
-    attempt("cannot write c: full", reason="full")
-    assert len(caplog.records) == 4
 
 
 # -- a commit that fails -----------------------------------------------------------------------------------------
