@@ -27,8 +27,7 @@ from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
 from aidre.engine.model import Chunk, Document, Mode, Query, Record
-from aidre.engine.retrieve.content_words import content_words
-from aidre.engine.retrieve.relevance import demanded_evidence, evidence, likeness_of, word_factor
+from aidre.engine.retrieve.relevance import content_words, demanded_evidence, evidence, likeness_of, word_factor
 from aidre.engine.storage.format import NO_KEY
 from benchmarks.bench_feedback import Searched, read
 

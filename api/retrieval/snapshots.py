@@ -61,17 +61,13 @@ class LiveSnapshots:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.problem: str | None = None
-        self._collections: Mapping[str, OpenCollection] = {}
+        self.collections: Mapping[str, OpenCollection] = {}
+        """By name, sorted. The mapping is replaced on changes and never modified."""
         self._damaged: set[str] = set()
         self._pinned: dict[str, tuple[str, int]] = {}
         self.gone: frozenset[str] = frozenset()
         """Collections that were in service and are in the store no more."""
         self._refreshing = threading.Lock()
-
-    @property
-    def collections(self) -> Mapping[str, OpenCollection]:
-        """By name, sorted. The mapping is replaced on changes and never modified."""
-        return self._collections
 
     def mark_damaged(self, names: Iterable[str]) -> None:
         """Makes the next refresh reopen every file of these collections."""
@@ -87,16 +83,16 @@ class LiveSnapshots:
                 self.problem = _first_line(error)
                 return
             self.problem = None
-            self.gone = (self.gone | self._collections.keys()).difference(names)
-            self._collections = {name: current for name, current in self._collections.items() if name in names}
+            self.gone = (self.gone | self.collections.keys()).difference(names)
+            self.collections = {name: current for name, current in self.collections.items() if name in names}
             for name in names:
-                current = self._collections.get(name)
+                current = self.collections.get(name)
                 if current is not None and time.monotonic() < current.opened_at + spacing:
                     continue
                 refreshed = self._refresh_one(name, current)
                 if refreshed is not current and refreshed is not None:
                     # Published at once: the next collection may take long to open.
-                    self._collections = dict(sorted({**self._collections, name: refreshed}.items()))
+                    self.collections = dict(sorted({**self.collections, name: refreshed}.items()))
 
     def _refresh_one(self, name: str, current: OpenCollection | None) -> OpenCollection | None:
         mark = self.source.mark(name)
@@ -139,10 +135,10 @@ class LiveSnapshots:
 
     def at(self, name: str, generation: int) -> Reader:
         """The snapshot of a cursor's generation; raises GenerationMissing. Blocking: call it from a thread."""
-        current = self._collections.get(name)
+        current = self.collections.get(name)
         if current is None or current.snapshot is None or current.snapshot.generation < generation:
             self.refresh()
-            current = self._collections.get(name)
+            current = self.collections.get(name)
         if current is None or current.snapshot is None:
             raise _generation_missing(generation)
         for snapshot in (current.snapshot, *(snapshot for _, snapshot in current.kept)):
@@ -169,10 +165,10 @@ class LiveSnapshots:
         except (AidreError, OSError) as error:
             raise _generation_missing(generation) from error  # garbage collection may have removed some of its files
         with self._refreshing:
-            current = self._collections.get(name)
+            current = self.collections.get(name)
             if current is not None:
                 kept = ((time.monotonic(), snapshot), *current.kept)[:MAX_KEPT]
-                self._collections = {**self._collections, name: replace(current, kept=kept)}
+                self.collections = {**self.collections, name: replace(current, kept=kept)}
         return snapshot
 
     def pin(self, name: str, snapshot: Reader) -> None:

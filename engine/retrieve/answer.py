@@ -23,7 +23,7 @@ from aidre.engine.retrieve.facets import counted_facets
 from aidre.engine.retrieve.modes import resolve_mode
 from aidre.engine.retrieve.pages import Page
 from aidre.engine.retrieve.question import Question, State
-from aidre.engine.retrieve.relevance import RelevanceScale, calibrated_scale, cosine_of, is_calibrated, likeness_of
+from aidre.engine.retrieve.relevance import RelevanceScale, calibrated_scale, is_calibrated
 from aidre.engine.retrieve.repair import Finding, better_of, finding
 from aidre.engine.types import Facet, Hit
 
@@ -242,24 +242,23 @@ def _reranked(reader: Reader, query: Query) -> Reranked | None:
 
 def scale_of(found: Answer) -> Generator[Step, Any, RelevanceScale]:
     """The scale for the scores of an answer to a text, by its best hit."""
-    reader, query, space, best = found.state.reader, found.query, found.space, found.best
-    if best is None and query.offset > 0 and space is not None and is_calibrated(space):
+    (reader, policy), query, space, best = found.state, found.query, found.space, found.best
+    if space is None or not is_calibrated(space):
+        return RelevanceScale(found.mode, space, 0.0)
+    if best is None and query.offset > 0:
         best = yield from _best_of(found)
-    cosine = None if best is None else cosine_of(best, query.vector, query.space)
-    if space is None or not is_calibrated(space) or cosine is None or best is None:
+    if best is None:
         return RelevanceScale(found.mode, space, 0.0)
     chunks = reader.chunks
     if query.filter is not None:
         chunks = yield Count(reader, cast("Filter", query.filter))
     return calibrated_scale(
-        found.mode,
+        query,
         space,
-        str(query.text),
-        best.score,
-        cosine=cosine,
-        likeness=likeness_of(reader.centroid(space.id), query.vector),
+        best,
         chunks=chunks,
-        searched=found.state.searched_text(best.chunk) if found.state.policy.lexical else None,
+        centroid=reader.centroid(space.id),
+        searched=f"{best.chunk.title or ''} {best.chunk.text}" if policy.lexical else None,
     )
 
 

@@ -49,17 +49,18 @@ every hit has at least RELEVANT there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.embedding import DEFAULT_SPACE
-from aidre.engine.index.text import find_codes, to_term, tokenize, tokenize_query
-from aidre.engine.model import EmbeddingSpace, Mode
-from aidre.engine.retrieve.content_words import word_count
+from aidre.engine.index.text import LANGUAGES, find_codes, to_term, tokenize, tokenize_query
+from aidre.engine.model import EmbeddingSpace, Mode, Query
 from aidre.engine.types import Hit
 
 RELEVANT: Final = 0.51
@@ -120,26 +121,29 @@ def is_calibrated(space: EmbeddingSpace) -> bool:
 
 
 def calibrated_scale(
-    mode: Mode,
+    query: Query,
     space: EmbeddingSpace,
-    text: str,
-    score: float,
+    best: Hit,
     *,
-    cosine: float,
-    likeness: float | None,
     chunks: int,
+    centroid: NDArray[np.float32] | None,
     searched: str | None,
 ) -> RelevanceScale:
-    """The scale by the best hit, which has a score and a cosine; `likeness` is that of the question to the collection.
+    """The scale for the hits of a query by its best one, in a space that is calibrated.
 
-    `searched` is where the words of the question may be looked for, None in a collection not searched by words.
+    `chunks` counts those that pass the filter, `centroid` is the mean of the stored vectors, `searched` is where the
+    words of the question may be looked for, None in a collection not searched by words.
     """
+    text, cosine = str(query.text), cosine_of(best, query.vector, query.space)
+    if cosine is None:
+        return RelevanceScale(query.mode, space, 0.0)
+    likeness = likeness_of(centroid, query.vector)
     if searched is None:
         demanded, found = demanded_cosine(chunks, text, likeness), cosine
     else:
         demanded = demanded_evidence(chunks, word_factor(text), likeness)
         found = evidence(text, cosine, searched)
-    return RelevanceScale(mode, space, bound_at(to_share(score, mode, space), found, demanded))
+    return RelevanceScale(query.mode, space, bound_at(to_share(best.score, query.mode, space), found, demanded))
 
 
 def bound_at(share: float, found: float, demanded: float) -> float:
@@ -226,3 +230,52 @@ def to_share(score: float, mode: Mode, space: EmbeddingSpace | None = None) -> f
     else:
         share = 0.5 + math.atan(score) / math.pi
     return min(max(share, 0.0), 1.0)
+
+
+# -- content words -----------------------------------------------------------------------------------------------
+
+WORD: Final = re.compile(r"\w+(?:['’.-]\w+)*")
+MAX_TEXT_CHARS: Final = 2_000
+"""Characters of a text whose words are read."""
+REQUEST_WORDS: Final[frozenset[str]] = frozenset(
+    """
+    anything find get give i'd i'm it's let like list look looking looks lots need needs please recommend search
+    searching see show some someone something sort suggest tell thing things try user want wants what's user's
+    """.split()  # noqa: SIM905 -- a list of seventy quoted words is harder to read
+)
+"""Words of a request that say nothing about its object, in addition to the stop words of its language."""
+_UNSPACED: Final = "\u2e80"
+"""Code point from which scripts put no spaces between words, roughly."""
+
+
+def content_words(text: str, language: str | None = None) -> list[str]:
+    """The content words in their original case; `language` is a tag such as "de-AT", if it is known."""
+    return words_except(text, _ignored_in_english() if language is None else REQUEST_WORDS | stop_words(language))
+
+
+def word_count(text: str, language: str | None = None) -> float:
+    """The number of content words; two characters of a script without spaces count as one."""
+    return count_words(content_words(text, language))
+
+
+def words_except(text: str, ignored: Collection[str]) -> list[str]:
+    """The words of a text without the ignored ones and without single characters, except digits."""
+    words = (word for word in WORD.findall(text[:MAX_TEXT_CHARS]) if len(word) > 1 or word.isdigit())
+    return [word for word in words if word.lower() not in ignored]
+
+
+def stop_words(language: str | None) -> frozenset[str]:
+    """English stop words and those of the language."""
+    tag = (language or "en").replace("_", "-").partition("-")[0].lower()
+    analysis = LANGUAGES.get(tag)
+    return LANGUAGES["en"].stop_words | (analysis.stop_words if analysis is not None else frozenset())
+
+
+def count_words(words: Iterable[str]) -> float:
+    """The number of words; two characters of a script without spaces count as one."""
+    return sum(max(1, len(word) / 2) if word[0] >= _UNSPACED else 1 for word in words)
+
+
+@cache
+def _ignored_in_english() -> frozenset[str]:
+    return REQUEST_WORDS | stop_words(None)

@@ -5,8 +5,8 @@ from .calibration import (
     calibrate as calibrate,
     scannable_targets as scannable_targets,
 )
+from .cost import estimate_dense as estimate_dense, estimate_lexical as estimate_lexical
 from .dense import search_dense as search_dense, search_dense_batch as search_dense_batch
-from .estimate import estimate_dense as estimate_dense, estimate_lexical as estimate_lexical
 from .facets import FacetCounter as FacetCounter
 from .hybrid import FEEDBACK_DEPTH as FEEDBACK_DEPTH, HybridQuery as HybridQuery
 from .query_samples import Kind as Kind, QuerySample as QuerySample, asked_sample as asked_sample

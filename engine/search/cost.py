@@ -11,6 +11,10 @@ A bitmap makes both exact search and scan slower: FAISS tests every row, and sca
 memory. Computing the mask of a new filter takes the same time for every way of searching, so it is not in the model.
 The setup of a scan and the call that compares candidates are paid once for all segments of a generation, an exact
 search once for each column.
+
+`estimate_dense` and `estimate_lexical` say what a search takes before it is planned: what all allowed rows cost,
+without looking at any. A search may probe few lists, and a filter may allow few rows, so it may take less. Callers
+choose by it between the event loop and a thread, where a factor of two does not matter.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from aidre.engine.native import FALL_BACK, kernel_name
+from aidre.engine.segment import Segments
 
 
 class Costs(NamedTuple):
@@ -132,3 +137,30 @@ def scan_can_pay(rows: int, row_bytes: int) -> bool:
 def lexical_cost(rows: int, words: int) -> float:
     """Add up the postings of the words of a query; words that occur in many more chunks than most cost more."""
     return COSTS.call * words + rows * words * _WORD_SHARE * _POSTING
+
+
+# -- before a search is planned ------------------------------------------------------------------------------------
+
+_SEARCH = 150.0
+"""Microseconds of a search beside comparing rows: checks, the plan, the order of the hits."""
+
+
+def estimate_dense(segments: Segments, space_id: str, candidates: int | None, *, is_filtered: bool) -> float:
+    """Seconds of a vector search; `candidates` is the depth of its scan, None for an exact search."""
+    exact = scan = 0.0
+    row_bytes = 0
+    for view in segments:
+        column, index = view.segment.columns[space_id], view.segment.scans.get(space_id)
+        rows, row_bytes = len(column), column.row_bytes
+        compared = exact_cost(rows, row_bytes)
+        exact += compared
+        scan += compared if index is None else min(compared, scan_cost(rows, index.code_size, rows - is_filtered))
+    if candidates is not None:
+        exact = min(exact, scan + scan_setup_cost(candidates, row_bytes))
+    return (_SEARCH + exact) / 1e6
+
+
+def estimate_lexical(segments: Segments, text: str) -> float:
+    """Seconds of a lexical search, or of the lexical side of a hybrid one."""
+    rows = sum(view.segment.entry.chunks for view in segments)
+    return (_SEARCH + lexical_cost(rows, len(text.split()))) / 1e6

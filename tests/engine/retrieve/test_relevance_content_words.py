@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.engine.retrieve.content_words import MAX_TEXT_CHARS, content_words, word_count
+from aidre.engine.retrieve.relevance import MAX_TEXT_CHARS, content_words, word_count
 
 
 def test_words_that_say_nothing_are_left_out() -> None:
