@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests import ROOT, conftest
+import conftest
+from tests import ROOT
 from tests.support.programs import needed, needs, not_proved
 
 PROGRAMS = ROOT / ".ci" / "programs"

@@ -16,7 +16,6 @@ from aidre.library.spaces import Spaces
 
 if TYPE_CHECKING:
     from aidre.engine import Address
-    from aidre.engine.backends import Backend
     from aidre.engine.embedding import Embedder, Endpoint
 
 
@@ -129,7 +128,7 @@ def address_of(uri: str) -> Address:
     return Address(backend, uri)
 
 
-_BACKENDS: Mapping[str, Backend] = {
+_BACKENDS: Mapping[str, str] = {
     "postgresql": "postgres",
     "postgres": "postgres",
     "milvus": "milvus",
