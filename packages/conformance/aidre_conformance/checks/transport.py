@@ -8,8 +8,8 @@ from urllib.parse import quote, urlsplit
 
 import orjson
 
-from aidre.conformance import AIDRE_JSON, JSON, Checks, Exchange, Failed, NotTestable, Target, expect, require, shown
-from aidre.conformance.checks.discovery import (
+from aidre_conformance import AIDRE_JSON, JSON, Checks, Exchange, Failed, NotTestable, Target, expect, require, shown
+from aidre_conformance.checks.discovery import (
     chunk_url,
     discovery,
     endpoint,
@@ -18,7 +18,7 @@ from aidre.conformance.checks.discovery import (
     sample_results,
     search,
 )
-from aidre.conformance.checks.nlweb import ask_url, question
+from aidre_conformance.checks.nlweb import ask_url, question
 
 CHECKS = Checks("http", "RFC 9110")
 DOCUMENTS = ("ai-discovery", "aip.json", "agent-intake.json")

@@ -1,4 +1,4 @@
-"""Requests as they are written, and what is kept of the answers, `aidre/conformance/exchange.py`."""
+"""Requests as they are written, and what is kept of the answers, `aidre_conformance/exchange.py`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from aidre.conformance import Exchange, Failed, Sender
-from tests.aidre.conformance.conftest import Answering
+from aidre_conformance import Exchange, Failed, Sender
+from conftest import Answering
 from tests.support.clocks import WAIT_SECONDS
 
 Serve = Callable[[Answering], AbstractContextManager[str]]

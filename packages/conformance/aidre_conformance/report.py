@@ -7,9 +7,9 @@ from typing import Any
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
-from aidre.conformance.exchange import Exchange
-from aidre.conformance.judging import shortened
-from aidre.conformance.runner import Report, Verdict
+from aidre_conformance.exchange import Exchange
+from aidre_conformance.judging import shortened
+from aidre_conformance.runner import Report, Verdict
 
 MAX_EXCHANGES = 4
 """That are shown of a verdict: the last ones, which the judgement is about."""

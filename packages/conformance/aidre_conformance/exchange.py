@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from aidre.conformance.judging import Failed, shortened
+from aidre_conformance.judging import Failed, shortened
 
 MAX_BODY_BYTES = 32 << 20
 """Of an answer; more is not read."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from aidre.conformance.target import Target
+from aidre_conformance.target import Target
 
 Level: TypeAlias = Literal["MUST", "SHOULD"]
 """MUST is also what a text defines without the word: the name of a member, a value of an enumeration."""

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from aidre.conformance.exchange import Exchange, Sender
-from aidre.conformance.judging import Failed, NotTestable, require
 from aidre.engine.errors import InvalidInput, printable_name
+from aidre_conformance.exchange import Exchange, Sender
+from aidre_conformance.judging import Failed, NotTestable, require
 
 T = TypeVar("T")
 

@@ -1,10 +1,10 @@
-"""How a check judges, `aidre/conformance/judging.py`."""
+"""How a check judges, `aidre_conformance/judging.py`."""
 
 from __future__ import annotations
 
 import pytest
 
-from aidre.conformance import Failed, expect_shape, is_timestamp, shape_problem, shown
+from aidre_conformance import Failed, expect_shape, is_timestamp, shape_problem, shown
 
 
 @pytest.mark.parametrize(

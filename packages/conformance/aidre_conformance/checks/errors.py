@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from aidre.conformance import AIDRE_JSON, JSON, Checks, Exchange, Target, expect, require, shortened, shown
-from aidre.conformance.checks.discovery import (
+from aidre_conformance import AIDRE_JSON, JSON, Checks, Exchange, Target, expect, require, shortened, shown
+from aidre_conformance.checks.discovery import (
     chunk_url,
     endpoint,
     results_of,
@@ -14,7 +14,7 @@ from aidre.conformance.checks.discovery import (
     sample_results,
     search,
 )
-from aidre.conformance.checks.search import expect_refusal, ids_of
+from aidre_conformance.checks.search import expect_refusal, ids_of
 
 CHECKS = Checks("aidre", "AIDRE")
 CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,63}")

@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from aidre.conformance import JSON, Checks, Exchange, NotTestable, Target, expect, expect_shape, require, shown
-from aidre.conformance.checks.discovery import sample_results
+from aidre_conformance import JSON, Checks, Exchange, NotTestable, Target, expect, expect_shape, require, shown
+from aidre_conformance.checks.discovery import sample_results
 
 CHECKS = Checks("nlweb", "NLWeb 0.55")
 RESPONSE_TYPES = {"answer": "results", "elicitation": "elicitation", "promise": "promise", "failure": "error"}

@@ -7,8 +7,8 @@ import random
 from itertools import pairwise
 from typing import Any
 
-from aidre.conformance import AIDRE_JSON, Checks, Exchange, NotTestable, Target, expect, require, shown
-from aidre.conformance.checks.discovery import (
+from aidre_conformance import AIDRE_JSON, Checks, Exchange, NotTestable, Target, expect, require, shown
+from aidre_conformance.checks.discovery import (
     capability,
     endpoint,
     results_of,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import chain
 
-from aidre.conformance import Check, Profile
-from aidre.conformance.checks import (
+from aidre_conformance import Check, Profile
+from aidre_conformance.checks import (
     clients,
     discovery,
     errors,

@@ -1,11 +1,11 @@
-"""The list of checks, `aidre/conformance/registry.py`."""
+"""The list of checks, `aidre_conformance/registry.py`."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 
-from aidre.conformance import Checks, Target, checks_of
+from aidre_conformance import Checks, Target, checks_of
 
 
 def test_each_check_has_an_id_a_level_and_a_sentence() -> None:

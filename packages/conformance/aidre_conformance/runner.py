@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
-from aidre.conformance.exchange import Exchange, Sender
-from aidre.conformance.judging import Failed, NotTestable, shortened
-from aidre.conformance.registry import Check, Profile
-from aidre.conformance.target import Fixtures, Target
 from aidre.engine.errors import InvalidInput, RequestFailed, printable_name
+from aidre_conformance.exchange import Exchange, Sender
+from aidre_conformance.judging import Failed, NotTestable, shortened
+from aidre_conformance.registry import Check, Profile
+from aidre_conformance.target import Fixtures, Target
 
 Outcome: TypeAlias = Literal["pass", "fail", "not testable"]
 
@@ -61,7 +61,7 @@ def checks_of(profile: Profile) -> list[Check]:
     """The checks of a profile. InvalidInput for a profile that is unknown."""
     if profile not in get_args(Profile):
         raise InvalidInput(f"profile {profile!r} is unknown: use {' or '.join(get_args(Profile))}")
-    from aidre.conformance.checks import PROFILES
+    from aidre_conformance.checks import PROFILES
 
     return list(PROFILES[profile])
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from aidre.conformance import (
+from aidre_conformance import (
     JSON,
     Checks,
     Exchange,

@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from aidre.conformance import JSON, Checks, Exchange, Target, expect, shown
-from aidre.conformance.checks.intent import address, declaration, granted, send_signed, signer
+from aidre_conformance import JSON, Checks, Exchange, Target, expect, shown
+from aidre_conformance.checks.intent import address, declaration, granted, send_signed, signer
 
 CHECKS = Checks("intent", "Agentic Intent 0.1")
 

@@ -6,7 +6,7 @@ import hashlib
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from aidre.conformance import (
+from aidre_conformance import (
     AIDRE_JSON,
     JSON,
     Checks,

@@ -11,9 +11,9 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from aidre.conformance import JSON, SSE, Checks, Exchange, Failed, NotTestable, Target, expect, require, shown
-from aidre.conformance.checks.nlweb import ask_url, question
-from aidre.conformance.checks.streams import events_of
+from aidre_conformance import JSON, SSE, Checks, Exchange, Failed, NotTestable, Target, expect, require, shown
+from aidre_conformance.checks.nlweb import ask_url, question
+from aidre_conformance.checks.streams import events_of
 
 CHECKS = Checks("compat", "client")
 BROWSER = "application/json, text/plain, */*"

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from aidre.conformance import SSE, Checks, Exchange, Failed, Target, expect, expect_shape, require, shortened, shown
-from aidre.conformance.checks.nlweb import (
+from aidre_conformance import SSE, Checks, Exchange, Failed, Target, expect, expect_shape, require, shortened, shown
+from aidre_conformance.checks.nlweb import (
     META,
     answered,
     ask,

@@ -6,9 +6,9 @@ from typing import Any
 
 import orjson
 
-from aidre.conformance import JSON, SSE, Checks, Exchange, Failed, NotTestable, Target, expect, require, shown
-from aidre.conformance.checks.nlweb import expect_envelope, promised, questions
-from aidre.conformance.checks.streams import events_of
+from aidre_conformance import JSON, SSE, Checks, Exchange, Failed, NotTestable, Target, expect, require, shown
+from aidre_conformance.checks.nlweb import expect_envelope, promised, questions
+from aidre_conformance.checks.streams import events_of
 
 CHECKS = Checks("mcp", "NLWeb 0.55")
 PROTOCOL = "2025-06-18"

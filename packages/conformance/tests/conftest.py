@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from aidre.conformance import Fixtures
+from aidre_conformance import Fixtures
 from tests.support.faults.fixtures import FIXTURES
 from tests.support.faulty_server import faulty_server, fill_store
 from tests.support.servers import Server

@@ -1,4 +1,4 @@
-"""What the kit is told of a server, and what it learns once, `aidre/conformance/target.py`."""
+"""What the kit is told of a server, and what it learns once, `aidre_conformance/target.py`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aidre.conformance import Failed, Fixtures, NotTestable, Sender, Target, is_loopback, read_fixtures
 from aidre.engine.errors import InvalidInput
+from aidre_conformance import Failed, Fixtures, NotTestable, Sender, Target, is_loopback, read_fixtures
 
 
 def target(**fixtures: str) -> Target:

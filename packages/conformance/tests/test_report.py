@@ -1,4 +1,4 @@
-"""Verdicts as text, JSON and JUnit, `aidre/conformance/report.py`."""
+"""Verdicts as text, JSON and JUnit, `aidre_conformance/report.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from aidre.conformance import (
+from aidre_conformance import (
     Check,
     Exchange,
     Report,
@@ -20,7 +20,7 @@ from aidre.conformance import (
     summary_record,
     verdict_record,
 )
-from tests.aidre.conformance.conftest import GIVEN
+from conftest import GIVEN
 from tests.support.faulty_server import faulty_server
 
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from aidre.conformance import (
+from aidre_conformance import (
     JSON,
     Checks,
     Exchange,

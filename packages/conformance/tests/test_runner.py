@@ -1,4 +1,4 @@
-"""The kit against the sound server and against one with a fault each, `aidre/conformance/runner.py`."""
+"""The kit against the sound server and against one with a fault each, `aidre_conformance/runner.py`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from aidre.conformance import Fixtures, Report, checks_of, read_expected, run
 from aidre.engine.errors import InvalidInput, RequestFailed
-from tests.aidre.conformance.conftest import GIVEN, Answering
+from aidre_conformance import Fixtures, Report, checks_of, read_expected, run
+from conftest import GIVEN, Answering
 from tests.support.faults import FAULTS
 from tests.support.faulty_server import faulty_server
 
