@@ -17,5 +17,5 @@ def test_the_former_address_leads_to_the_kit_and_says_where_it_is() -> None:
 
 def test_without_the_kit_the_former_address_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conformance, "find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match="in a checkout: pip install ./packages/conformance"):
+    with pytest.raises(ConfigurationError, match=r"in a checkout: pip install \./packages/conformance"):
         conformance.run  # noqa: B018

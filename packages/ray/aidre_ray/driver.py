@@ -19,9 +19,6 @@ from aidre.engine.embedding import Embedder
 from aidre.engine.errors import AidreError, ConfigurationError, StorageFailed
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import durable, now
-from aidre.ingest.distributed.blocks import Block, block_table, divide
-from aidre.ingest.distributed.job import Answer, Job, LoadModels, Runner, from_table
-from aidre.ingest.distributed.worker import Worker
 from aidre.ingest.pipeline import (
     Committed,
     Counts,
@@ -47,6 +44,9 @@ from aidre.ingest.sources import (
     source_files,
     survey_sources,
 )
+from aidre_ray.blocks import Block, block_table, divide
+from aidre_ray.job import Answer, Job, LoadModels, Runner, from_table
+from aidre_ray.worker import Worker
 
 
 def ingest_distributed(

@@ -17,10 +17,10 @@ import pyarrow as pa
 from aidre.engine.embedding import Embedder
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import SegmentEntry
-from aidre.ingest.distributed.blocks import Block
 from aidre.ingest.pipeline import Counts, IngestOptions
 from aidre.ingest.records import Rejected, Unpublished
 from aidre.ingest.sources import FileSource
+from aidre_ray.blocks import Block
 
 LoadModels: TypeAlias = Callable[[], Mapping[str, Embedder]]
 """Loads the embedders by space id. A worker calls it once; it must be possible to pickle it."""

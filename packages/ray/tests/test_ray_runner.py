@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from aidre.engine.errors import ConfigurationError
-from aidre.ingest.distributed.ray_runner import connect
+from aidre_ray.ray_runner import connect
 
 
 @pytest.mark.parametrize("address", ["", "dask", "ray://", "ray://host", "ray://:10001", "http://host:1", "auto"])
@@ -21,7 +21,7 @@ def test_another_form_of_address_is_refused(address: str) -> None:
 def test_without_ray_the_cure_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     before = dict(os.environ)
-    with pytest.raises(ConfigurationError, match=r"pip install 'aidre\[ray\]'"), connect("ray"):
+    with pytest.raises(ConfigurationError, match=r"pip install 'ray\[client,data\]'"), connect("ray"):
         pass
     assert dict(os.environ) == before
 

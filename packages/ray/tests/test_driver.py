@@ -15,13 +15,13 @@ from aidre.engine.errors import ConfigurationError, StorageFailed
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import durable
-from aidre.ingest.distributed import blocks as blocks_module
-from aidre.ingest.distributed.blocks import Block
-from aidre.ingest.distributed.driver import InProcess, ingest_distributed
-from aidre.ingest.distributed.job import Job, Runner
 from aidre.ingest.pipeline.ingest import ingest
 from aidre.ingest.pipeline.progress import Committed, Event, Notice, Problem, Summary
 from aidre.ingest.pipeline.run import IngestOptions
+from aidre_ray import blocks as blocks_module
+from aidre_ray.blocks import Block
+from aidre_ray.driver import InProcess, ingest_distributed
+from aidre_ray.job import Job, Runner
 from tests.support.distributed import (
     SPACES,
     WORDS,

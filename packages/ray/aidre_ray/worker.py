@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from aidre.engine.collection import Store
 from aidre.engine.errors import AidreError
-from aidre.ingest.distributed.blocks import Block, block_from_json, items_of_part
-from aidre.ingest.distributed.job import ANSWER_SCHEMA, Answer, Job, to_table
-from aidre.ingest.distributed.segment_sink import SegmentSink
 from aidre.ingest.pipeline import Event, Notice, Run, ingest
 from aidre.ingest.records import Item, Rejected, Unpublished, VectorRules
 from aidre.ingest.sandbox import SHARED, TABLES
 from aidre.ingest.sources import read_file
+from aidre_ray.blocks import Block, block_from_json, items_of_part
+from aidre_ray.job import ANSWER_SCHEMA, Answer, Job, to_table
+from aidre_ray.segment_sink import SegmentSink
 
 
 class Worker:

@@ -17,9 +17,9 @@ import pyarrow.compute
 
 from aidre.engine.embedding import available_cores
 from aidre.engine.errors import ConfigurationError
-from aidre.ingest.distributed.blocks import Block, block_table
-from aidre.ingest.distributed.job import Job
-from aidre.ingest.distributed.worker import Worker
+from aidre_ray.blocks import Block, block_table
+from aidre_ray.job import Job
+from aidre_ray.worker import Worker
 
 LOCAL: Final = "ray"
 LOOPBACK: Final = "127.0.0.1"
@@ -100,7 +100,7 @@ def connect(address: str) -> Iterator[_RayRunner]:
         try:
             import ray
         except ImportError:
-            raise ConfigurationError("--on needs Ray, which is not installed: pip install 'aidre[ray]'") from None
+            raise ConfigurationError("--on needs Ray, which is not installed: pip install 'ray[client,data]'") from None
         if address == LOCAL:
             _start_here(ray)
         else:

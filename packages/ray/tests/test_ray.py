@@ -22,16 +22,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from aidre.engine.checkout import search_path
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import Embedder
 from aidre.engine.embedding.hashing import HashingEmbedder
 from aidre.engine.maintenance.verify import verify
-from aidre.ingest.distributed.driver import ingest_distributed
-from aidre.ingest.distributed.job import LoadModels
-from aidre.ingest.distributed.ray_runner import connect
 from aidre.ingest.pipeline.ingest import ingest
 from aidre.ingest.pipeline.progress import Committed, Event, Problem, Summary
 from aidre.ingest.pipeline.run import IngestOptions
+from aidre_ray.driver import ingest_distributed
+from aidre_ray.job import LoadModels
+from aidre_ray.ray_runner import connect
 from tests import ROOT
 from tests.support.clocks import until
 from tests.support.distributed import (
@@ -52,10 +53,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
+IMPORTED_FROM = os.pathsep.join((*search_path(ROOT), str(ROOT / "packages" / "ray" / "tests")))
+
 
 @pytest.fixture(autouse=True)
 def _workers_find_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", IMPORTED_FROM)
 
 
 def run(store: Path, docs: Path, load: LoadModels = load_models, **options: Any) -> tuple[Summary, list[Event]]:
@@ -194,7 +197,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dic
     environment = {
         **os.environ,
         "HOME": str(tmp_path_factory.mktemp("home")),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": IMPORTED_FROM,
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from aidre.engine.model import Document
-from aidre.ingest.distributed import blocks
-from aidre.ingest.distributed.blocks import Block, block_from_json, block_to_json, divide, items_of_part
 from aidre.ingest.records import File, Item, ListingEnd, Rejected
+from aidre_ray import blocks
+from aidre_ray.blocks import Block, block_from_json, block_to_json, divide, items_of_part
 
 
 def file(folder: Path, name: str, size: int = 10) -> File:

@@ -20,7 +20,7 @@ from aidre.engine.ports import Recompute
 from aidre.engine.segment import PendingCommit, RecordColumns, Staging, to_columns, write_pending
 from aidre.engine.storage import SegmentEntry
 from aidre.engine.types import CommitResult
-from aidre.ingest.distributed.job import Job, WrittenDocument
+from aidre_ray.job import Job, WrittenDocument
 
 SEGMENT_BYTES = 256 << 20
 """A block whose rows hold more memory becomes several segments."""
