@@ -6,15 +6,17 @@ ARG BUILD=python:3.11-bookworm
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BUILD} AS build
-# Packages beside lean.txt, at the versions of constraints.txt: object storage; "obstore psycopg psycopg-binary" adds
-# PostgreSQL.
+# Libraries beside lean.txt, at the versions of constraints.txt: object storage.
 ARG EXTRAS="obstore"
+# Folders of packages/: "rows postgres" adds PostgreSQL, whose driver EXTRAS="obstore psycopg psycopg-binary" brings.
+ARG PACKAGES=""
 COPY lean.txt constraints.txt /src/
 RUN python3 -m venv /opt/aidre \
  && for name in $EXTRAS; do grep "^$name==" /src/constraints.txt || exit 1; done > /src/extras.txt \
  && /opt/aidre/bin/python -m pip install --no-cache-dir --no-deps -r /src/lean.txt -r /src/extras.txt
 COPY . /src
 RUN /opt/aidre/bin/python -m pip install --no-cache-dir --no-deps /src \
+      $(for name in $PACKAGES; do echo /src/packages/$name; done) \
  && /opt/aidre/bin/python -c "from aidre.engine.native import kernel_name; assert kernel_name() != 'faiss', 'no kernel'" \
  && /opt/aidre/bin/python -m pip uninstall -q -y pip setuptools
 # What aidre never imports, 120 MB: parts of Arrow and of ONNX Runtime for other tasks, sources, tests of libraries.

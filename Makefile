@@ -51,13 +51,16 @@ $(VENV)/.torch:
 	$(PIP) install "$$(grep '^torch==' constraints.txt)"
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.torch pyproject.toml constraints.txt setup.py $(wildcard engine/native/*.[ch])
-	$(PIP) install -c constraints.txt -e .
+$(VENV)/.installed: $(VENV)/.torch pyproject.toml constraints.txt setup.py $(wildcard engine/native/*.[ch]) \
+  packages/conformance/pyproject.toml
+	$(PIP) install -c constraints.txt -e . -e packages/conformance
 	@$(BIN)/python -c "$$WITHOUT_KERNEL"
 	@touch $@
 
-$(VENV)/.tools: $(VENV)/.installed
+# The packages without what they need: the tests have a driver for PostgreSQL, and `make scale` installs Ray and Milvus.
+$(VENV)/.tools: $(VENV)/.installed $(wildcard packages/*/pyproject.toml)
 	$(PIP) install -c constraints.txt -e '.[test,bench,docs]'
+	$(PIP) install --no-deps --no-build-isolation $(addprefix -e ,$(patsubst %/,%,$(wildcard packages/*/)))
 	@touch $@
 
 demo: $(VENV)/.installed
@@ -73,6 +76,7 @@ lint: $(VENV)/.tools
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/mypy tests benchmarks demo examples
+	$(BIN)/mypy packages/*/tests
 
 ifdef FILE
 check: $(VENV)/.tools
@@ -105,8 +109,8 @@ SCALE := ray,milvus,scale
 MILVUS := $(BIN)/python -m tests.support.milvus_server
 scale: $(VENV)/.tools
 	$(PIP) install -c constraints.txt -e '.[$(SCALE)]'
-	$(BIN)/python -m pytest -q tests/scale $(ARGS)
-	$(MILVUS) $(BIN)/python -m pytest -q tests/backends -k milvus $(ARGS)
+	$(BIN)/python -m pytest -q packages/ray/tests/test_ray.py $(ARGS)
+	$(MILVUS) $(BIN)/python -m pytest -q packages/milvus tests/backends -k milvus $(ARGS)
 	AIDRE_TEST_BACKEND=milvus $(MILVUS) $(BIN)/python -m pytest -q tests/conformance/aidre $(ARGS)
 
 # The theme prints a notice about a release that is not used here.
@@ -140,4 +144,4 @@ release: $(VENV)/.tools
 	$(BIN)/python -m tests.support.release
 
 clean:
-	rm -rf $(VENV) .venv-integrations .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
+	rm -rf $(VENV) .venv-integrations .demo build dist *.egg-info packages/*/build packages/*/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks

@@ -30,8 +30,8 @@ from aidre.engine.collection import Store
 from aidre.engine.embedding import Embedder, load_embedder
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Record
 from aidre.engine.segment import PendingCommit, Staging, to_columns, write_pending
-from aidre.ingest.distributed import connect, ingest_distributed
 from aidre.ingest.pipeline import IngestOptions, ingest
+from aidre_ray import connect, ingest_distributed
 from benchmarks.report import record
 
 WORDS = EmbeddingSpace("words", 384, "cosine", normalized=True, provider="aidre", model="hashing")

@@ -1,7 +1,7 @@
 """The index core: stores collections on disk and searches them.
 
-For code that reads or writes a store: `open_source` opens one, and `backend` says what comes back. Knows no HTTP and no
-file format of a publisher. Start with `model`, then `backend`, then `collection`.
+For code that reads or writes a store: `open_source` opens one, and `ports` says what comes back. Knows no HTTP and no
+file format of a publisher. Start with `model`, then `ports`, then `collection`.
 """
 
 import lazy_loader

@@ -1,1 +1,1 @@
-from .backends.address import Address as Address, open_source as open_source
+from .address import Address as Address, open_source as open_source

@@ -1,6 +1,7 @@
-"""The checkout that this code runs from, if it runs from one: what its children import, whether its kernel is built.
+"""The checkout that this code runs from, if it runs from one: what is imported from it, whether its kernel is built.
 
-In a checkout `aidre/engine` is a link to `engine/`; in an installed package it is a folder.
+In a checkout `aidre/engine` is a link to `engine/`; in an installed package it is a folder. The distributions beside
+aidre are in its folder `packages/`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ def checkout_root(package: Path = PACKAGE) -> Path | None:
     return package.parent if (package / "engine").is_symlink() else None
 
 
+def search_path(root: Path) -> list[str]:
+    """The folders of a checkout that Python imports from: its own, and those of the distributions beside aidre."""
+    return [str(root), *sorted(str(path.parent) for path in root.glob("packages/*/pyproject.toml"))]
+
+
 def child_environment() -> dict[str, str]:
     """The environment of a child process that runs modules of aidre.
 
@@ -29,7 +35,7 @@ def child_environment() -> dict[str, str]:
     if root is None:
         return dict(os.environ)
     inherited = os.environ.get("PYTHONPATH")
-    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (str(root), inherited)))}
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (*search_path(root), inherited)))}
 
 
 def missing_kernel() -> str | None:

@@ -221,3 +221,12 @@ def printable_name(name: str) -> str:
     """A name from outside, cut to 64 characters and escaped, for a message of one line."""
     short = name if len(name) <= 64 else name[:64] + "…"
     return short if short.isprintable() else ascii(short)[1:-1]
+
+
+def not_installed(what: str, package: str, *needed: str) -> ConfigurationError:
+    """The error of something that a distribution of `packages/` brings, which needs others of them."""
+    folders = " ".join(f"./packages/{name}" for name in (*needed, package))
+    return ConfigurationError(
+        f"{what} needs the package aidre-{package}: pip install 'aidre[{package}]', or in a checkout: "
+        f"pip install {folders}"
+    )

@@ -1,9 +1,10 @@
 """Runs the tests of single files: `python -m tests FILE... [options of pytest]`.
 
-A module's tests are the `test_<module>.py` and `test_<module>_<aspect>.py` of the folder that mirrors its own. Where
-it has none, they are the test files that import it, and all of its room where none of the room does. Tests that are
-marked `slow` are left out, unless they are the only ones or the file is a test file itself. The tests of an adapter in
-`integrations/` run in an environment of its own, which `make integrations` makes.
+A module's tests are the `test_<module>.py` and `test_<module>_<aspect>.py` of the folder that mirrors its own, or that
+is beside its package in `packages/`. Where it has none, they are the test files that import it, and all of its room
+where none of the room does. Tests that are marked `slow` are left out, unless they are the only ones or the file is a
+test file itself. The tests of an adapter in `integrations/` run in an environment of its own, which `make integrations`
+makes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from tests import ROOT
 TESTS = ROOT / "tests"
 PACKAGES = ("engine", "ingest", "api")
 MIRRORED = {*PACKAGES, "aidre", "benchmarks"}
+BESIDE = "packages"
+OF_EVERY_ENGINE = TESTS / "backends"
+"""The tests of a package of engines that has none of its own: they hold for every engine."""
 ELSEWHERE = {
     ".ci": "test_not_proved.py",
     "demo": "test_demo.py",
@@ -37,8 +41,6 @@ ENTRANCES = {
     "aidre/__main__.py": [TESTS / "engine" / "test_checkout.py"],
 }
 """The tests of the files beside the rooms of `aidre/`, of which all tests would be too many."""
-ENGINES = "backends"
-"""The room of `engine/` whose tests are not in `tests/engine`: they hold for every engine."""
 COMMANDS, LISTED = "test_the_commands_show_what_the_readme_says", "test_every_example_is_listed_and_tested_and_short"
 """The tests of examples."""
 ADAPTERS = Path("integrations")
@@ -55,6 +57,8 @@ def tests_of(file: Path) -> list[Path]:
     if top in MIRRORED:
         doors = [PUBLIC_NAMES] if file.suffix == ".pyi" else []
         return doors + (_named_after(file) or _around(file))
+    if top == BESIDE and len(file.parts) > 2 and file.suffix != ".md":
+        return [TESTS / "test_packages.py"] if len(file.parts) == 3 else _of_package(file)
     if top == "examples":
         return _of_example(file)
     if top == "tests":
@@ -69,9 +73,20 @@ def _named_after(file: Path) -> list[Path]:
         """False where another module of the room has a longer name that fits, as `client_address` beside `client`."""
         return not any(f"{name}_".startswith(f"test_{one}_") for one in siblings if len(one) > len(file.stem))
 
-    found = (TESTS / file.parent).glob(f"test_{file.stem}*.py")
+    found = _folder_of_tests(file).glob(f"test_{file.stem}*.py")
     fitting = (path for path in found if f"{path.stem}_".startswith(f"test_{file.stem}_"))
     return sorted(path for path in fitting if is_longest(path.stem))
+
+
+def _folder_of_tests(file: Path) -> Path:
+    return ROOT / BESIDE / file.parts[1] / "tests" if file.parts[0] == BESIDE else TESTS / file.parent
+
+
+def _of_package(file: Path) -> list[Path]:
+    doors = [PUBLIC_NAMES] if file.suffix == ".pyi" else []
+    folder = _folder_of_tests(file)
+    around = folder if folder.is_dir() else OF_EVERY_ENGINE
+    return doors + (_named_after(file) or _importing(file) or [around])
 
 
 def _around(file: Path) -> list[Path]:
@@ -91,9 +106,11 @@ def _of_example(file: Path) -> list[Path]:
 def _importing(file: Path) -> list[Path]:
     if file.stem == "__init__":
         return []
-    dotted = ".".join(file.with_suffix("").parts)
-    wanted = f"aidre.{dotted}" if file.parts[0] in PACKAGES else dotted
-    return sorted(path for path in TESTS.rglob("test_*.py") if wanted in set(_imports(path)))
+    top, *inner = file.with_suffix("").parts
+    dotted = ".".join(inner[1:] if top == BESIDE else [top, *inner])
+    wanted = f"aidre.{dotted}" if top in PACKAGES else dotted
+    every = (*TESTS.rglob("test_*.py"), *ROOT.glob(f"{BESIDE}/*/tests/test_*.py"))
+    return sorted(path for path in every if wanted in set(_imports(path)))
 
 
 def _imports(path: Path) -> Iterator[str]:
@@ -107,7 +124,7 @@ def _imports(path: Path) -> Iterator[str]:
 
 
 def _of_room(folder: Path) -> Path:
-    room = TESTS / (ENGINES if folder.is_relative_to(Path("engine", ENGINES)) else folder)
+    room = TESTS / folder
     while not any(room.rglob("test_*.py")):
         room = room.parent
     return room

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,6 +25,7 @@ from aidre.engine.native import kernel_name
 from tests import ROOT
 from tests.support.import_clocks import clocks_read_at_import
 from tests.support.source_tree import (
+    BESIDE,
     OUTSIDE,
     PACKAGES,
     RANK,
@@ -45,7 +46,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "ports",
         "retrieve",
         "collection",
-        "backends backends/milvus",
+        "address",
         "maintenance",
     ),
     "ingest": (
@@ -54,7 +55,6 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "formats formats/tables formats/pages",
         "sources",
         "pipeline",
-        "distributed",
     ),
     "api": (
         "config http",
@@ -67,12 +67,12 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "app",
         "cli cli/report cli/doctor",
     ),
-    "aidre": ("library", "client", "conformance conformance/checks"),
+    "aidre": ("library", "client", "conformance"),
 }
 """The rooms of each folder from the ground up. A room imports rooms of lower layers; `index/vectors` is a room inside
 the room `index`, and the two may import each other's public names as long as no module is in a circle."""
 MIRRORED = (*PACKAGES, "aidre", "benchmarks")
-KINDS = {"backends", "conformance", "examples", "integration", "hostile", "quality", "scale", "support", "upgrade"}
+KINDS = {"backends", "conformance", "examples", "integration", "hostile", "quality", "support", "upgrade"}
 TEST_FOLDERS = {*MIRRORED, *KINDS}
 MOST_ROOMS = 9
 MOST_MODULES = 14
@@ -80,6 +80,7 @@ MOST_MODULES = 14
 MOST_LINES = 600
 HEAVY = {"torch", "sentence_transformers", "onnxruntime", "transformers", "mcp", "ray"}
 VAGUE = {"util", "utils", "helper", "helpers", "common", "base", "manager", "factory", "misc"}
+ANY: Collection[str] = ()
 SEAM = {
     "aidre.engine.open_source",
     "aidre.engine.Address",
@@ -97,6 +98,39 @@ BESIDE_THE_SEAM = {
     "aidre.engine.native",
     "aidre.engine.schema_text",
 }
+ENGINE_SEAM: Mapping[str, Collection[str]] = {
+    "aidre.engine.errors": ANY,
+    "aidre.engine.model": ANY,
+    "aidre.engine.ports": ANY,
+    "aidre.engine.types": ANY,
+    "aidre.engine.collection": {
+        *("stale_spaces", "upkeep"),
+        *("DocumentLocator", "Snapshot", "Store", "Writer", "find_vectors", "local_store"),
+    },
+    "aidre.engine.embedding": {"Embedder", "available_cores"},
+    "aidre.engine.index.fields": {
+        *("And", "Compare", "Filter", "Instant", "Not", "Or", "Scalar", "TITLE", "ValueRange", "filter_digest"),
+        *("FieldIndex", "Kind", "ReservedColumns", "build_fields", "meant_field", "parse_instant", "unknown_fields"),
+        *("with_dates", "with_members"),
+    },
+    "aidre.engine.index.vectors": {"VectorColumn", "decode", "dtype_of", "encode", "encode_query", "score_rows"},
+    "aidre.engine.segment": {"PendingCommit", "RecordColumns", "Staging", "to_columns", "write_pending"},
+    "aidre.engine.storage": {
+        *("NO_KEY", "WriterLock", "adjacent_floats", "adjacent_integers", "check_collection_name", "make_folder"),
+        *("SegmentEntry", "durable", "now", "precision_of", "to_utf8", "with_precision"),
+    },
+    "aidre.ingest.pipeline": {
+        *("Committed", "Counts", "Event", "IngestOptions", "Mirror", "Notice", "Progress", "Run", "SeenIds", "Summary"),
+        *("Tally", "find_stored_drafts", "ingest", "save_read_times"),
+    },
+    "aidre.ingest.records": {"File", "Item", "Rejected", "RowBatch", "Unpublished", "VectorRules"},
+    "aidre.ingest.sandbox": {"SHARED", "TABLES"},
+    "aidre.ingest.sources": {
+        *("FileIds", "FileSource", "ReadFiles", "Source", "check_source_roots", "read_file", "settle_ids"),
+        *("source_files", "survey_sources"),
+    },
+}
+"""What the distributions in packages/ import of aidre: by room its names, or any. What is here they can rely on."""
 EXTENSIONS = {"aidre.engine.native.kernel"}
 """Modules in C."""
 STORED_VALUES = {
@@ -143,7 +177,8 @@ def rooms_are_known(tree: Tree) -> Iterator[str]:
 
 
 def rooms_are_not_crowded(tree: Tree) -> Iterator[str]:
-    sizes = Counter((source.folder, source.room) for source in tree.product if "__" not in source.path)
+    shipped = tree.product + tree.beside
+    sizes = Counter((source.folder, source.room) for source in shipped if "__" not in source.path)
     for (folder, room), size in sorted(sizes.items()):
         if size > MOST_MODULES and (folder, room) != ("api", "cli"):
             yield f"{folder}/{room}/ has {size} modules, more than {MOST_MODULES}"
@@ -221,7 +256,7 @@ def imports_make_no_circle(tree: Tree) -> Iterator[str]:
     """No module reaches itself through imports, those inside of functions and of type checkers included."""
     arrows = {
         source.module: {tree.resolved(one) for one in tree.imports(source)} & tree.modules.keys() - {source.module}
-        for source in tree.product
+        for source in tree.product + tree.beside
         if not source.path.endswith("__init__.py")
     }
     done: set[str] = set()
@@ -239,6 +274,31 @@ def imports_make_no_circle(tree: Tree) -> Iterator[str]:
                 done.add(module)
 
         yield from follow(start, way)
+
+
+def packages_import_the_seam(tree: Tree) -> Iterator[str]:
+    """A distribution beside aidre imports itself, the public names of those that it depends on, and `ENGINE_SEAM`."""
+    for source in tree.beside:
+        own = source.module.split(".")[0]
+        depended = dependencies(tree.root / BESIDE / source.path.split("/")[1])
+        for one in tree.imports(source):
+            top = one.target.split(".")[0]
+            if top == own:
+                continue
+            if top != "aidre":
+                if top not in depended or one.name not in tree.stubs.get(one.target, {}):
+                    yield f"{source.path} imports {one.target}.{one.name}: no public name of what it depends on"
+                continue
+            whole = f"{one.target}.{one.name}"
+            names = ENGINE_SEAM.get(one.target)
+            if ENGINE_SEAM.get(whole) is not ANY and names is not ANY and one.name not in (names or ()):
+                yield f"{source.path} imports {whole}, which is not in ENGINE_SEAM"
+
+
+def dependencies(folder: Path) -> set[str]:
+    """The distributions of this project that one in packages/ depends on, by the names that they are imported by."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return {re.split(r"[^\w-]", one)[0].replace("-", "_") for one in project["dependencies"]}
 
 
 # -- files -----------------------------------------------------------------------------------------------------
@@ -260,8 +320,10 @@ def libraries_stay_in_their_rooms(tree: Tree) -> Iterator[str]:
 
 
 def heavy_libraries_wait_until_they_are_needed(tree: Tree) -> Iterator[str]:
-    for source in tree.product:
+    for source in tree.product + tree.beside:
         at_import = foreign(outside_functions(source.tree)) & HEAVY
+        if source.folder != BESIDE:
+            at_import |= {one for one in foreign(outside_functions(source.tree)) if one.startswith("aidre_")}
         yield from (f"{source.path} imports {name} at module level" for name in sorted(at_import))
 
 
@@ -305,7 +367,9 @@ def no_identifier_says_aip(tree: Tree) -> Iterator[str]:
 def libraries_do_not_print(tree: Tree) -> Iterator[str]:
     for source in tree.sources:
         calls = (node for node in source.nodes if isinstance(node, ast.Call))
-        if source.folder in {"engine", "ingest", "aidre"} and any(ast.unparse(call.func) == "print" for call in calls):
+        if source.folder in {"engine", "ingest", "aidre", BESIDE} and any(
+            ast.unparse(call.func) == "print" for call in calls
+        ):
             yield f"{source.path} calls print"
 
 
@@ -316,23 +380,32 @@ def no_test_reads_a_clock_at_import(tree: Tree) -> Iterator[str]:
 
 
 def folders_of_tests_mirror_the_packages(tree: Tree) -> Iterator[str]:
-    """`tests/engine/search/test_hybrid.py` tests `engine/search/hybrid.py`; tests share what is in tests/support."""
+    """`tests/engine/search/test_hybrid.py` tests `engine/search/hybrid.py`, and `packages/milvus/tests/test_tables.py`
+    tests `packages/milvus/aidre_milvus/tables.py`; tests share what is in tests/support."""
     stems = {source.path.removesuffix(".py") for source in tree.sources}
     for source in (source for source in tree.sources if source.folder == "tests"):
+        if source.path.startswith(f"{BESIDE}/"):
+            _, package, _, file = source.path.removesuffix(".py").split("/")
+            if file != "conftest" and not is_named_after(f"{BESIDE}/{package}/aidre_{package}", package, file, stems):
+                yield f"{source.path} names neither a module of {package} nor the package"
+            continue
         folder, _, name = source.path.removeprefix("tests/").removesuffix(".py").rpartition("/")
         top = folder.split("/")[0]
         if top and top not in TEST_FOLDERS:
             yield f"{source.path} is in no known folder of tests"
         if name in {"__init__", "__main__", "conftest"} or top in {"support", "hostile", "upgrade"}:
             continue
-        words = name.split("_")
-        if words[0] != "test":
+        if not name.startswith("test_"):
             yield f"{source.path} is no test and not in tests/support"
-        elif top in MIRRORED and not any(
-            f"{folder}/{'_'.join(words[1:end])}" in stems or words[1:end] == [folder.rpartition("/")[2]]
-            for end in range(2, len(words) + 1)
-        ):
+        elif top in MIRRORED and not is_named_after(folder, folder.rpartition("/")[2], name, stems):
             yield f"{source.path} names neither a module of {folder}/ nor the folder"
+
+
+def is_named_after(folder: str, whole: str, name: str, stems: Collection[str]) -> bool:
+    """Whether `test_<name>` or `test_<name>_<aspect>` is of a module of the folder, or of the `whole` of it."""
+    words = name.split("_")[1:]
+    starts = ["_".join(words[:end]) for end in range(1, len(words) + 1)]
+    return any(f"{folder}/{start}" in stems or start == whole for start in starts)
 
 
 PLANTED: dict[Rule, Mapping[str, str]] = {
@@ -362,6 +435,10 @@ PLANTED: dict[Rule, Mapping[str, str]] = {
     imports_make_no_circle: {
         "engine/storage/lock.py": "from aidre.engine.storage.table import Table\n",
         "engine/storage/table.py": "def f() -> None:\n    from aidre.engine.storage import lock\n",
+    },
+    packages_import_the_seam: {
+        "packages/milvus/pyproject.toml": '[project]\ndependencies = ["aidre==1.0"]\n',
+        "packages/milvus/aidre_milvus/tables.py": "from aidre.engine.segment import StoredChunk\n",
     },
     folders_of_tests_mirror_the_packages: {"tests/engine/search/test_ranking.py": ""},
     no_test_reads_a_clock_at_import: {

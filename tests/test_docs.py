@@ -57,7 +57,7 @@ def broken_links(text: str, folder: Path) -> list[str]:
 
 
 def missing_paths(text: str, root: Path) -> list[str]:
-    paths = re.findall(r"`((?:aidre|engine|ingest|api|benchmarks|tests|demo|docs|examples)/[\w./-]*)`", text)
+    paths = re.findall(r"`((?:aidre|engine|ingest|api|packages|benchmarks|tests|demo|docs|examples)/[\w./-]*)`", text)
     return [path for path in paths if not (root / path).exists()]
 
 

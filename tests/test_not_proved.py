@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests import ROOT, conftest
+from tests import ROOT
 from tests.support.programs import needed, needs, not_proved
 
 PROGRAMS = ROOT / ".ci" / "programs"
@@ -22,23 +22,24 @@ def skip_of(function: Any, *arguments: Any) -> str:
     return f"Skipped: {skipped.value}"
 
 
-def summary(*reasons: str) -> list[str]:
+def summary(config: pytest.Config, *reasons: str) -> list[str]:
     """What the end of a run says after these skips."""
+    settings: Any = config.pluginmanager.get_plugin(str(ROOT / "conftest.py"))
     lines: list[str] = []
     skipped = [SimpleNamespace(longrepr=("tests/test_x.py", 1, reason)) for reason in reasons]
     reporter: Any = SimpleNamespace(stats={"skipped": skipped}, write_line=lines.append)
-    for _ in conftest.pytest_terminal_summary(reporter):
+    for _ in settings.pytest_terminal_summary(reporter):
         pass
     return lines
 
 
 def test_what_is_missing_is_named_with_the_number_of_its_tests(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
 ) -> None:
     monkeypatch.setattr("tests.support.programs.SEARCHED", "")
     proxy, library = skip_of(needed, "haproxy"), skip_of(pytest.importorskip, "no_such_library")
     reason = needs("no-such-program").kwargs["reason"]
-    assert summary(proxy, f"Skipped: {reason}", library, proxy, "Skipped: root may read everything") == [
+    assert summary(pytestconfig, proxy, f"Skipped: {reason}", library, proxy, "Skipped: root may read everything") == [
         "not proved here: HAProxy (not installed), 2 tests",
         "not proved here: no-such-program (not installed), 1 test",
         "not proved here: no_such_library (not installed), 1 test",

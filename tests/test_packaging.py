@@ -23,6 +23,13 @@ FOLDERS = {"engine": "aidre/engine", "ingest": "aidre/ingest", "api": "aidre/api
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in", "CHANGELOG.md")
 KERNEL = "aidre/engine/native/kernel.abi3.so"
 TIMEOUT_SECONDS = 300
+ENGINE = """
+import sys
+from pathlib import Path
+from aidre.engine import Address, open_source
+source = open_source(Path("store"), Address("postgres", "postgresql://127.0.0.1:1/there"))
+print(sys.modules[type(source).__module__].__file__)
+"""
 PROGRAM = """
 import sys
 import aidre
@@ -45,6 +52,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("packaging") / "source"
     for name in FOLDERS:
         shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    made = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
+    shutil.copytree(ROOT / "packages", folder / "packages", ignore=made)
     for name in FILES:
         shutil.copy(ROOT / name, folder)
     return folder
@@ -164,6 +173,19 @@ def test_the_installed_wheel_ingests_and_searches(wheel: Path, tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert "A soup of lentils" in done.stdout
     assert ("kernel: faiss" not in done.stdout) == has_compiler()
+
+
+def test_an_engine_that_is_installed_beside_the_wheel_is_found(wheel: Path, source: Path, tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    site, packages = tmp_path / "site", (source / "packages" / "rows", source / "packages" / "postgres")
+    pip("install", "-q", "--no-deps", "--target", str(site), str(wheel), *map(str, packages))
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    done = subprocess.run(
+        [sys.executable, "-c", ENGINE], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(site / "aidre_postgres" / "source.py")
+    assert (site / "aidre_postgres" / "py.typed").exists() and (site / "aidre_rows" / "__init__.pyi").exists()
 
 
 def test_without_a_compiler_the_build_goes_on_and_says_so_in_one_line(plain_wheel: tuple[Path, str]) -> None:

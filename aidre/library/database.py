@@ -17,7 +17,6 @@ from aidre.library.spaces import Configured, Spaces
 
 if TYPE_CHECKING:
     from aidre.engine import Address
-    from aidre.engine.backends import Backend
     from aidre.engine.embedding import Embedder, Endpoint
 
 
@@ -133,7 +132,7 @@ def address_of(uri: str) -> Address:
     return Address(backend, uri)
 
 
-_BACKENDS: Mapping[str, Backend] = {
+_BACKENDS: Mapping[str, str] = {
     "postgresql": "postgres",
     "postgres": "postgres",
     "milvus": "milvus",

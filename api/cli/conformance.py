@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,10 +11,10 @@ import typer
 
 from aidre.api.cli import console
 from aidre.api.cli.options import JsonOption
-from aidre.engine.errors import ConfigurationError, RequestFailed
+from aidre.engine.errors import ConfigurationError, RequestFailed, not_installed
 
 if TYPE_CHECKING:
-    from aidre.conformance import Profile, Verdict
+    from aidre_conformance import Profile, Verdict
 
 app = typer.Typer()
 
@@ -54,8 +55,11 @@ def conformance(
 
     Finds what the server speaks, and says for each check whether it passes, fails, or cannot be tested. Requests search
     and ask, retrieve, submit invented intake data and bind offers that came of them. Exit status 0: nothing failed but
-    what was expected; 1: a check failed, an expected failure did not come, or the server does not answer.
+    what was expected; 1: a check failed, an expected failure did not come, or the server does not answer. Needs the
+    package aidre-conformance.
     """
+    if find_spec("aidre_conformance") is None:
+        raise not_installed("conformance", "conformance")
     if list_checks:
         return _list(profile, as_json)
     if url is None:
@@ -73,7 +77,7 @@ def conformance(
 
 
 def _list(profile: Profile, as_json: bool) -> int:
-    from aidre.conformance import checks_of
+    from aidre_conformance import checks_of
 
     for check in checks_of(profile):
         if as_json:
@@ -95,7 +99,7 @@ def _run(
     timeout: float,
     as_json: bool,
 ) -> int:
-    from aidre.conformance import junit, read_expected, read_fixtures, run, summary_lines, summary_record
+    from aidre_conformance import junit, read_expected, read_fixtures, run, summary_lines, summary_record
 
     try:
         report = run(
@@ -121,7 +125,7 @@ def _run(
 
 def _printer(as_json: bool) -> Callable[[Verdict], None]:
     """What prints each verdict: all of them as JSON, the failures for people."""
-    from aidre.conformance import failure_lines, verdict_record
+    from aidre_conformance import failure_lines, verdict_record
 
     def print_verdict(verdict: Verdict) -> None:
         if as_json:

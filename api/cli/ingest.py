@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from aidre.api.cli.maintenance import set_retention
 from aidre.api.cli.publish import publishing
 from aidre.api.cli.select import has_collection
 from aidre.api.config import Settings, load_settings, spaces_for
-from aidre.engine.errors import AidreError
+from aidre.engine.errors import AidreError, not_installed
 from aidre.engine.storage import check_collection_name
 from aidre.ingest.fetch import FetchRules
 from aidre.ingest.pipeline import IngestOptions, Notice, ingest
@@ -96,7 +97,9 @@ class Ingestion:
         embedders: Mapping[str, Embedder],
         report: Callable[[Event], None],
     ) -> Summary:
-        from aidre.ingest.distributed import connect, ingest_distributed
+        if find_spec("aidre_ray") is None:
+            raise not_installed("--on", "ray")
+        from aidre_ray import connect, ingest_distributed
 
         with connect(cluster) as runner:
             return ingest_distributed(

@@ -48,9 +48,9 @@ VECTORS, CLUSTER_OF, ASKED = rows_and_queries()
 def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     with store_of(request.param, tmp_path_factory.mktemp("store")) as source, pytest.MonkeyPatch.context() as patched:
         if request.param == "postgres":  # so that filters of a few hundred rows go through the graph, too
-            patched.setattr("aidre.engine.backends.postgres_reader._FEW_ROWS", 50)
+            patched.setattr("aidre_postgres.reader._FEW_ROWS", 50)
         if request.param == "milvus":
-            patched.setattr(importlib.import_module("aidre.engine.backends.milvus.reader"), "_FEW_ROWS", 50)
+            patched.setattr(importlib.import_module("aidre_milvus.reader"), "_FEW_ROWS", 50)
         with source.writer(NAME, spaces=[SPACE]) as writer:
             for first in range(0, ROWS, ROWS // 2):
                 numbers = range(first, first + ROWS // 2)

@@ -81,7 +81,7 @@ def _run_pytest(arguments: Sequence[str], output: str) -> None:
 
 def _foreign_modules() -> list[str]:
     own = Path.cwd().resolve()
-    modules = [(name, module.__file__) for name, module in sys.modules.items() if name.partition(".")[0] == "aidre"]
+    modules = [(name, module.__file__) for name, module in sys.modules.items() if name.startswith("aidre")]
     return sorted(name for name, file in modules if file and not Path(file).resolve().is_relative_to(own))
 
 

@@ -18,7 +18,7 @@ from tests.hostile.report import Report
 from tests.test_architecture import LAYERS
 
 EXAMPLES = Path("examples")
-WITHOUT_FUNCTIONS = {Path("engine/model.py")}
+WITHOUT_FUNCTIONS = {Path("engine/model.py"), Path("aidre/conformance.py")}
 SECONDS = 1_800.0
 """Ends tests that a fault makes hang."""
 RED = {1, 2, 3}
@@ -30,14 +30,15 @@ _FAILED = re.compile(r"^(?:FAILED|ERROR) ([^\s\[]+)", re.MULTILINE)
 
 
 def rooms() -> Iterator[Path]:
-    """Folders and modules from the root: those of the architecture, and the examples. Of `WITHOUT_FUNCTIONS` there is
-    nothing to plant in."""
+    """Folders and modules from the root: those of the architecture, the packages, and the examples. Of
+    `WITHOUT_FUNCTIONS` there is nothing to plant in."""
     for folder, layers in LAYERS.items():
         for name in " ".join(layers).split():
             path = Path(folder, name)
             room = path if (ROOT / path).is_dir() else path.with_suffix(".py")
             if room not in WITHOUT_FUNCTIONS:
                 yield room
+    yield from (path.parent.relative_to(ROOT) for path in sorted(ROOT.glob("packages/*/aidre_*/**/__init__.py")))
     yield EXAMPLES
 
 

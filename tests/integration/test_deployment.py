@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 import subprocess
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from packaging.requirements import Requirement
 
 from aidre.api.cli.main import app
 from aidre.api.cli.serve import SHUTDOWN_SECONDS
@@ -106,10 +108,20 @@ def test_what_the_image_is_made_of_is_there_and_holds_no_torch() -> None:
     assert all((ROOT / name).exists() for name in shown)
     packages = {line.split("==")[0].lower() for line in (ROOT / "lean.txt").read_text("utf-8").splitlines()}
     assert packages.isdisjoint({"torch", "sentence-transformers", "transformers"})
-    extras = re.search(r'^ARG EXTRAS="(.*)"', DOCKERFILE, re.MULTILINE)
-    assert extras is not None
     pinned = {line.split("==")[0] for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines()}
-    assert set(extras[1].split()) <= pinned
+    extras = re.findall(r'\bEXTRAS="(.*?)"', DOCKERFILE)
+    assert extras == ["obstore", "obstore psycopg psycopg-binary"]
+    assert set(" ".join(extras).split()) <= pinned
+
+
+def test_what_the_image_has_for_postgresql_is_all_that_its_package_needs() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    [(packages, extras)] = re.findall(r'PACKAGES="(.+?)" --build-arg EXTRAS="(.+?)"', page)
+    assert f'"{packages}" adds PostgreSQL, whose driver EXTRAS="{extras}" brings' in DOCKERFILE
+    brought = {"aidre", *extras.split(), *(f"aidre-{name}" for name in packages.split())}
+    for name in packages.split():
+        settings = tomllib.loads((ROOT / "packages" / name / "pyproject.toml").read_text("utf-8"))
+        assert {Requirement(one).name for one in settings["project"]["dependencies"]} <= brought
 
 
 def test_compose_runs_that_image_read_only() -> None:

@@ -38,7 +38,7 @@ NOT_RUN = {
     "docs/backends.md": "needs a server of PostgreSQL; tests/backends runs what it shows",
     "docs/benchmarks.md": "runs benchmarks for hours",
     "docs/compose/README.md": "needs Docker; tests/integration/test_compose.py reads the commands",
-    "docs/conformance.md": "tests a server of somebody else; tests/aidre/conformance runs the kit",
+    "docs/conformance.md": "tests a server of somebody else; packages/conformance/tests runs the kit",
     "docs/frameworks.md": "installs packages; `make integrations` does the same",
     "docs/guide.md": "bash: watches until it is ended, and writes with a key; both have tests of their own",
     "docs/languages.md": "needs a model; tests/integration/test_languages.py runs the steps with a small one",

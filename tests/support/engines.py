@@ -29,7 +29,7 @@ def store_of(engine: str, path: Path) -> Iterator[Source]:
         yield open_source(path)
         return
     with uri_of(engine) as uri:
-        yield open_source(path, Address(engine, uri))  # type: ignore[arg-type]
+        yield open_source(path, Address(engine, uri))
 
 
 @contextmanager
@@ -76,13 +76,13 @@ def chosen_uri(path: Path) -> str | None:
 def chosen_source(path: Path) -> Source:
     """The store in a folder, under the chosen engine."""
     uri = chosen_uri(path)
-    return open_source(path) if uri is None else open_source(path, Address(CHOSEN, uri))  # type: ignore[arg-type]
+    return open_source(path) if uri is None else open_source(path, Address(CHOSEN, uri))
 
 
 def lacks(capability: str) -> bool:
     """Whether the chosen engine declares that it has not got it. `segments` are files, which local stores have."""
     if CHOSEN == "milvus":
-        from aidre.engine.backends.milvus.reader import MilvusReader as Chosen
+        from aidre_milvus.reader import MilvusReader as Chosen
     else:
-        from aidre.engine.backends.postgres_reader import PostgresReader as Chosen  # type: ignore[assignment]
+        from aidre_postgres.reader import PostgresReader as Chosen  # type: ignore[assignment]
     return capability == "segments" or not getattr(Chosen.can, capability)

@@ -1,7 +1,8 @@
 """`make release`: builds and checks what a release consists of, in `dist/`, and publishes nothing.
 
-The source archive, a wheel built from it, an SBOM (CycloneDX) of what the wheel needs, and the section of CHANGELOG.md
-as release notes. The wheel is tried in an empty environment before. `docs/versioning.md` says what a version promises.
+The source archive, a wheel built from it, those of the packages beside aidre, an SBOM (CycloneDX) of what the wheel
+needs, and the section of CHANGELOG.md as release notes. The wheels are tried in an empty environment before.
+`docs/versioning.md` says what a version promises.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ TRIED = """
 from aidre.api.cli.main import run
 assert run(["ingest", "notes", "--store", "store", "--collection", "notes"]) == 0
 assert run(["search", "lentils", "--store", "store"]) == 0
+assert run(["conformance", "--list"]) == 0
 """
 
 
@@ -144,10 +146,11 @@ def main() -> int:
     version, dist = version_of(ROOT), ROOT / "dist"
     shutil.rmtree(dist, ignore_errors=True)
     os.environ["SOURCE_DATE_EPOCH"] = _git(ROOT, "log", "-1", "--format=%ct").strip()  # the time in the SBOM
-    archives = build(dist)
-    tool("twine", "check", "--strict", *map(str, archives))
+    build(dist)
+    build_packages(dist)
+    tool("twine", "check", "--strict", *map(str, sorted(dist.iterdir())))
     with tempfile.TemporaryDirectory() as folder:
-        try_out(archives[-1], Path(folder))
+        try_out(sorted(dist.glob("*.whl")), Path(folder))
     write_bom(dist / f"aidre-{version}.cdx.json", version)
     notes = notes_of((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), version)
     (dist / f"aidre-{version}.md").write_text(notes + "\n", encoding="utf-8")
@@ -163,7 +166,7 @@ def tool(module: str, *words: str) -> None:
     subprocess.run([sys.executable, "-m", module, *words], cwd=ROOT, env=os.environ | {"PATH": path}, check=True)
 
 
-def build(dist: Path) -> list[Path]:
+def build(dist: Path) -> None:
     """The source archive, and the wheel that is built from it, tagged for the systems that its kernel runs on."""
     with tempfile.TemporaryDirectory() as folder:
         tool("build", "--quiet", "--outdir", folder)
@@ -174,11 +177,16 @@ def build(dist: Path) -> list[Path]:
             tool("auditwheel", "repair", "--wheel-dir", str(dist), str(wheel))
         else:
             shutil.copy(wheel, dist)
-    return [*dist.glob("*.tar.gz"), *dist.glob("*.whl")]
 
 
-def try_out(wheel: Path, folder: Path) -> None:
-    """The wheel ingests and searches in an environment that has nothing but lean.txt."""
+def build_packages(dist: Path) -> None:
+    """The source archives and wheels of the distributions in packages/."""
+    for path in sorted(ROOT.glob("packages/*/pyproject.toml")):
+        tool("build", "--quiet", "--outdir", str(dist), str(path.parent))
+
+
+def try_out(wheels: Sequence[Path], folder: Path) -> None:
+    """The wheels ingest, search and list checks in an environment that has nothing else but lean.txt."""
     venv.create(folder / "venv", with_pip=True)
     python = str(folder / "venv" / "bin" / "python")
     pip = [python, "-m", "pip", "--disable-pip-version-check", "-qq", "install", "--no-deps"]
@@ -186,7 +194,7 @@ def try_out(wheel: Path, folder: Path) -> None:
     (folder / "notes" / "soup.md").write_text("# Soup\n\nA soup of lentils.\n", encoding="utf-8")
     steps: Sequence[Sequence[str]] = (
         [*pip, "-r", str(ROOT / "lean.txt")],
-        [*pip, str(wheel)],
+        [*pip, *map(str, wheels)],
         [python, "-c", TRIED],
     )
     for step in steps:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 PACKAGES = ("engine", "ingest", "api")
-FOLDERS = (*PACKAGES, "aidre", "benchmarks", "tests", "demo", "examples")
+BESIDE = "packages"
+"""The distributions beside aidre: `packages/postgres/aidre_postgres`, with tests in `packages/postgres/tests`."""
+FOLDERS = (*PACKAGES, "aidre", BESIDE, "benchmarks", "tests", "demo", "examples")
 OUTSIDE = {"benchmarks", "tests", "demo", "examples"}
-RANK = {"engine": 0, "ingest": 1, "api": 2, "aidre": 3}
+RANK = {"engine": 0, "ingest": 1, "api": 2, "aidre": 3, BESIDE: 4}
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,9 @@ class Source:
 
     @property
     def folder(self) -> str:
-        return self.path.split("/", 1)[0]
+        """The folder that a file belongs to by its kind: the tests beside a package are tests."""
+        top, *inner = self.path.split("/")
+        return "tests" if top == BESIDE and "tests" in inner[1:2] else top
 
     @property
     def room(self) -> str:
@@ -49,8 +54,7 @@ class Source:
 
     @property
     def module(self) -> str:
-        name = self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        return name if self.folder in OUTSIDE | {"aidre"} else f"aidre.{name}"
+        return module_of(self.path.removesuffix(".py").removesuffix("/__init__"))
 
 
 @dataclass(frozen=True)
@@ -70,13 +74,19 @@ class Tree:
 
     @cached_property
     def sources(self) -> list[Source]:
-        paths = sorted(path for folder in FOLDERS for path in (self.root / folder).rglob("*.py"))
+        paths = sorted(path for folder in FOLDERS for path in files_in(self.root / folder, "*.py"))
         texts = [(path.relative_to(self.root).as_posix(), path.read_text(encoding="utf-8")) for path in paths]
         return [Source(path, text, ast.parse(text)) for path, text in texts]
 
     @cached_property
     def product(self) -> list[Source]:
-        return [source for source in self.sources if source.folder in RANK]
+        """What the distribution aidre consists of."""
+        return [source for source in self.sources if source.folder in RANK and source.folder != BESIDE]
+
+    @cached_property
+    def beside(self) -> list[Source]:
+        """What the distributions in packages/ consist of."""
+        return [source for source in self.sources if source.folder == BESIDE]
 
     @cached_property
     def modules(self) -> dict[str, Source]:
@@ -86,10 +96,9 @@ class Tree:
     def stubs(self) -> dict[str, dict[str, str]]:
         """The public names of each room and of each folder, with the modules that they come from."""
         found = {}
-        folders = [self.root / folder for folder in (*PACKAGES, "aidre")]
-        for path in sorted(path for folder in folders for path in folder.rglob("__init__.pyi")):
-            inner = path.parent.relative_to(self.root).as_posix().replace("/", ".")
-            package = inner if inner.split(".")[0] == "aidre" else f"aidre.{inner}"
+        folders = [self.root / folder for folder in (*PACKAGES, "aidre", BESIDE)]
+        for path in sorted(path for folder in folders for path in files_in(folder, "__init__.pyi")):
+            package = module_of(path.parent.relative_to(self.root).as_posix())
             found[package] = {
                 alias.name: f"{package}.{node.module}" if node.module else f"{package}.{alias.name}"
                 for node in ast.parse(path.read_text(encoding="utf-8")).body
@@ -108,11 +117,27 @@ class Tree:
         return behind or (whole if whole in self.modules else one.target)
 
 
+def files_in(folder: Path, pattern: str) -> Iterator[Path]:
+    """The files of a folder but those that setuptools made."""
+    return (path for path in folder.rglob(pattern) if "build" not in path.relative_to(folder).parts)
+
+
+def module_of(path: str) -> str:
+    """The name that a module or package has for Python, by its path without a suffix."""
+    top, *inner = path.split("/")
+    parts = [top, *inner]
+    if top == BESIDE:
+        parts = inner[2:] if inner[1:2] == ["tests"] else inner[1:]
+    return ".".join(parts if top in OUTSIDE | {"aidre", BESIDE} else ["aidre", *parts])
+
+
 def is_ours(name: str) -> bool:
-    return name == "aidre" or name.startswith("aidre.")
+    return re.match(r"aidre(_\w+)?(\.|$)", name) is not None
 
 
 def top_folder(module: str) -> str:
+    if module.startswith("aidre_"):
+        return BESIDE
     second = module.split(".")[1] if "." in module else ""
     return second if second in PACKAGES else "aidre"
 

@@ -33,13 +33,14 @@ for name in sys.argv[1:]:
 """
 _PROBE_SECONDS: Final = 120
 _EXTRAS: Final = {
-    "redis": ("limits", "one count of the limits for several machines (limits.redis)"),
-    "postgres": ("psycopg", "collections in PostgreSQL (store.backend)"),
-    "milvus": ("pymilvus", "collections in Milvus (store.backend)"),
-    "s3": ("obstore", "publishing to a bucket, and replicas (`aidre publish`)"),
-    "ray": ("ray", "ingest on several machines (`aidre ingest --on`)"),
+    "conformance": (("aidre_conformance",), "tests of another server (`aidre conformance`)"),
+    "redis": (("limits",), "one count of the limits for several machines (limits.redis)"),
+    "postgres": (("aidre_postgres", "psycopg"), "collections in PostgreSQL (store.backend)"),
+    "milvus": (("aidre_milvus", "pymilvus"), "collections in Milvus (store.backend)"),
+    "s3": (("obstore",), "publishing to a bucket, and replicas (`aidre publish`)"),
+    "ray": (("aidre_ray", "ray"), "ingest on several machines (`aidre ingest --on`)"),
 }
-"""By extra: a module of it, and what it enables."""
+"""By extra: modules that it brings, and what they enable."""
 
 
 def libraries(subject: Subject) -> Iterator[Finding]:
@@ -165,8 +166,8 @@ def _declared_spaces(subject: Subject) -> tuple[EmbeddingSpace, ...]:
 
 def extras(subject: Subject) -> Iterator[Finding]:
     """What is installed beside aidre's own requirements."""
-    for extra, (module, enabled) in _EXTRAS.items():
-        if find_spec(module) is not None:
+    for extra, (modules, enabled) in _EXTRAS.items():
+        if all(find_spec(module) is not None for module in modules):
             yield Finding("ok", f"extra {extra}", f"installed: {enabled}")
         else:
             yield Finding("note", f"extra {extra}", f"pip install 'aidre[{extra}]' would enable {enabled}")

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from aidre.api.cli import conformance as command
 from tests.support.faulty_server import faulty_server, fill_store
 from tests.support.shell import Shell
 
@@ -116,3 +117,15 @@ def test_a_wrong_call_is_one_line(read_only: Shell, arguments: list[str], status
     assert (found, out) == (status, "")
     assert said in err
     assert len(err.splitlines()) == 1
+
+
+def test_without_the_kit_the_help_is_there_and_a_call_says_what_to_install(
+    read_only: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "find_spec", lambda name: None)
+    status, out, _ = read_only.run("conformance", "--help")
+    assert (status, "--expected" in out) == (0, True)
+    for words in (["--list"], ["http://127.0.0.1:1"]):
+        status, out, err = read_only.run("conformance", *words)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert "pip install 'aidre[conformance]', or in a checkout: pip install ./packages/conformance" in err

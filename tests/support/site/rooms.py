@@ -10,8 +10,11 @@ from html import escape
 from pathlib import Path
 
 from tests import ROOT
+from tests.support.source_tree import module_of
 
-FOLDERS = ("engine", "ingest", "api", "aidre", "benchmarks", "tests")
+FOLDERS = ("engine", "ingest", "api", "aidre", "packages", "benchmarks", "tests")
+PATTERNS = {"tests": "*/__init__.py", "packages": "*/aidre_*/**/__init__.py"}
+"""Where rooms are; elsewhere they are anywhere."""
 MOST_IN_A_COLUMN = 9
 BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, MARGIN = 168, 30, 72, 14, 8
 
@@ -36,9 +39,7 @@ def rooms() -> tuple[Room, ...]:
     """Every room with modules, folder by folder, outer ones first. Of the tests the kinds alone."""
     found = []
     for folder in FOLDERS:
-        paths = sorted(
-            path.parent for path in (ROOT / folder).glob("**/__init__.py" if folder != "tests" else "*/__init__.py")
-        )
+        paths = sorted(path.parent for path in (ROOT / folder).glob(PATTERNS.get(folder, "**/__init__.py")))
         found += [room for path in paths if (room := _room(path)).modules]
     return tuple(found)
 
@@ -87,8 +88,7 @@ def _public(stub: ast.Module) -> dict[str, tuple[str, ...]]:
 
 def _imported(tree: ast.Module, folder: Path) -> set[str]:
     """Modules of this folder that a module imports, by whatever form."""
-    parts = folder.relative_to(ROOT).parts
-    package = ".".join(parts if parts[0] in ("aidre", "benchmarks", "tests") else ("aidre", *parts))
+    package = module_of(folder.relative_to(ROOT).as_posix())
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == package:

@@ -1,0 +1,140 @@
+"""Settings of all tests, also of those in packages/: threads, garbage collection, no fsync, markers by folder, the time
+by file, what was not proved, and the skips of tests that need a package registry where none is reached."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import distributions
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import settings
+
+from aidre.engine.checkout import search_path
+from aidre.engine.native import kernel_name
+from tests import ROOT
+from tests.support.programs import not_proved
+
+# Before any library is loaded: threads of OpenMP that wait must not spin while other processes work.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+if "PYTEST_XDIST_WORKER" in os.environ:  # as many processes as cores run tests already
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# A busy machine may stop any test for longer than the deadline that Hypothesis sets for one example. All runs try the
+# same examples, those with AIDRE_SEED=random new ones.
+settings.register_profile("aidre", deadline=None, derandomize=os.environ.get("AIDRE_SEED") != "random")
+settings.load_profile("aidre")
+
+os.environ.pop("AIDRE_STORE", None)  # the developer's own
+
+
+def installed_from() -> Path | None:
+    """The checkout that this environment's aidre is an editable installation of."""
+    origins = (one.read_text("direct_url.json") for one in distributions(name="aidre"))
+    urls = [json.loads(text)["url"] for text in origins if text]
+    return Path(unquote(urls[0].removeprefix("file://"))) if urls else None
+
+
+if installed_from() != ROOT:  # another checkout or worktree: processes that tests start shall run this one's code
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (*search_path(ROOT), os.environ.get("PYTHONPATH"))))
+
+FEW_FILES = 50
+"""Runs of fewer files are not summed up."""
+SLOWEST = 10
+FOLDER_MARKERS = {"hostile": "hostile", "quality": "slow"}
+
+
+def pytest_configure() -> None:
+    gc.disable()
+
+
+def pytest_unconfigure() -> None:
+    if "tests.support.postgres" in sys.modules:
+        sys.modules["tests.support.postgres"].stop_shared()
+
+
+def pytest_report_header() -> str:
+    """What compares vectors in these tests: where the kernel was not built, its own tests are skipped."""
+    return f"kernel: {kernel_name()}"
+
+
+def pytest_collection_finish() -> None:
+    """Exclude the collected tests and modules, which are never freed, from garbage collection, and make that rarer."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000)
+    gc.enable()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unsynced() -> Iterator[None]:
+    """`fsync` in this process does nothing: a commit syncs some twenty files and folders, milliseconds each.
+
+    `tests/hostile` proves that a store is durable, and overrides this.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        top, folder, *_ = item.path.relative_to(ROOT).parts
+        marker = FOLDER_MARKERS.get(folder) if top == "tests" else None
+        if marker is not None:
+            item.add_marker(marker)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """After all that pytest says: the slowest files and the time of all tests, to be held against the budget in
+    CONTRIBUTING.md, and which programs tests were skipped for."""
+    yield
+    if len(spent := _spent(terminalreporter)) >= FEW_FILES:
+        terminalreporter.section("slowest files")
+        for path, seconds in sorted(spent.items(), key=lambda one: -one[1])[:SLOWEST]:
+            terminalreporter.write_line(f"{seconds:6.1f} s  {path}")
+        terminalreporter.write_line(f"{sum(spent.values()):6.0f} s  all {len(spent)} files, on all cores together")
+    skipped = (report.longrepr for report in terminalreporter.stats.get("skipped", []))
+    for line in not_proved(one[2] for one in skipped if isinstance(one, tuple)):
+        terminalreporter.write_line(line)
+
+
+def _spent(terminalreporter: pytest.TerminalReporter) -> dict[str, float]:
+    """Seconds by file."""
+    spent: dict[str, float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                spent[report.nodeid.partition("::")[0]] += report.duration
+    return spent
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("network") is not None and not reaches_a_registry():
+        pytest.skip("no package registry is reached")
+    if os.environ.get("AIDRE_TEST_BACKEND", "local") != "local":
+        from tests.support.engines import lacks
+
+        for capability in (one for marker in item.iter_markers("needs") for one in marker.args):
+            if lacks(capability):
+                pytest.skip(f"the engine lacks the capability {capability}")
+
+
+@cache
+def reaches_a_registry() -> bool:
+    """Whether pip finds a package that every installation of aidre needs."""
+    command = [sys.executable, "-m", "pip", "index", "versions", "lazy-loader", "--disable-pip-version-check"]
+    try:
+        return subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False

@@ -1,0 +1,345 @@
+"""Searches in a collection in Milvus: a `Reader` (engine/ports.py).
+
+It searches the rows that were visible when it was opened. What was deleted since may be gone. Scores are computed here
+from the stored vectors, so they are those of local segments. Reads are Bounded: the writer has seen to it that what a
+commit record makes visible is there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.errors import printable_name
+from aidre.engine.index.fields import Compare, Filter, Kind, ValueRange, filter_digest, meant_field
+from aidre.engine.index.vectors import VectorColumn, decode, score_rows
+from aidre.engine.model import Query
+from aidre.engine.ports import Capabilities
+from aidre.engine.types import CollectionStatus, Facet, Hit, PlainChunk
+from aidre_milvus.catalog import Catalog, Commit
+from aidre_milvus.expressions import Expressions, literal
+from aidre_milvus.server import Row, Server
+from aidre_milvus.tables import CHUNK, DOCUMENT, Extent, Tables, name_of, unpacked_rows, vector_of
+from aidre_rows import (
+    ChunkRow,
+    DenseReader,
+    DocumentRow,
+    PendingVector,
+    StoredSpace,
+    collection_status,
+    index_fields,
+    plain_chunk,
+)
+
+_CAPABILITIES: Final = Capabilities(exact_scores=True, complete_filters=True)
+_FEW_ROWS: Final = 200
+"""A filter that lets no more pass is answered by comparing these."""
+_EF: Final = 256
+_MOST_EF: Final = 32_768
+_MOST_FOUND: Final = 16_384
+"""Hits of one search; a search for more compares all rows that pass."""
+_SLACK: Final = 16
+"""Hits that are asked for beyond the wanted ones: of equal scores those with the first ids are wanted."""
+_MOST_KNOWN: Final = 256
+"""Filters of which a reader remembers the expression and how many rows pass."""
+_BLOCK_ROWS: Final = 1_000
+_SPAN: Final = 100_000
+"""Numbers of rows in which documents are looked for at once."""
+_ROW_COLUMNS: Final = ("row", "document", "kind", "pieces", "blob")
+_VECTOR_COLUMNS: Final = ("row", "document", "norm", "vector")
+_MOST_FLOAT: Final = float(np.finfo(np.float32).max) / 1e3
+
+
+class MilvusReader(DenseReader):
+    """A `Reader` of a collection in Milvus."""
+
+    engine = "milvus"
+    can = _CAPABILITIES
+
+    def __init__(self, server: Server, commit: Commit) -> None:
+        super().__init__(commit.state)
+        self.server, self.commit = server, commit
+        self.tables = Tables(server, commit.state.name, commit.state.lineage)
+        self._known: dict[tuple[bytes, str], tuple[str, int]] = {}
+
+    # -- search ------------------------------------------------------------------------------------------------
+
+    def search(self, query: Query) -> list[Hit]:
+        stored, vector, k = self._asked(query)
+        table = self.tables.space(stored.table)
+        if query.offset:
+            newest = Catalog(self.server).newest(self.collection.name)
+            if newest is None or (newest.state.lineage, newest.state.generation) != (self.lineage, self.generation):
+                raise self._generation_missing()
+        where, passing = self.commit.visible, self.chunks
+        if query.filter is not None:
+            where, passing = self._passing(self._resolved(query.filter), table)
+        if not passing:
+            return []
+        found: list[Row] = []
+        if passing <= _FEW_ROWS:
+            found = self.server.rows(table, where, _VECTOR_COLUMNS)
+        elif k + _SLACK <= _MOST_FOUND and float(np.abs(vector).max()) < _MOST_FLOAT:
+            found = self._through_graph(table, vector, k + _SLACK, where, passing / max(self.chunks, 1))
+        if len(found) < min(k, passing):
+            found = list(self._compared(table, where))
+        return self._hits(stored, found, vector, k)[query.offset :]
+
+    def _through_graph(self, table: str, vector: NDArray[np.float32], k: int, where: str, share: float) -> list[Row]:
+        """The nearest rows as the graph finds them: the fewer pass, the more it has to look at."""
+        candidates = int(min(max(_EF, 2 * k) / share, _MOST_EF))
+        [hits] = self.server.call(
+            "search",
+            table,
+            data=[vector[0].tolist()],
+            anns_field="vector",
+            limit=k,
+            filter=where,
+            search_params={"params": {"ef": candidates}},
+            output_fields=list(_VECTOR_COLUMNS),
+            consistency_level="Bounded",
+        )
+        return [hit["entity"] for hit in hits]
+
+    def _compared(self, table: str, where: str) -> Iterator[Row]:
+        """All rows that pass, with their vectors."""
+        numbers = sorted(row["row"] for row in self._spans(table, where, ["row"]))
+        for block in _blocks(numbers):
+            yield from self.server.rows(table, f"row in {literal(block)}", _VECTOR_COLUMNS)
+
+    def _hits(self, stored: StoredSpace, rows: Sequence[Row], vector: NDArray[np.float32], k: int) -> list[Hit]:
+        """The best k rows by the scores of their stored vectors; equal ones by id."""
+        found = {int(row["row"]): row for row in rows}
+        numbers = np.array(sorted(found), np.int64)
+        if not len(numbers):
+            return []
+        codes = np.stack([vector_of(stored.space, found[number]).codes for number in numbers.tolist()])
+        positions, scores = score_rows([(VectorColumn(stored.space, codes), np.arange(len(numbers)))], vector)
+        if k < len(numbers):
+            kept = scores >= np.partition(scores, -k)[-k]  # with all that score as the last one does
+            positions, scores = positions[kept], scores[kept]
+        chosen = [int(numbers[position]) for position in positions.tolist()]
+        chunks = self._chunks({number: int(found[number]["document"]) for number in chosen}, {stored.table: found})
+        hits = [
+            Hit(chunks[number], score)
+            for number, score in zip(chosen, scores.tolist(), strict=True)
+            if number in chunks  # a document that was deleted meanwhile may have gone between the two requests
+        ]
+        return sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))[:k]
+
+    # -- filters -----------------------------------------------------------------------------------------------
+
+    def _passing(self, filter_: Filter | None, table: str) -> tuple[str, int]:
+        """The visible rows of a table whose documents pass a filter of `_resolved`, as an expression, and how many they
+        are. Of the rows of documents and chunks, those of documents."""
+        of_documents = table == self.tables.rows
+        where = f"kind == {DOCUMENT} and {self.commit.visible}" if of_documents else self.commit.visible
+        if filter_ is None:
+            return where, self.documents if of_documents else self.chunks
+        key = filter_digest(filter_), table
+        known = self._known.get(key)
+        if known is None:
+            sure, possible = Expressions(self.commit.has_wide).of(filter_)
+            if sure != possible:
+                sure = f"{sure} or document in {literal(self._verified(filter_, sure, possible))}"
+            made = f"{where} and ({sure})"
+            known = made, self.server.count(table, made)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = known
+        return known
+
+    def _verified(self, filter_: Filter, sure: str, possible: str) -> list[int]:
+        """The documents that pass among those that may."""
+        unsure = f"kind == {DOCUMENT} and {self.commit.visible} and ({possible}) and not ({sure})"
+        verified: list[int] = []
+        for block in self._documents(unsure):
+            mask = index_fields([document for _, document in block], self.dates).mask(filter_)
+            verified += [number for (number, _), passes in zip(block, mask.tolist(), strict=True) if passes]
+        return verified
+
+    def _find_field(self, name: str) -> bool:
+        return self._passing(Compare(name, "exists", True), self.tables.rows)[1] > 0
+
+    def count(self, filter: Filter | None = None) -> int:
+        if filter is None or not self._state.spaces:
+            return self.chunks
+        return self._passing(self._resolved(filter), self.tables.space(self._state.spaces[0].table))[1]
+
+    def count_documents(self, filter: Filter | None = None) -> int:
+        return self.documents if filter is None else self._passing(self._resolved(filter), self.tables.rows)[1]
+
+    def facet(
+        self,
+        field: str,
+        filter: Filter | None = None,
+        *,
+        text: str | None = None,
+        limit: int | None = None,
+        ranges: Sequence[ValueRange] = (),
+    ) -> Facet:
+        """Without `text` and `ranges`. Milvus groups nothing: the documents are read."""
+        if text is not None or ranges:
+            self._refuse("facets")
+        field = meant_field(field, self.has_field, f"facets.{printable_name(field)}")
+        counts: Counter[tuple[Kind, Any]] = Counter()
+        documents = present = 0
+        for block in self._documents(self._passing(self._resolved(filter), self.tables.rows)[0]):
+            fields = index_fields([document for _, document in block], self.dates)
+            documents += len(block)
+            present += int(np.count_nonzero(fields.mask(Compare(field, "exists", True))))
+            for kind, values, numbers, dictionary in fields.counts(field, None):
+                for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
+                    shown = bool(value) if kind == "bool" else value
+                    if kind == "string":
+                        shown = dictionary[value].decode("utf-8", "surrogatepass")
+                    counts[kind, shown] += number
+        facet = Facet.of(counts, documents, documents - present)
+        return replace(facet, counts=facet.counts[:limit])
+
+    # -- chunks and documents ----------------------------------------------------------------------------------
+
+    def scan(self, filter: Filter | None = None) -> Iterator[PlainChunk]:
+        """Of the documents at the time of the call; those that are deleted meanwhile may be left out."""
+        extents = self.extents(self._passing(self._resolved(filter), self.tables.rows)[0])
+        return (chunk for _, chunk in self.numbered(extents))
+
+    def get(self, chunk_id: str) -> PlainChunk | None:
+        found = self._named(CHUNK, chunk_id)
+        chunks = self._chunks({row["row"]: row["document"] for row in found}, {})
+        return next(iter(chunks.values()), None)
+
+    def document(self, document_id: str) -> list[PlainChunk]:
+        found = self._named(DOCUMENT, document_id)
+        return [chunk for _, chunk in self.numbered([Extent(row["document"], row["extent"]) for row in found])]
+
+    def _named(self, kind: int, name: str) -> list[Row]:
+        where = f"kind == {literal(kind)} and digest == {literal(name_of(name))} and {self.commit.visible}"
+        return self.server.rows(self.tables.rows, where, ["row", "document", "extent"])
+
+    def chunk_counts(self) -> Mapping[int, int]:
+        where = self._passing(None, self.tables.rows)[0]
+        return Counter(row["chunks"] for row in self._spans(self.tables.rows, where, ["chunks"]))
+
+    def status(self) -> CollectionStatus:
+        spaces = [(stored.space, stored.table) for stored in self._state.spaces]
+        return collection_status(self._state, self.tables.sizes(spaces, self.chunks), 0)
+
+    # -- for a writer ------------------------------------------------------------------------------------------
+
+    def extents(self, where: str) -> list[Extent]:
+        """The documents of an expression, in order."""
+        found = self._spans(self.tables.rows, where, ["document", "extent"])
+        return sorted(Extent(row["document"], row["extent"]) for row in found)
+
+    def numbered(self, extents: Sequence[Extent]) -> Iterator[tuple[int, PlainChunk]]:
+        """The chunks of documents with their numbers, in order."""
+        for block in _extent_blocks(extents):
+            rows = self._rows_of(block)
+            documents = {row["row"]: row["document"] for row in rows if row["kind"] == CHUNK}
+            yield from sorted(self._chunks(documents, {}, rows).items())
+
+    def records(self, extents: Sequence[Extent]) -> Iterator[tuple[int, DocumentRow, list[tuple[int, ChunkRow]]]]:
+        """Number, document and numbered chunks."""
+        for block in _extent_blocks(extents):
+            made: list[tuple[int, DocumentRow, list[tuple[int, ChunkRow]]]] = []
+            for row, value in unpacked_rows(self._rows_of(block)):
+                if isinstance(value, DocumentRow):
+                    made.append((row["row"], value, []))
+                else:
+                    made[-1][2].append((row["row"], value))
+            yield from made
+
+    def vectors(self, stored: StoredSpace, numbers: Sequence[int]) -> dict[int, PendingVector]:
+        """By the numbers of chunks."""
+        table, columns = self.tables.space(stored.table), ["row", "norm", "key", "vector"]
+        return {
+            row["row"]: vector_of(stored.space, row)
+            for block in _blocks(numbers)
+            for row in self.server.rows(table, f"row in {literal(block)}", columns)
+        }
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _spans(self, table: str, where: str, columns: list[str]) -> Iterator[Row]:
+        """Rows of a table in parts: an answer of Milvus has a greatest size."""
+        for first in range(1, self._state.next_row, _SPAN):
+            span = f"row >= {literal(first)} and row < {literal(first + _SPAN)} and {where}"
+            yield from self.server.rows(table, span, columns)
+
+    def _documents(self, where: str) -> Iterator[list[tuple[int, DocumentRow]]]:
+        """The documents of an expression without their chunks, in blocks, with their numbers."""
+        for block in _blocks([extent.document for extent in self.extents(where)]):
+            found = [(row["row"], cast(DocumentRow, value)) for row, value in self.whole(block)]
+            if found:
+                yield found
+
+    def _rows_of(self, extents: Iterable[Extent]) -> list[Row]:
+        numbers = [number for one in extents for number in range(one.document, one.document + one.rows)]
+        rows = self.server.rows(self.tables.rows, f"row in {literal(numbers)}", list(_ROW_COLUMNS))
+        return sorted(rows, key=_number)
+
+    def whole(self, numbers: Sequence[int]) -> Iterator[tuple[Row, DocumentRow | ChunkRow]]:
+        """Documents and chunks by their numbers, with what goes on in the rows after them."""
+        for block in _blocks(numbers):
+            rows = self._rows_of(Extent(number, 1) for number in block)
+            longer = [Extent(row["row"] + 1, row["pieces"] - 1) for row in rows if row["pieces"] > 1]
+            for more in _extent_blocks(longer):
+                rows += self._rows_of(more)
+            yield from unpacked_rows(sorted(rows, key=_number))
+
+    def _chunks(
+        self,
+        documents: Mapping[int, int],
+        vectors: Mapping[int, Mapping[int, Row]],
+        rows: Sequence[Row] | None = None,
+    ) -> dict[int, PlainChunk]:
+        """Chunks by their numbers, of which the numbers of their documents are given. `vectors` are rows of spaces by
+        table and number, `rows` those of the documents, where they are at hand."""
+        names = sorted({*documents, *documents.values()})
+        found = {row["row"]: value for row, value in (unpacked_rows(rows) if rows else self.whole(names))}
+        by_space = {}
+        for stored in self._state.spaces:
+            given = vectors.get(stored.table)
+            if given is None:
+                by_space[stored.space.id] = self.vectors(stored, list(documents))
+            else:
+                by_space[stored.space.id] = {number: vector_of(stored.space, given[number]) for number in documents}
+        made = {}
+        for number, document in documents.items():
+            if number not in found or document not in found or any(number not in of for of in by_space.values()):
+                continue
+            decoded = {
+                space: decode(of[number].codes[np.newaxis], np.array([of[number].norm], np.float32))[0]
+                for space, of in by_space.items()
+            }
+            chunk, of_document = cast(ChunkRow, found[number]), cast(DocumentRow, found[document])
+            made[number] = plain_chunk(document, of_document, chunk, decoded)
+        return made
+
+
+def _number(row: Row) -> int:
+    return int(row["row"])
+
+
+def _blocks(numbers: Sequence[int]) -> Iterator[list[int]]:
+    return (list(numbers[first : first + _BLOCK_ROWS]) for first in range(0, len(numbers), _BLOCK_ROWS))
+
+
+def _extent_blocks(extents: Iterable[Extent]) -> Iterator[list[Extent]]:
+    """In order, so many that one request answers them; a document of more rows has a block of its own."""
+    block: list[Extent] = []
+    size = 0
+    for extent in extents:
+        if block and size + extent.rows > _BLOCK_ROWS:
+            yield block
+            block, size = [], 0
+        block.append(extent)
+        size += extent.rows
+    if block:
+        yield block

@@ -1,0 +1,207 @@
+"""The collections of Milvus that hold one collection, and their rows.
+
+    STORE_catalog          the commit records: see `catalog`
+    STORE_NAME_N_rows      documents and chunks; NAME is a digest of the collection's name, N its lineage
+    STORE_NAME_N_space_M   one row a chunk with its vector in the space of table M; the numbers are those of the chunks
+
+A document, its chunks and what does not fit into one row of them have consecutive numbers; `extent` is how many. The
+values are packed into `blob`: text has at most 65,535 bytes and JSON as many, so what is longer takes several rows, all
+`pieces` but the first of kind PIECE.
+"""
+
+from __future__ import annotations
+
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.errors import InvalidInput
+from aidre.engine.index.vectors import dtype_of
+from aidre.engine.model import EmbeddingSpace
+from aidre_milvus.expressions import MOST_TOKENS, TOKEN_CHARACTERS, Values, values_of
+from aidre_milvus.server import Field, Row, Server
+from aidre_rows import ChunkRow, DocumentRow, PendingDocument, PendingVector, digest
+
+PIECE, DOCUMENT, CHUNK = 0, 1, 2
+_PIECE_CHARACTERS: Final = 60_000
+_MOST_CHARACTERS: Final = 65_535
+_UNUSED: Final = [0.0, 0.0]
+"""A collection of Milvus has a vector field, whatever it is for."""
+
+_HASH: Final[Row] = {"max_length": 64}
+_VALUES: Final[list[Field]] = [
+    ("born", "INT64", {}),
+    (
+        "tokens",
+        "ARRAY",
+        {"max_capacity": MOST_TOKENS, "max_length": TOKEN_CHARACTERS},
+    ),
+    ("bounds", "JSON", {}),
+]
+_ROWS: Final[list[Field]] = [
+    ("row", "INT64", {}),
+    ("document", "INT64", {}),
+    ("kind", "INT8", {}),
+    ("extent", "INT64", {}),
+    ("pieces", "INT64", {}),
+    ("chunks", "INT64", {}),
+    ("has_url", "BOOL", {}),
+    ("digest", "VARCHAR", _HASH),
+    ("source", "VARCHAR", _HASH),
+    ("fingerprint", "VARCHAR", {"max_length": 1_024}),
+    ("blob", "VARCHAR", {"max_length": _MOST_CHARACTERS}),
+    *_VALUES,
+    ("vector", "FLOAT_VECTOR", {"dim": 2}),
+]
+PLAIN_INDEX: Final[Row] = {"index_type": "FLAT", "metric_type": "L2"}
+_MOST_DIMENSIONS: Final = 32_768
+_NEIGHBOURS: Final = 16
+_CONSTRUCTION: Final = 128
+
+
+class Extent(NamedTuple):
+    """The rows of a document: its number, which is that of the first, and how many."""
+
+    document: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The names of what holds a collection of one lineage."""
+
+    server: Server
+    collection: str
+    lineage: str
+
+    @property
+    def stem(self) -> str:
+        return f"{self.server.store}_{name_of(self.collection)[:16]}_"
+
+    @property
+    def rows(self) -> str:
+        return f"{self.stem}{self.lineage}_rows"
+
+    def space(self, table: int) -> str:
+        return f"{self.stem}{self.lineage}_space_{table}"
+
+    def make(self, spaces: Iterable[tuple[EmbeddingSpace, int]]) -> None:
+        self.server.make(self.rows, _ROWS, PLAIN_INDEX)
+        names = [self.rows]
+        for space, table in spaces:
+            self.make_space(space, table)
+            names.append(self.space(table))
+        self.server.wait_for(names)
+
+    def make_space(self, space: EmbeddingSpace, table: int) -> None:
+        if space.dimensions > _MOST_DIMENSIONS:
+            raise InvalidInput(
+                f"embedding space {space.id!r} has {space.dimensions} dimensions, Milvus stores {_MOST_DIMENSIONS}: "
+                "keep it in local segments"
+            )
+        fields: list[Field] = [
+            ("row", "INT64", {}),
+            ("document", "INT64", {}),
+            ("key", "VARCHAR", _HASH),
+            ("norm", "FLOAT", {}),
+            *_VALUES,
+            ("vector", "FLOAT_VECTOR", {"dim": space.dimensions}),
+        ]
+        graph = {"M": _NEIGHBOURS, "efConstruction": _CONSTRUCTION}
+        metric = "L2" if space.distance == "euclidean" else "IP"
+        self.server.make(self.space(table), fields, {"index_type": "HNSW", "metric_type": metric, "params": graph})
+
+    def all(self) -> list[str]:
+        """What there is of the collection, also of another lineage: a first commit that failed, or a drop that did."""
+        names: list[str] = self.server.call("list_collections")
+        return [name for name in names if name.startswith(self.stem)]
+
+    def sizes(self, spaces: Iterable[tuple[EmbeddingSpace, int]], chunks: int) -> dict[int, dict[str, int]]:
+        """The bytes of the vectors and of the graph of each space, computed from their numbers: Milvus tells none."""
+        found = {}
+        for space, table in spaces:
+            index = self.server.call("describe_index", self.space(table), "vector")
+            graph = int(index["indexed_rows"]) * _NEIGHBOURS * 2 * 4
+            found[table] = {"vectors": chunks * space.dimensions * 4, "index": graph, "keys": 0}
+        return found
+
+
+def name_of(text: str | bytes) -> str:
+    """The digest of a name, as rows have it."""
+    return digest(text.encode() if isinstance(text, str) else text).hex()
+
+
+# -- rows --------------------------------------------------------------------------------------------------------
+
+
+def document_rows(first: int, born: int, pending: PendingDocument) -> tuple[list[Row], list[int], Values]:
+    """The rows of a document, of which the first has the number `first`; those of its chunks, and its values."""
+    document, values = pending.rows.document, values_of(pending.rows.fields)
+    head: dict[str, Any] = {"kind": DOCUMENT, "chunks": document.chunk_count, "has_url": document.url is not None}
+    head |= {"digest": name_of(document.id), "source": name_of(document.source)}
+    head |= {"fingerprint": document.fingerprint.hex(), "tokens": values.tokens, "bounds": values.bounds}
+    made, chunk_numbers = _in_pieces(first, document, head), []
+    for chunk in pending.rows.chunks:
+        chunk_numbers.append(first + len(made))
+        made += _in_pieces(chunk_numbers[-1], chunk, {"kind": CHUNK, "digest": name_of(chunk.id)})
+    made[0]["extent"] = len(made)
+    return [{**row, "document": first, "born": born} for row in made], chunk_numbers, values
+
+
+def _in_pieces(number: int, value: Any, head: Row) -> list[dict[str, Any]]:
+    plain: dict[str, Any] = {
+        "extent": 0,
+        "pieces": 0,
+        "chunks": 0,
+        "has_url": False,
+        "digest": "",
+        "source": "",
+        "fingerprint": "",
+    }
+    plain |= {"tokens": [], "bounds": {}, "vector": _UNUSED, "kind": PIECE}
+    pieces = packed(msgspec.msgpack.encode(value))
+    made = [{**plain, "row": number + place, "blob": piece} for place, piece in enumerate(pieces)]
+    return [{**made[0], **head, "pieces": len(pieces)}, *made[1:]]
+
+
+def packed(data: bytes) -> list[str]:
+    """Bytes as texts of limited length."""
+    text = b64encode(zlib.compress(data, 1)).decode()
+    return [text[start : start + _PIECE_CHARACTERS] for start in range(0, len(text), _PIECE_CHARACTERS)]
+
+
+def unpacked(pieces: Iterable[str]) -> bytes:
+    return zlib.decompress(b64decode("".join(pieces)))
+
+
+def unpacked_rows(rows: Sequence[Row]) -> Iterator[tuple[Row, DocumentRow | ChunkRow]]:
+    """Documents and chunks of rows in the order of their numbers, with the first row of each."""
+    starts = [place for place, row in enumerate(rows) if row["kind"] != PIECE]
+    for start, end in zip(starts, [*starts[1:], len(rows)], strict=True):
+        kind: Any = DocumentRow if rows[start]["kind"] == DOCUMENT else ChunkRow
+        data = unpacked(row["blob"] for row in rows[start:end])
+        yield rows[start], msgspec.msgpack.decode(data, type=kind)
+
+
+def vector_row(number: int, document: int, born: int, vector: PendingVector, values: Values) -> Row:
+    return {
+        "row": number,
+        "document": document,
+        "born": born,
+        "key": "" if vector.key is None else vector.key.hex(),
+        "norm": vector.norm,
+        "tokens": values.tokens,
+        "bounds": values.bounds,
+        "vector": np.asarray(vector.codes, np.float32),
+    }
+
+
+def vector_of(space: EmbeddingSpace, row: Row) -> PendingVector:
+    codes: NDArray[Any] = np.asarray(row["vector"], np.float32).astype(dtype_of(space))
+    return PendingVector(codes, float(row["norm"]), bytes.fromhex(row.get("key", "")) or None)

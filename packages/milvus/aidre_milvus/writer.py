@@ -1,0 +1,340 @@
+"""The one writer of a collection in Milvus: a `Sink` (engine/ports.py). How a commit is atomic without transactions:
+
+Rows are never changed. Each was `born` in a numbered commit, and a reader asks only for rows that were born in the
+commit whose record it has read, or before. So a commit
+
+1. inserts its rows, born in the next number, which no reader asks for,
+2. counts them in every collection of Milvus, in one Strong read each: all arrived once, and later reads will find them,
+3. inserts the commit record (`catalog`), by which they are visible at once. It also names the documents that the commit
+   deletes or replaces: their rows are still there, and readers of the record leave them out,
+4. reads the records, Strong: then every reader finds this one, and nobody else has written another.
+
+If it ends before step 3, no reader sees anything of it, and nothing was lost: no row was deleted or replaced. The next
+attempt, or the next writer, deletes the rows that were born after the newest record. An insert that was lost on the way
+and comes later still is born in a number that the next record lists as `aborted`. If it ends in step 3 and the answer
+is lost, the next attempt looks whether the record is there.
+
+Rows of deleted documents are removed by the next commit, so that readers of the state before find what they began with;
+where they are many, at once, because searches get slower by a long list of what to leave out.
+
+A lock of a file keeps writers apart that share the folder of the store, thus those of one machine. Milvus has no lock
+and no compare-and-set. A writer with another folder is noticed before the first step, by its record, mostly in step 2,
+by its rows, and in step 4, and the later one gives up; but between step 2 of one and step 4 of the other, rows of both
+can become visible. So one machine writes a collection; nothing but that rule ensures it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from aidre.engine.errors import BackendUnavailable, StoreLocked
+from aidre.engine.model import EmbeddingSpace
+from aidre.engine.ports import Recompute
+from aidre.engine.storage import NO_KEY, WriterLock, make_folder, upkeep
+from aidre.engine.types import CommitResult
+from aidre_milvus.catalog import Catalog, Commit
+from aidre_milvus.expressions import ALL, NONE, Values, literal
+from aidre_milvus.lookup import StoredRows
+from aidre_milvus.reader import MilvusReader
+from aidre_milvus.server import Row, Server
+from aidre_milvus.tables import DOCUMENT, Extent, Tables, document_rows, vector_row
+from aidre_rows import Declared, PendingSink, PendingVector, StoredSpace
+
+LOCKS: Final = ".locks"
+"""Of the folder of a store: a folder with the lock of each collection."""
+_MOST_LISTED: Final = 1_000
+"""Deleted documents that a record may list until the next commit."""
+_MIN_GRAPH_ROWS: Final = 4_000
+"""New chunks from which a run ends by asking for graphs. Fewer are compared one by one; of 5,000 and more without a
+graph, Milvus compares the nearest 16 of 128 lists, which lost a tenth of the hits."""
+_GRAPH_SECONDS: Final = 300.0
+"""Until a run ends without them."""
+_POLL_SECONDS: Final = 0.2
+_FLUSH_SECONDS: Final = 120.0
+_KEPT_ABORTED: Final = 16
+"""Numbers of failed commits that a record lists: an insert that was lost on the way does not come hours later."""
+_REEMBED_DOCUMENTS: Final = 256
+
+
+def writer_lock(path: Path, collection: str, wait: float) -> WriterLock:
+    folder = path / LOCKS / collection
+    make_folder(folder)
+    return WriterLock(folder, collection, wait)
+
+
+class MilvusWriter(PendingSink):
+    """A `Sink` and context manager, made by `MilvusSource.writer`."""
+
+    def __init__(
+        self,
+        server: Server,
+        lock: WriterLock,
+        collection: str,
+        spaces: Sequence[EmbeddingSpace] | None,
+        declared: Declared,
+    ) -> None:
+        self._server, self._catalog = server, Catalog(server)
+        with ExitStack() as stack:
+            stack.enter_context(lock)
+            found = self._catalog.newest(collection, strong=True)
+            super().__init__(collection, None if found is None else found.state, spaces, declared)
+            self._lock = stack.pop_all()
+        self._stored_commit = found
+        self._next_born = 1 if found is None else found.born + 1
+        self._next_row = self._state.next_row
+        self._aborted: tuple[int, ...] = () if found is None else found.aborted
+        self._is_swept = False
+        self._growing = 0 if found is None else found.growing
+        self._sent: Commit | None = None
+        self._sent_changes = 0, 0
+        self._reader: MilvusReader | None = None
+
+    def __enter__(self) -> MilvusWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with self._lock:
+            if kind is None:
+                self._keep_up()
+
+    @property
+    def snapshot(self) -> MilvusReader | None:
+        commit = self._stored_commit
+        if commit is not None and (self._reader is None or self._reader.generation != commit.state.generation):
+            self._reader = MilvusReader(self._server, commit)
+        return self._reader
+
+    @property
+    def _tables(self) -> Tables:
+        return Tables(self._server, self._name, self._state.lineage)
+
+    @property
+    def _stored(self) -> StoredRows:
+        return StoredRows(self.snapshot)
+
+    # -- commits -------------------------------------------------------------------------------------------------
+
+    def commit(self) -> CommitResult | None:
+        """Make all pending changes durable and visible at once; None where nothing is pending. BackendUnavailable
+        leaves them pending."""
+        if self._pending.is_empty and not self._sources.changes:
+            return None
+        changes = self._pending.changes, self._sources.changes
+        if not self._was_committed() or changes != self._sent_changes:
+            self._sent, self._sent_changes = None, changes
+            try:
+                self._write()
+            except BackendUnavailable as error:
+                if not self._took_place(error):
+                    raise
+        result = self._committed()
+        if self._stored_commit is not None and len(self._stored_commit.dead) > _MOST_LISTED:
+            with self._upkeep("rows of deleted documents were not removed"):
+                self._remove_dead(self._stored_commit)
+        return result
+
+    def finish(self) -> None:
+        self.commit()
+        self._keep_up()
+
+    def compact(self) -> None:
+        """Commit, remove the rows of deleted documents, and let Milvus use their room again."""
+        self.commit()
+        if self._stored_commit is None:
+            return
+        self._remove_dead(self._stored_commit)
+        for name in self._names:
+            self._server.call("flush", name, seconds=_FLUSH_SECONDS)
+            self._server.call("compact", name)
+
+    def purge(self) -> None:
+        """The same as `compact`; Milvus removes the old files later by itself."""
+        self.compact()
+
+    def reembed(self, recompute: Mapping[str, Recompute]) -> None:
+        """Compute the vectors of every stale space from the stored chunks, in one generation that changes nothing
+        else."""
+        self.commit()
+        commit = self._stored_commit
+        if commit is None:
+            return
+        self._replaced = {space.id: space for space in self._stale}
+        try:
+            self._begin()
+            next_table, spaces, old = self._state.next_table, [], []
+            for stored in self._state.spaces:
+                if stored.space.id in self._replaced:
+                    runtime = self._declared.runtimes.get(stored.space.id, stored.runtime)
+                    spaces.append(StoredSpace(self._replaced[stored.space.id], next_table, runtime))
+                    next_table += 1
+                    old.append(self._tables.space(stored.table))
+                    self._fill(stored, spaces[-1], recompute[stored.space.id])
+                else:
+                    spaces.append(stored)
+            state = self._state.succeeded_by(spaces=tuple(spaces), next_table=next_table)
+            self._publish(replace(commit, state=state, serial=commit.serial + 1, dead=(), growing=state.chunks))
+        finally:
+            self._replaced = {}
+        self._stale = []
+        for name in old:
+            self._server.call("drop_collection", name)
+        self._keep_up()
+
+    def _fill(self, old: StoredSpace, new: StoredSpace, recompute: Recompute) -> None:
+        """The vectors of all chunks in a new space, in batches."""
+        reader, source, made = self._stored.reader, self._tables.space(old.table), self._tables.space(new.table)
+        self._tables.make_space(new.space, new.table)
+        self._server.wait_for([made])
+        if reader is None:
+            return
+        extents = reader.extents(f"kind == {DOCUMENT} and {reader.commit.visible}")
+        for first in range(0, len(extents), _REEMBED_DOCUMENTS):
+            block = list(reader.numbered(extents[first : first + _REEMBED_DOCUMENTS]))
+            encoded, keys = recompute([chunk for _, chunk in block])
+            where = f"row in {literal(number for number, _ in block)}"
+            columns = ["row", "document", "born", "tokens", "bounds"]
+            heads = {row["row"]: row for row in self._server.rows(source, where, columns)}
+            rows = []
+            for (number, _), codes, norm, key in zip(block, encoded.codes, encoded.norms, keys, strict=True):
+                vector = PendingVector(codes, float(norm), None if key == NO_KEY else key)
+                head = heads[number]
+                values = Values(list(head["tokens"]), head["bounds"])
+                rows.append(vector_row(number, head["document"], head["born"], vector, values))
+            self._server.insert(made, rows)
+        self._check_count(made, ALL, self._state.chunks)
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    @property
+    def _names(self) -> list[str]:
+        """Of the collections of Milvus that hold the newest state."""
+        return [self._tables.rows, *(self._tables.space(stored.table) for stored in self._state.spaces)]
+
+    def _was_committed(self) -> bool:
+        if self._sent is None:
+            return False
+        found = self._catalog.newest(self._name, strong=True)
+        if found is None or found.state.token != self._sent.state.token:
+            return False
+        self._take(found)
+        return True
+
+    def _begin(self) -> None:
+        """See that nobody else has written, and remove what failed commits have left, and what is dead."""
+        newest, commit = self._catalog.newest(self._name), self._stored_commit
+        if (newest and newest.state.token) != (commit and commit.state.token):
+            raise self._overtaken()
+        if not self._is_swept:
+            # Where somebody has dropped the catalog, all the rest is kept: it may be wanted back.
+            for name in () if self._catalog.make() else self._tables.all():
+                if commit is None or name not in self._names:
+                    self._server.call("drop_collection", name)
+            if commit is None:
+                self._tables.make([(stored.space, stored.table) for stored in self._state.spaces])
+            else:
+                left_over = f"born > {literal(commit.born)}"
+                for name in self._names:
+                    self._server.call("delete", name, filter=left_over, seconds=_FLUSH_SECONDS)
+            self._is_swept = True
+        if commit is not None:
+            self._delete(commit.dead)
+
+    def _write(self) -> None:
+        self._begin()
+        before, pending = self._stored_commit or Commit(self._state), self._pending
+        gone = list(self._stored.heads(sorted(pending.deleted)).values())
+        born, self._next_born = self._next_born, self._next_born + 1
+        rows: list[Row] = []
+        vectors: dict[str, list[Row]] = {stored.space.id: [] for stored in self._state.spaces}
+        has_wide = before.has_wide
+        for one in pending.documents.values():
+            document = self._next_row
+            own, chunks, values = document_rows(document, born, one)
+            rows += own
+            self._next_row += len(own)
+            has_wide = has_wide or values.is_wide
+            for space, of_space in vectors.items():
+                pairs = zip(chunks, one.vectors[space], strict=True)
+                of_space += [vector_row(number, document, born, vector, values) for number, vector in pairs]
+        self._is_swept = False  # whatever becomes of it; a failed commit leaves rows
+        aborted, self._aborted = self._aborted, (*self._aborted, born)[-_KEPT_ABORTED:]
+        for name, inserted in zip(self._names, [rows, *vectors.values()], strict=True):
+            self._server.insert(name, inserted)
+            if inserted or before.dead:
+                self._check_count(name, f"born == {literal(born)}", len(inserted))
+        state = replace(
+            self._state,
+            documents=self._state.documents - len(gone),
+            chunks=self._state.chunks - sum(row["chunks"] for row in gone),
+            documents_without_url=self._state.documents_without_url - sum(not row["has_url"] for row in gone),
+        )
+        dead = tuple(Extent(row["document"], row["extent"]) for row in gone)
+        state = self._succeeded_by_pending(state, self._next_row)
+        growing = self._growing + sum(one.rows.document.chunk_count for one in pending.documents.values())
+        self._publish(Commit(state, before.serial + 1, born, aborted, dead, has_wide, growing))
+        self._is_swept = True
+
+    def _publish(self, commit: Commit) -> None:
+        self._sent = commit
+        self._catalog.publish(self._name, commit)
+        if not self._catalog.settle(self._name, commit):
+            self._sent = None
+            raise self._overtaken()
+        self._take(commit)
+
+    def _take(self, commit: Commit) -> None:
+        """A commit is there: what follows begins with it."""
+        self._stored_commit, self._state, self._sent, self._reader = commit, commit.state, None, None
+        self._aborted, self._growing = commit.aborted, commit.growing
+
+    def _check_count(self, name: str, where: str, expected: int) -> None:
+        """That the rows are there, once each, and that every later read finds them. BackendUnavailable."""
+        found = self._server.count(name, where, strong=True)
+        if found != expected:
+            message = f"Milvus at {self._server.address} has {found} of {expected} rows that were sent"
+            raise BackendUnavailable(message, backend="milvus", address=self._server.address, reason="lost")
+
+    def _remove_dead(self, commit: Commit) -> None:
+        """Remove the rows of the documents that the newest commit deleted, and say so in a record of the same state."""
+        if commit.dead:
+            self._delete(commit.dead)
+            for name in self._names:
+                self._server.count(name, NONE, strong=True)  # so that every later read knows of the deletion
+            self._publish(commit.without_dead())
+
+    def _delete(self, dead: Sequence[Extent]) -> None:
+        numbers = [number for one in dead for number in range(one.document, one.document + one.rows)]
+        for name in self._names if numbers else ():
+            self._server.delete(name, numbers)
+
+    def _upkeep(self, undone: str) -> AbstractContextManager[None]:
+        return upkeep(f"{self._name} at {self._server.address}", undone)
+
+    def _overtaken(self) -> StoreLocked:
+        return StoreLocked(
+            f"collection {self._name!r} was written by another process meanwhile: start again", collection=self._name
+        )
+
+    def _keep_up(self) -> None:
+        """Have the graphs built of what was written since they were, where that is so much that Milvus approximates.
+        Errors are logged: what was written is stored."""
+        if self._growing >= _MIN_GRAPH_ROWS:
+            with self._upkeep("graphs were not built"):
+                self._build_graphs()
+
+    def _build_graphs(self) -> None:
+        for name in self._names:
+            self._server.call("flush", name, seconds=_FLUSH_SECONDS)
+        self._growing, deadline = 0, time.monotonic() + _GRAPH_SECONDS
+        waiting = self._names[1:]
+        while waiting and time.monotonic() < deadline:
+            waiting = [name for name in waiting if not self._server.has_graphs(name, self._state.chunks)]
+            time.sleep(_POLL_SECONDS)

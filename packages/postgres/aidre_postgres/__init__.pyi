@@ -1,0 +1,1 @@
+from .source import PostgresSource as PostgresSource

@@ -1,0 +1,305 @@
+"""The one writer of a collection in PostgreSQL: a `Sink` (engine/ports.py). A commit is one transaction.
+
+It has a connection of its own, which holds an advisory lock of the database for its whole life. A commit that fails
+leaves everything pending. Where the connection was lost, the next call makes another one, takes the lock again and
+looks whether the commit took place after all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+
+from aidre.engine.errors import BackendUnavailable, StoreLocked
+from aidre.engine.model import EmbeddingSpace
+from aidre.engine.ports import Recompute
+from aidre.engine.storage import NO_KEY, to_utf8, upkeep
+from aidre.engine.types import CommitResult
+from aidre_postgres.catalog import make_catalog, read_state, writer_lock
+from aidre_postgres.connections import Server
+from aidre_postgres.lookup import StoredRows
+from aidre_postgres.reader import PostgresReader
+from aidre_postgres.tables import (
+    VECTOR_COLUMNS,
+    Tables,
+    copy_documents,
+    copy_rows,
+    to_uuid,
+    vector_values,
+)
+from aidre_rows import CollectionState, Declared, PendingSink, PendingVector, StoredSpace
+
+_MIN_GRAPH_ROWS: Final = 5_000
+"""Chunks from which a graph is built: to compare fewer takes no longer."""
+
+_NEGLECTED_SHARE: Final = 0.2
+"""Of the chunks: fewer that were written since PostgreSQL counted them change no plan. It counts by itself, later."""
+
+_REEMBED_ROWS: Final = 256
+
+
+class PostgresWriter(PendingSink):
+    """A `Sink` and context manager, made by `PostgresSource.writer`."""
+
+    def __init__(
+        self,
+        server: Server,
+        collection: str,
+        spaces: Sequence[EmbeddingSpace] | None,
+        declared: Declared,
+        wait: float,
+    ) -> None:
+        self._server = server
+        self._lock = writer_lock(server, collection, wait)
+        self._connection = self._lock.__enter__()
+        try:
+            with server.faults():
+                make_catalog(self._connection, server)
+                self._number, state = read_state(self._connection, server, collection)
+            super().__init__(collection, state, spaces, declared)
+        except BaseException:
+            self._lock.__exit__(None, None, None)
+            raise
+        self._reader: PostgresReader | None = None
+        self._sent: CollectionState | None = None
+        self._sent_changes = 0, 0
+
+    def __enter__(self) -> PostgresWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None and not self._connection.closed:
+                self._keep_up()
+        finally:
+            self._lock.__exit__(None, None, None)
+            with suppress(psycopg.Error):
+                self._connection.close()
+
+    # -- what is stored ------------------------------------------------------------------------------------------
+
+    @property
+    def snapshot(self) -> PostgresReader | None:
+        if self._number is None:
+            return None
+        if self._reader is None or self._reader.generation != self._state.generation:
+            self._reader = PostgresReader(self._tables, self._state)
+        return self._reader
+
+    # -- commits -------------------------------------------------------------------------------------------------
+
+    def commit(self) -> CommitResult | None:
+        """Make all pending changes durable in one transaction; None where nothing is pending. BackendUnavailable leaves
+        them pending."""
+        if self._pending.is_empty and not self._sources.changes:
+            return None
+        self._reconnect()
+        changes = self._pending.changes, self._sources.changes
+        if not self._was_committed() or changes != self._sent_changes:
+            self._sent, self._sent_changes = None, changes
+            try:
+                with self._server.faults():
+                    self._write()
+            except BackendUnavailable as error:
+                if not self._took_place(error):
+                    raise
+        self._sent = None
+        return self._committed()
+
+    def finish(self) -> None:
+        self.commit()
+        self._keep_up()
+
+    def compact(self) -> None:
+        """Commit, and let PostgreSQL use the room of deleted rows again."""
+        self.commit()
+        self._vacuum("vacuum (analyze) {}")
+
+    def purge(self) -> None:
+        """Commit, and write the tables anew without deleted rows. Backups and the log of PostgreSQL still have them."""
+        self.commit()
+        self._vacuum("vacuum (full, analyze) {}")
+
+    def reembed(self, recompute: Mapping[str, Recompute]) -> None:
+        """Compute the vectors of every stale space from the stored chunks, in one generation that changes nothing
+        else."""
+        self.commit()
+        self._reconnect()
+        self._replaced = {space.id: space for space in self._stale}
+        try:
+            with self._server.faults():
+                self._reembed(recompute)
+        finally:
+            self._replaced = {}
+        self._keep_up()
+
+    def _reembed(self, recompute: Mapping[str, Recompute]) -> None:
+        reader, stale = self.snapshot, self._replaced
+        spaces = []
+        next_table = self._state.next_table
+        with self._connection.transaction():
+            self._lock_row()
+            for stored in self._state.spaces:
+                if stored.space.id not in stale or reader is None:
+                    spaces.append(stored)
+                    continue
+                space = stale[stored.space.id]
+                runtime = self._declared.runtimes.get(space.id, stored.runtime)
+                made, next_table = StoredSpace(space, next_table, runtime), next_table + 1
+                self._tables.make_vectors(self._connection, space, made.table)
+                self._fill(reader, made, recompute[space.id])
+                self._connection.execute(sql.SQL("drop table {}").format(self._tables.vectors(stored.table)))
+                spaces.append(made)
+            state = self._state.succeeded_by(spaces=tuple(spaces), next_table=next_table)
+            self._publish(state, self._number)
+        self._state, self._stale, self._sent = state, [], None
+
+    def _fill(self, reader: PostgresReader, made: StoredSpace, recompute: Recompute) -> None:
+        """The vectors of all chunks in the table of a space, in batches."""
+        numbered = reader.numbered()
+        while block := [pair for _, pair in zip(range(_REEMBED_ROWS), numbered, strict=False)]:
+            encoded, keys = recompute([chunk for _, chunk in block])
+            rows = []
+            for (number, chunk), codes, norm, key in zip(block, encoded.codes, encoded.norms, keys, strict=True):
+                vector = PendingVector(codes, float(norm), None if key == NO_KEY else key)
+                rows.append(vector_values(number, int(chunk.document_key), vector))  # type: ignore[call-overload]
+            copy_rows(self._connection, self._tables.vectors(made.table), VECTOR_COLUMNS, rows)
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    @property
+    def _tables(self) -> Tables:
+        return Tables(self._server, self._number or 0)
+
+    @property
+    def _stored(self) -> StoredRows:
+        return StoredRows(self._tables if self._number is not None else None, self._rows)
+
+    def _rows(self, statement: sql.Composable, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        self._reconnect()
+        with self._server.faults():
+            rows: list[tuple[Any, ...]] = self._connection.cursor(binary=True).execute(statement, parameters).fetchall()
+        return rows
+
+    def _reconnect(self) -> None:
+        """Take the lock again where the connection was lost."""
+        if self._connection.closed:
+            self._lock.__exit__(None, None, None)
+            self._lock = writer_lock(self._server, self._name, 0.0)
+            self._connection = self._lock.__enter__()
+
+    def _was_committed(self) -> bool:
+        if self._sent is None:
+            return False
+        self._reconnect()
+        with self._server.faults():
+            number, state = read_state(self._connection, self._server, self._name)
+        if state is None or state.token != self._sent.token:
+            return False
+        self._number, self._state = number, state
+        return True
+
+    def _write(self) -> None:
+        pending = self._pending
+        with self._connection.transaction():
+            state = self._state
+            if self._number is None:
+                number = self._insert()
+                Tables(self._server, number).make(self._connection, state)
+            else:
+                number = self._number
+                self._lock_row()
+                state = self._without_deleted(state)
+            documents = list(pending.documents.values())
+            free = copy_documents(self._connection, Tables(self._server, number), state, documents)
+            state = self._succeeded_by_pending(state, free)
+            self._publish(state, number)
+        self._number, self._state = number, state
+
+    def _insert(self) -> int:
+        statement = sql.SQL(
+            "insert into {} (name, format, lineage, generation, updated_at, token, state) "
+            "values (%s, 0, '', 0, '', '', '') returning number"
+        ).format(self._server.name("collections"))
+        [(number,)] = self._connection.execute(statement, (self._name,)).fetchall()
+        return int(number)
+
+    def _lock_row(self) -> None:
+        """Nobody else may have changed the collection: the lock was lost and taken again where somebody has."""
+        statement = sql.SQL("select token from {} where number = %s for update").format(
+            self._server.name("collections")
+        )
+        found = self._connection.execute(statement, (self._number,)).fetchall()
+        if found != [(self._state.token,)]:
+            raise StoreLocked(
+                f"collection {self._name!r} was written by another process while the connection was lost: start again",
+                collection=self._name,
+            )
+
+    def _without_deleted(self, state: CollectionState) -> CollectionState:
+        """Delete the stored rows of replaced and deleted documents."""
+        digests = [to_uuid(to_utf8(one)) for one in self._pending.deleted]
+        names = {"documents": self._tables.documents, "chunks": self._tables.chunks, "fields": self._tables.fields}
+        spaces = [
+            sql.SQL("v{} as (delete from {} where document in (select document from gone))").format(
+                sql.Literal(stored.table), self._tables.vectors(stored.table)
+            )
+            for stored in state.spaces
+        ]
+        statement = sql.SQL(
+            "with gone as (delete from {documents} where digest = any (%s) returning document, chunk_count, url), "
+            "c as (delete from {chunks} where document in (select document from gone)), "
+            "f as (delete from {fields} where document in (select document from gone)), {spaces} "
+            "select count(*), coalesce(sum(chunk_count), 0)::int8, count(*) - count(url) from gone"
+        ).format(spaces=sql.SQL(", ").join(spaces), **names)
+        [(documents, chunks, without_url)] = self._connection.execute(statement, (digests,)).fetchall()
+        return replace(
+            state,
+            documents=state.documents - documents,
+            chunks=state.chunks - chunks,
+            documents_without_url=state.documents_without_url - without_url,
+        )
+
+    def _publish(self, state: CollectionState, number: int | None) -> None:
+        """Write the state of the next generation, last in a transaction."""
+        statement = sql.SQL(
+            "update {} set format = %s, lineage = %s, generation = %s, updated_at = %s, token = %s, state = %s "
+            "where number = %s"
+        ).format(self._server.name("collections"))
+        values = [state.format, state.lineage, state.generation, state.updated_at, state.token, state.encode()]
+        self._sent = state
+        self._connection.execute(statement, [*values, number])
+
+    def _keep_up(self) -> None:
+        """Build the graphs that are due, and count anew where so much was written that the plans of searches would no
+        longer fit. Errors are logged: what was written is stored."""
+        if self._number is None or self._state.chunks < _MIN_GRAPH_ROWS:
+            return
+        with upkeep(f"{self._name} at {self._server.address}", "graphs were not built"), self._server.faults():
+            for stored in self._state.spaces:
+                if not self._tables.has_index(self._connection, stored.table):
+                    self._tables.make_index(self._connection, stored.space, stored.table)
+            counted = self._tables.counted_chunks(self._connection)
+            if abs(self._state.chunks - counted) > _NEGLECTED_SHARE * self._state.chunks:
+                names = sql.SQL(", ").join(self._all_tables())
+                self._connection.execute(sql.SQL("analyze {}").format(names))
+
+    def _all_tables(self) -> list[sql.Identifier]:
+        names = [self._tables.documents, self._tables.chunks, self._tables.fields]
+        return names + [self._tables.vectors(stored.table) for stored in self._state.spaces]
+
+    def _vacuum(self, statement: str) -> None:
+        if self._number is None:
+            return
+        self._reconnect()
+        with self._server.faults():
+            for name in self._all_tables():
+                self._connection.execute(sql.SQL(statement).format(name))

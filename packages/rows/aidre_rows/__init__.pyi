@@ -1,0 +1,18 @@
+from .lacking import DenseReader as DenseReader, unsupported as unsupported
+from .pending import PendingDocument as PendingDocument, PendingVector as PendingVector, chosen as chosen
+from .rows import (
+    ChunkRow as ChunkRow,
+    DocumentRow as DocumentRow,
+    FieldRow as FieldRow,
+    digest as digest,
+    index_fields as index_fields,
+    plain_chunk as plain_chunk,
+    stored_record as stored_record,
+)
+from .sink import Declared as Declared, PendingSink as PendingSink, collection_missing as collection_missing
+from .state import (
+    CollectionState as CollectionState,
+    StoredSpace as StoredSpace,
+    collection_status as collection_status,
+    decode_state as decode_state,
+)
