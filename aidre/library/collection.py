@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields as dataclass_fields, replace
+from dataclasses import fields as dataclass_fields
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -142,7 +142,7 @@ class CollectionView:
             nothing.facets = {one.field: Facet((), 0, 0, None, None) for one in requests}
             return nothing
         if requests or limits is not None or correct:
-            question = replace(question, facets=requests, highlight=limits, correct=correct)
+            question = question._replace(facets=requests, highlight=limits, correct=correct)
         found = run(answer(question, State(reader, self._policy)), self._spaces.embed)
         self._log_unknown(found.ignored)
         if found.problem is not None:

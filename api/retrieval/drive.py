@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from aidre.api.access import Caller
 from aidre.api.config import Protocol
-from aidre.api.http import Metrics, Stage
+from aidre.api.http import Metrics
 from aidre.api.retrieval.cursor import Cursors, cursor_binding, expired_cursor, next_cursor, snapshot_of
 from aidre.api.retrieval.query_embedding import QueryEmbedders
 from aidre.api.retrieval.scheduler import Scheduler
@@ -23,6 +23,7 @@ from aidre.engine.errors import AidreError
 from aidre.engine.model import Mode
 from aidre.engine.retrieve import (
     Answer,
+    Beside,
     Count,
     Embed,
     Older,
@@ -52,9 +53,7 @@ class Ticket:
 
     def binding(self, question: Question, mode: Mode, space: str | None) -> bytes:
         """What a cursor of this search is bound to."""
-        return cursor_binding(
-            self.caller, self.collection.name, mode, space, question, filter_key=self.filter_key
-        )
+        return cursor_binding(self.caller, self.collection.name, mode, space, question, filter_key=self.filter_key)
 
 
 class Driver:
@@ -98,30 +97,24 @@ class Driver:
         """The result of one step."""
         if isinstance(step, Together):
             return await asyncio.gather(*(self.drive(one, tickets[place]) for place, one in step.answers))
-        [ticket, *_] = tickets
+        ticket, started = tickets[0], perf_counter()
         if isinstance(step, Search):
-            return await self._timed("search", ticket, self._page(step, ticket))
+            page = await self._page(step, ticket)
+            self._metrics.observe_stage(ticket.protocol, "search", perf_counter() - started)
+            return page
         if isinstance(step, Embed):
             self._metrics.add_queued(1)
             try:
-                return await self._timed(
-                    "embed", ticket, self._embedders.embed(step.space, step.text, ticket.caller.name)
-                )
+                return await self._embedders.embed(step.space, step.text, ticket.caller.name)
             finally:
                 self._metrics.add_queued(-1)
+                self._metrics.observe_stage(ticket.protocol, "embed", perf_counter() - started)
         if isinstance(step, Older):
             return await self._position(step, ticket)
+        if isinstance(step, Beside) and step.seconds is not None:
+            return await self._scheduler.run(step.seconds, step.work)
         work = partial(step.reader.count, step.filter) if isinstance(step, Count) else step.work
-        seconds = None if isinstance(step, Count) else step.seconds
-        thread = self._scheduler.run_in_thread(work) if seconds is None else self._scheduler.run(seconds, work)
-        return await thread
-
-    async def _timed(self, stage: Stage, ticket: Ticket, result: Awaitable[T]) -> T:
-        started = perf_counter()
-        try:
-            return await result
-        finally:
-            self._metrics.observe_stage(ticket.protocol, stage, perf_counter() - started)
+        return await self._scheduler.run_in_thread(work)
 
     def _page(self, step: Search, ticket: Ticket) -> Awaitable[Page]:
         reader, query, newest, first = step

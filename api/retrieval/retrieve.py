@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -158,7 +157,7 @@ class Retrieval:
         if not collection.settings.return_text:
             check_tests_no_text(parsed, collection.snapshot, collection.settings)
         ticket.filter_key = filter_digest(parsed)
-        return replace(question, filter=parsed)
+        return question._replace(filter=parsed)
 
     async def _parse_filter(self, value: Any) -> Filter:
         if _json_bytes(value) > INLINE_FILTER_BYTES:

@@ -7,7 +7,7 @@ the event loop, and throws the errors of a step into it.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
@@ -92,8 +92,7 @@ class Position(NamedTuple):
     mark: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """The hits of a question, best first, and what was asked beside them.
 
     `question` is the one that was answered: with the repaired text where that is `corrected`; `suggestion` is a text
@@ -129,7 +128,9 @@ class Answer:
 
 def answer(question: Question, state: State) -> Generator[Step, Any, Answer]:
     """The answer to a question in a collection. Raises the errors of a question that the collection cannot answer."""
-    _check_extras(question, state.reader)
+    has_extras = bool(question.facets) or question.highlight is not None
+    if has_extras:
+        _check_extras(question, state.reader)
     repaired = None
     if question.correct and question.text is not None and question.vector is None and state.tells_words:
         repaired = state.reader.corrected(question.text)
@@ -139,7 +140,7 @@ def answer(question: Question, state: State) -> Generator[Step, Any, Answer]:
         found = yield from _later_page(question, repaired, state)
     else:
         found = yield from _better(question, repaired, state)
-    return (yield from _with_extras(found)) if question.facets or question.highlight is not None else found
+    return (yield from _with_extras(found)) if has_extras else found
 
 
 def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
@@ -170,8 +171,8 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
     if not question.scaled or question.text is None:
         return found
     if found.best is None and query.offset > 0:
-        found = replace(found, best=(yield from _best_of(found)))
-    return replace(found, scale=(yield from scale_of(found)))
+        found = found._replace(best=(yield from _best_of(found)))
+    return found._replace(scale=(yield from scale_of(found)))
 
 
 def query_of(question: Question, state: State) -> Generator[Step, Any, Query]:
@@ -270,14 +271,14 @@ def _best_of(found: Answer) -> Generator[Step, Any, Hit | None]:
 
 def _better(question: Question, repaired: str, state: State) -> Generator[Step, Any, Answer]:
     """The answer as typed, with the repaired text as suggestion if that finds anything; or the repaired one."""
-    scaled = replace(question, scaled=True)
+    scaled = question._replace(scaled=True)
     typed = yield from find(scaled, state)
 
     def ask(text: str) -> Generator[Step, Any, Answer]:
-        return find(replace(scaled, text=text), state)
+        return find(scaled._replace(text=text), state)
 
     best = yield from better_of(typed, (str(question.text), repaired), ask, judge)
-    return replace(best[0], corrected=best[1], suggestion=best[2])
+    return best[0]._replace(corrected=best[1], suggestion=best[2])
 
 
 def judge(found: Answer) -> Finding | None:
@@ -292,13 +293,13 @@ def _later_page(question: Question, repaired: str, state: State) -> Generator[St
     """The page of a cursor, which belongs to the question as typed or to the repaired one."""
     try:
         found = yield from find(question, state)
-        return replace(found, suggestion=repaired)
+        return found._replace(suggestion=repaired)
     except InvalidInput as refusal:
         try:
-            found = yield from find(replace(question, text=repaired), state)
+            found = yield from find(question._replace(text=repaired), state)
         except InvalidInput:
             raise refusal from None
-        return replace(found, corrected=repaired)
+        return found._replace(corrected=repaired)
 
 
 # -- beside the hits -----------------------------------------------------------------------------------------------
@@ -337,4 +338,4 @@ def _with_extras(found: Answer) -> Generator[Step, Any, Answer]:
         highlights = yield Beside(
             seconds, partial(reader.highlight, str(question.text), found.hits, question.highlight)
         )
-    return replace(found, facets=facets, highlights=highlights)
+    return found._replace(facets=facets, highlights=highlights)

@@ -83,7 +83,7 @@ def _repaired(text: str, typed: Ranking, asked: Sequence[Asked]) -> str | None:
 
 def _ranking(text: str, asked: Sequence[Asked], bound: float, keywords: Sequence[str]) -> Generator[Step, Any, Ranking]:
     searches = tuple(
-        (place, _scope(place, replace(question, text=text), state, bound))
+        (place, _scope(place, question._replace(text=text), state, bound))
         for place, (question, state) in enumerate(asked)
     )
     scopes: list[_Scope] = [(yield from searches[0][1])] if len(searches) == 1 else (yield Together(searches))
@@ -101,7 +101,7 @@ def _scope(place: int, question: Question, state: State, bound: float) -> Genera
     count = question.top_k
     one_chunk_each = state.reader.chunks == state.reader.documents
     if not one_chunk_each:
-        question = replace(question, top_k=count * CHUNKS_PER_DOCUMENT)
+        question = question._replace(top_k=count * CHUNKS_PER_DOCUMENT)
     while True:
         found: Answer = yield from find(question, state)
         assert found.scale is not None
@@ -113,7 +113,7 @@ def _scope(place: int, question: Question, state: State, bound: float) -> Genera
         if len(groups) >= count or len(found.hits) < question.top_k or cut:
             documents = [DocumentHit(place, tuple(hit for _, hit in group), group[0][0]) for group in groups[:count]]
             return _Scope(documents, cut, finding(found.hits, found.scale))
-        question = replace(question, top_k=question.top_k * DEPTH_FACTOR)
+        question = question._replace(top_k=question.top_k * DEPTH_FACTOR)
 
 
 def _by_document(scored: Iterable[tuple[float, Hit]]) -> list[list[tuple[float, Hit]]]:

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 _FUSION: Final = Fusion()
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """A text, a vector (float32, shape (dimensions,)), or both, which are searched hybrid.
 
     Without `mode` a text is searched hybrid; dense if its space cannot be fused or the collection is not searched by

@@ -11,7 +11,7 @@ import math
 import struct
 from base64 import b64decode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -145,7 +145,7 @@ def parse_content(content: bytes, limits: Limits) -> Search:
         asked = parse_rest(rest, limits.top_k_default, limits.top_k_max, limits.query_chars)
     except BadRequest:
         return parse(parse_object(content), limits)  # so that positions in the error are those of the body
-    question = replace(asked.question, vector=np.frombuffer(numbers, np.float32))
+    question = asked.question._replace(vector=np.frombuffer(numbers, np.float32))
     return Search(question, asked.filter, asked.collection, asked.top_k, asked.fields)
 
 
