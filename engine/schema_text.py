@@ -140,6 +140,17 @@ def is_text_field(field: str) -> bool:
     return not _TEXT_NAMES.isdisjoint(property_name(field).split("."))
 
 
+def is_label(field: str) -> bool:
+    """Whether a dotted name ends with one of LABELS, whose strings are shown of every object."""
+    names = [name for name in property_name(field).split(".") if name not in _CONTAINERS]
+    return bool(names) and names[-1] in LABELS
+
+
+def has_words(string: str) -> bool:
+    """Whether a string is more than an address, a term, a number, a date or a duration."""
+    return not _NO_WORDS.fullmatch(string)
+
+
 def without_text(value: Json, text: str | None = None, own: Set[str] = frozenset()) -> Json:
     """An object, or any other JSON, as callers may see it where texts are withheld; None if nothing of it is left.
 
@@ -187,7 +198,7 @@ class _Redaction:
         return shown
 
     def _shows(self, name: str, string: str) -> bool:
-        if name not in SUMMARIES and (name in LABELS or _NO_WORDS.fullmatch(string)):
+        if name not in SUMMARIES and (name in LABELS or not has_words(string)):
             return True
         return self.text is not None and _squeeze(string) not in self.text
 

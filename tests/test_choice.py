@@ -13,7 +13,10 @@ from tests import ROOT, __main__ as choice
 CASES: Sequence[tuple[str, Sequence[str]]] = [
     ("engine/search/cost.py", ["engine/search/test_cost.py"]),
     ("engine/search/bm25.py", ["engine/search/test_bm25.py", "engine/search/test_bm25_bounds.py"]),
-    ("aidre/library/collection.py", ["aidre/library/test_collection.py"]),
+    (
+        "aidre/library/collection.py",
+        [f"aidre/library/test_collection{aspect}.py" for aspect in ("", "_filters", "_upkeep")],
+    ),
     ("aidre/library/arguments.py", ["aidre/library"]),
     ("aidre/client/messages.py", ["aidre/client/test_changes.py", "aidre/client/test_verification.py"]),
     ("packages/conformance/aidre_conformance/checks/search.py", ["../packages/conformance/tests"]),
@@ -44,9 +47,9 @@ def test_a_file_has_its_tests(file: str, tests: Sequence[str]) -> None:
 
 
 def test_a_module_without_tests_in_its_room_is_tested_by_the_room_and_by_those_that_import_it() -> None:
-    chosen = choice.tests_of(Path("api/writing/document_writes.py"))
-    assert chosen[-1] == ROOT / "tests" / "api" / "writing"
-    assert ROOT / "tests" / "api" / "config" / "test_settings_endpoints.py" in chosen
+    chosen = choice.tests_of(Path("api/protocols/nlweb/stream.py"))
+    assert chosen[-1] == ROOT / "tests" / "api" / "protocols" / "nlweb"
+    assert ROOT / "tests" / "conformance" / "nlweb" / "test_stream.py" in chosen
 
 
 def test_an_example_is_tested_by_its_own_commands() -> None:

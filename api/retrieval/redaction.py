@@ -11,10 +11,10 @@ import orjson
 
 from aidre.api.config import CollectionSettings
 from aidre.engine.errors import InvalidFilter, printable_name
-from aidre.engine.index.fields import Filter, filter_fields
+from aidre.engine.index.fields import RESERVED, Compare, Filter, comparisons, filter_fields
 from aidre.engine.model import Json
 from aidre.engine.ports import Reader
-from aidre.engine.schema_text import extract_text, is_text_field, without_text
+from aidre.engine.schema_text import extract_text, has_words, is_label, is_text_field, without_text
 from aidre.engine.types import RetrievedChunk
 
 
@@ -52,13 +52,33 @@ def tells_text(field: str, reader: Reader, settings: CollectionSettings) -> bool
     (vocabulary).
     """
     is_text = is_text_field(field) or not settings.text_columns.isdisjoint(field.split("."))
-    return is_text and (not reader.can.vocabulary or reader.is_object_field(field))
+    return is_text and _is_of_objects(field, reader)
 
 
 def check_tests_no_text(filter: Filter, reader: Reader, settings: CollectionSettings) -> None:
-    """Raises InvalidFilter for a filter on a text: answer by answer it would reveal the words."""
+    """Raises InvalidFilter for a filter on a text, or one that looks for words in what may repeat a text: answer by
+    answer it would reveal the words."""
     for name in sorted(filter_fields(filter)):
         if tells_text(name, reader, settings):
             raise InvalidFilter(
                 f"filter.{printable_name(name)} is a text, which this collection does not return: leave it out"
             )
+    for one in comparisons(filter):
+        if one.field in RESERVED or is_label(one.field) or not _tries_words(one):
+            continue
+        if _is_of_objects(one.field, reader):
+            raise InvalidFilter(
+                f"filter.{printable_name(one.field)}.{one.op} may tell a text, which this collection does not return: "
+                "compare whole values with eq or in"
+            )
+
+
+def _tries_words(comparison: Compare) -> bool:
+    """Whether a comparison passes for strings that the caller knows a part of."""
+    is_partial = comparison.op in ("contains", "gt", "gte", "lt", "lte")
+    return is_partial and isinstance(comparison.value, str) and has_words(comparison.value)
+
+
+def _is_of_objects(field: str, reader: Reader) -> bool:
+    """Whether objects have the field, or may have it where the engine cannot tell (vocabulary)."""
+    return not reader.can.vocabulary or reader.is_object_field(field)

@@ -13,8 +13,8 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document, Json
 from aidre.ingest.records.document import escape_unprintable, normalize_timestamp
 
-_YES = frozenset({"true", "yes", "on", "1"})
-_NO = frozenset({"false", "no", "off", "0"})
+_YES = frozenset({"true", "yes", "y", "on", "1"})
+_NO = frozenset({"false", "no", "n", "off", "0"})
 _UNPUBLISHED_FLAGS = {"draft": _YES, "published": _NO, "publish": _NO}
 """Flags of a front matter, in lower case, with the values that keep a document from being published."""
 
@@ -22,6 +22,9 @@ _MAX_SHOWN = 40
 """Characters of a value that a reason shows."""
 
 _WEEKDAY = re.compile(r"\b(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,", re.IGNORECASE)
+_WORD_BREAK = re.compile(r"[\s;]+")
+"""What some authors write between directives in place of a comma."""
+
 _OWN_AGENT = "aidre"
 _VALUED_DIRECTIVES = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 """Directives with a colon, which would otherwise be read as the name of a robot."""
@@ -69,8 +72,9 @@ def read_robots(values: Sequence[str], now: datetime) -> Publication:
         name, _, value = directive.partition(":")
         if agent not in ("", "*", "robots", _OWN_AGENT):
             continue
-        if name.strip() in ("noindex", "none"):
-            return Publication(name.strip())
+        refusal = next((word for word in _WORD_BREAK.split(name) if word in ("noindex", "none")), None)
+        if refusal is not None:
+            return Publication(refusal)
         date = _read_date(value.strip()) if name.strip() == "unavailable_after" else None
         if date is not None and date <= now:
             return Publication(f"unavailable_after {_to_timestamp(date)} has passed")

@@ -126,7 +126,8 @@ class _SettledIds:
             ends = "they are called by their paths" if len(origins) > 1 else "it is called by its path"
             yield escape_unprintable(f"{self._source.name}: {own_id} is the id {whose} ({files}): {ends}")
         if len(shared) > _MAX_NAMED:
-            yield f"{self._source.name}: {len(shared) - _MAX_NAMED} more ids of several files, called by their paths"
+            more = len(shared) - _MAX_NAMED
+            yield f"{self._source.name}: {more} more id{'s' * (more > 1)} of several files, called by their paths"
 
     def _compare(self, writer: Sink) -> Iterator[tuple[str, str]]:
         """Id and origin of each stored document that may have another id now.

@@ -17,7 +17,7 @@ import json
 import math
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import blake2b
@@ -258,15 +258,21 @@ def without_field(filter_: Filter, name: str) -> Filter | None:
     return And(tuple(rest for operand in filter_.operands if (rest := without_field(operand, name)) is not None))
 
 
+def comparisons(filter_: Filter) -> Iterator[Compare]:
+    """All comparisons of the filter."""
+    match filter_:
+        case Compare():
+            yield filter_
+        case Not(operand):
+            yield from comparisons(operand)
+        case And(operands) | Or(operands):
+            for operand in operands:
+                yield from comparisons(operand)
+
+
 def filter_fields(filter_: Filter) -> frozenset[str]:
     """The names of all fields that the filter compares."""
-    match filter_:
-        case Compare(name):
-            return frozenset({name})
-        case Not(operand):
-            return filter_fields(operand)
-        case And(operands) | Or(operands):
-            return frozenset().union(*map(filter_fields, operands))
+    return frozenset(one.field for one in comparisons(filter_))
 
 
 def filter_digest(filter_: Filter) -> bytes:

@@ -22,6 +22,7 @@ from aidre.engine.index.fields.filters import (
     Filter,
     Not,
     Or,
+    comparisons,
     filter_fields,
     stored_name,
 )
@@ -97,18 +98,12 @@ def check_deletion(filter_: Filter, has_field: HasField, *, allow_unknown: bool)
 
 
 def _check_strings(filter_: Filter, meant: dict[str, str]) -> None:
-    match filter_:
-        case Compare(name, op, value) if op != "exists" and meant[name] in _TEXTUAL:
-            if not all(isinstance(one, str) for one in (value if isinstance(value, tuple) else (value,))):
-                message = f"{_path(name)} has strings alone: compare it with strings in a deletion"
-                raise InvalidFilter(message, member="filter")
-        case Compare():
-            pass
-        case Not(operand):
-            _check_strings(operand, meant)
-        case And(operands) | Or(operands):
-            for operand in operands:
-                _check_strings(operand, meant)
+    for one in comparisons(filter_):
+        if one.op == "exists" or meant[one.field] not in _TEXTUAL:
+            continue
+        if not all(isinstance(value, str) for value in (one.value if isinstance(one.value, tuple) else (one.value,))):
+            message = f"{_path(one.field)} has strings alone: compare it with strings in a deletion"
+            raise InvalidFilter(message, member="filter")
 
 
 def _path(name: str) -> str:

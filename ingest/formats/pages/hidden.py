@@ -77,12 +77,13 @@ def _is_opened(node: LexborNode, named: frozenset[str]) -> bool:
 
 
 def _has_class(node: LexborNode) -> bool:
-    """Whether the element or one above it has the class of what a click opens."""
+    """Whether the element or one above it has the class, or the tag, of what a click opens."""
     one: LexborNode | None = node
     for _ in range(_LEVELS):
         if one is None or one.tag in _PAGE:
             return False
-        if _OPENED.search(_WORD_START.sub("-", one.attributes.get("class") or "")):
+        names = f"{one.tag} {one.attributes.get('class') or ''}"  # the tag of a component, too, such as amp-accordion
+        if _OPENED.search(_WORD_START.sub("-", names)):
             return True
         one = one.parent
     return False

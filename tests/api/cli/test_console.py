@@ -52,3 +52,13 @@ def test_damage_to_what_is_derived_leaves_a_store_usable() -> None:
     verified = console.verification_record([derived, lost], False)
     assert (verified["ok"], verified["documents"], verified["chunks"]) == (False, 4, 6)
     assert [problem["derived"] for problem in verified["problems"]] == [True, True, False]
+
+
+def test_what_older_generations_keep_is_said_with_the_end_of_it() -> None:
+    assert not list(console.kept_lines({"kept": None}))
+    kept = {"bytes": 2048, "until": "2026-04-01T10:05:00Z", "generations": 0}
+    (line,) = console.kept_lines({"kept": kept})
+    assert line.startswith("  2.0 KiB of older generations are kept for readers until ")
+    assert "newest" not in line and "--purge" in line
+    (line,) = console.kept_lines({"kept": kept | {"generations": 5}})
+    assert ", and as one of the newest 5 generations: " in line

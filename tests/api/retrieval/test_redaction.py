@@ -157,6 +157,22 @@ def test_no_filter_asks_about_a_text_that_stays(client: Client, filter: Any) -> 
     assert asked(client, "open", filter=filter).status_code == 200
 
 
+@pytest.mark.parametrize("op", ["contains", "gt", "gte", "lt", "lte"])
+def test_no_filter_looks_for_words_in_a_member_that_may_repeat_a_text(client: Client, op: str) -> None:
+    for filter in ({"tool": {op: "tea is"}}, {"not": {"or": [{"type": "Book"}, {"tool": {op: "tea is"}}]}}):
+        answer = asked(client, "quiet", filter=filter)
+        assert answer.status_code == 400
+        assert f"filter.tool.{op} may tell a text" in answer.json()["message"]
+        assert asked(client, "open", filter=filter).status_code == 200
+
+
+def test_whole_values_labels_and_numbers_can_be_asked_about_where_texts_stay(client: Client) -> None:
+    [hit] = asked(client, "quiet", filter={"tool": "pot"}).json()["results"]
+    assert hit["id"] == "r#chunk_1"
+    for filter in ({"author": {"contains": "d"}}, {"name": {"gte": "Pa"}}, {"tool": {"gte": "2024-01-01"}}):
+        assert asked(client, "quiet", filter=filter).status_code == 200
+
+
 @pytest.mark.parametrize("name", ["metadata.text", "text", "transcript.by", "metadata.transcript.by"])
 def test_metadata_that_leave_with_every_answer_can_be_asked_about_whatever_they_are_called(
     client: Client, name: str

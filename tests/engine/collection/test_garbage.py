@@ -40,6 +40,20 @@ def test_a_sweep_keeps_two_generations_and_removes_what_only_older_ones_name(tmp
     assert everything(Store(tmp_path).open(NAME)) == ["a", "b1", "b2", "b3", "b4", "b5"]
 
 
+def test_what_a_failed_commit_wrote_is_discarded_unless_readers_have_it(tmp_path: Path) -> None:
+    write(tmp_path, ["a"])
+    folder, first = tmp_path / NAME, Store(tmp_path).open(NAME).manifest
+    write(tmp_path, ["b"])
+    written = sorted(folder.rglob("*"))
+    garbage.discard(folder, first)
+    assert sorted(folder.rglob("*")) == written
+    (folder / "CURRENT").write_bytes(b"%06d\n" % first.generation)
+    garbage.discard(folder, first)
+    assert [path.name for path in (folder / "manifests").iterdir()] == [f"{first.generation:06d}.json"]
+    assert [path.name for path in (folder / "segments").iterdir()] == [first.segments[0].id]
+    assert everything(Store(tmp_path).open(NAME)) == ["a"]
+
+
 def test_what_an_interrupted_writer_left_is_removed_by_the_next(tmp_path: Path) -> None:
     write(tmp_path, ["a"])
     folder = tmp_path / NAME

@@ -83,6 +83,8 @@ def test_a_document_is_published_until_it_expires() -> None:
         ["unavailable_after: Friday, 25-Jun-10 15:00:00 UTC, nofollow"],
         ["unavailable_after: 2026-06-01T12:00:00Z"],
         ["max-snippet: 20, noindex"],
+        ["noindex nofollow"],
+        ["follow;noindex"],
     ],
     ids=str,
 )
@@ -98,6 +100,7 @@ def test_a_page_that_asks_all_robots_or_this_one_not_to_be_indexed(values: list[
         ["all"],
         ["index, follow"],
         ["nofollow, noarchive, noimageindex"],
+        ["nofollow noimageindex"],
         ["googlebot: noindex"],
         ["otherbot: noindex, nofollow"],
         ["otherbot: unavailable_after: Fri, 25 Jun 2010 15:00:00 PST"],

@@ -49,6 +49,7 @@ def test_what_no_reader_sees_is_left_out(element: str, around: str) -> None:
         "<div class='collapse' style='display:none'>In Rust.</div>",
         "<div class='tabItem_Ymn6' hidden>In Rust.</div>",
         "<div class='tab-pane fade' hidden>In Rust.</div>",
+        "<amp-accordion><section><h2>Q</h2><div style='display:none'>In Rust.</div></section></amp-accordion>",
         "<div class=accordion><h3>Q</h3><div><div style='display:none'>In Rust.</div></div></div>",
         "<div class=mw-collapsible-content style='display:none'>In Rust.</div>",
         "<div class=question>Q</div><div class=faqAnswer style='display:none'>In Rust.</div>",
