@@ -11,7 +11,7 @@ import pytest
 from tests import ROOT, __main__ as choice
 
 CASES: Sequence[tuple[str, Sequence[str]]] = [
-    ("engine/search/cost.py", ["engine/search/test_cost.py"]),
+    ("engine/search/cost.py", ["engine/search/test_cost.py", "engine/search/test_cost_estimate.py"]),
     ("engine/search/bm25.py", ["engine/search/test_bm25.py", "engine/search/test_bm25_bounds.py"]),
     (
         "aidre/library/collection.py",

@@ -27,7 +27,6 @@ from .origins import is_loopback as is_loopback
 from .settings import (
     CollectionSettings as CollectionSettings,
     Embedding as Embedding,
-    FusionSettings as FusionSettings,
     Key as Key,
     Limits as Limits,
     Protocol as Protocol,

@@ -83,7 +83,6 @@ from .metrics import (
     SUM_OFFSET as SUM_OFFSET,
     Metrics as Metrics,
     Numbers as Numbers,
-    Stage as Stage,
     Worker as Worker,
 )
 from .operation import Content as Content, Operation as Operation, Parameter as Parameter, link as link

@@ -9,13 +9,11 @@ from .answer import (
     Step as Step,
     Together as Together,
     answer as answer,
-    find as find,
-    judge as judge,
     query_of as query_of,
     scale_of as scale_of,
 )
 from .facets import parsed_ranges as parsed_ranges
-from .grouping import DocumentHit as DocumentHit, Ranking as Ranking, find_documents as find_documents
+from .grouping import Ranking as Ranking, find_documents as find_documents
 from .modes import resolve_mode as resolve_mode, text_modes as text_modes, text_spaces as text_spaces
 from .pages import Page as Page, first_page as first_page, first_pages as first_pages, later_page as later_page
 from .question import Policy as Policy, Question as Question, State as State
@@ -24,11 +22,9 @@ from .relevance import (
     RELEVANT as RELEVANT,
     REQUEST_WORDS as REQUEST_WORDS,
     WORD as WORD,
-    RelevanceScale as RelevanceScale,
     content_words as content_words,
     count_words as count_words,
     stop_words as stop_words,
     words_except as words_except,
 )
-from .repair import Finding as Finding, better_of as better_of, finding as finding
 from .run import EmbedText as EmbedText, run as run

@@ -31,7 +31,7 @@ Operator: TypeAlias = Literal["eq", "ne", "in", "nin", "gt", "gte", "lt", "lte",
 RESERVED: Final = frozenset({"type", "site", "url", "updated_at", "document_id"})
 MEMBERS: Final = frozenset({"id", "title", "text", "section"})
 """Members of a row whose names metadata may have, too: members.py decides for a collection which of the two is meant.
-`metadata.NAME` always means the metadata."""
+`metadata.NAME` always means the stored field."""
 
 MAX_DEPTH: Final = 32
 """Levels of nested `and`, `or` and `not`."""

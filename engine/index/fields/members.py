@@ -2,7 +2,8 @@
 
 Where a document of the collection has a metadata field of the name (or a member of its schema.org object), that is
 meant. Where none has, `id` is `document_id` and `title` the title of the document; `text` and `section` are refused,
-since nothing would be found by them, and everything by their negation. `metadata.NAME` always means the metadata.
+since nothing would be found by them, and everything by their negation. `metadata.NAME` always means the stored field,
+of metadata or of a schema.org object: one column has both.
 
 A field is asked for by its stored name, or as TITLE, in a function `has_field`: whether a live document has it.
 """
@@ -76,9 +77,15 @@ def unknown_fields(filter_: Filter, has_field: HasField) -> tuple[str, ...]:
 
 def check_deletion(filter_: Filter, has_field: HasField, *, allow_unknown: bool) -> None:
     """Raises InvalidFilter for a filter by which a deletion could remove what its author means to spare: by a name with
-    two meanings, by a field that no live document has (unless `allow_unknown`), or by the comparison of a field of
-    strings with a number."""
+    two meanings, by a field that no live document has (unless `allow_unknown`), by the comparison of a field of strings
+    with a number, or without any condition, as a program may send whose conditions came out empty."""
     names = filter_fields(filter_)
+    if not names:
+        raise InvalidFilter(
+            'filter has no condition, so the deletion is refused: to delete all documents write {"document_id": '
+            '{"exists": true}}, or drop the collection',
+            member="filter",
+        )
     for name in sorted(MEMBERS & names):
         if has_field(name):
             raise InvalidFilter(

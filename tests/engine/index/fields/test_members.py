@@ -110,3 +110,10 @@ def test_a_deletion_by_a_name_of_two_meanings_is_refused(name: str, allow_unknow
     with pytest.raises(InvalidFilter, match=rf"write document_id .* or metadata\.{name} "):
         check_deletion(parse_filter({"not": {name: "a"}}), having(name), allow_unknown=allow_unknown)
     check_deletion(parse_filter({f"metadata.{name}": "a"}), having(name), allow_unknown=allow_unknown)
+
+
+@pytest.mark.parametrize("written", [{}, {"and": []}, {"not": {"or": []}}])
+def test_a_deletion_without_a_condition_is_refused(written: dict[str, Any]) -> None:
+    with pytest.raises(InvalidFilter, match=r'no condition.*"document_id": \{"exists": true\}'):
+        check_deletion(parse_filter(written), lambda name: True, allow_unknown=True)
+    check_deletion(parse_filter({"document_id": {"exists": True}}), lambda name: True, allow_unknown=False)
