@@ -56,7 +56,9 @@ def resolve_mode(state: State, question: Question) -> tuple[Mode, EmbeddingSpace
 def _mode_of_vector(state: State, question: Question) -> tuple[Mode, EmbeddingSpace]:
     """That of a vector, in the named space or the first one; with a text beside it hybrid."""
     reader, mode = state.reader, question.mode
-    space = _named_space(reader, question) or reader.collection.spaces[0]
+    space = _named_space(reader, question) or next(iter(reader.collection.spaces), None)
+    if space is None:
+        raise SpaceMissing("this collection has no embedding space: ask by a text")
     if question.text is None:
         if mode not in {None, "dense"}:
             raise InvalidInput(f"mode {mode} needs a text: a vector has no words")

@@ -50,6 +50,7 @@ def test_the_mode_follows_from_the_question_and_the_spaces(
 @pytest.mark.parametrize(
     ("spaces", "members", "error", "reason"),
     [
+        ((), {"vector": VECTOR}, SpaceMissing, "no embedding space"),
         ((TEXT,), {"text": "tea", "space": "absent"}, SpaceMissing, "does not exist; the collection has: aidre"),
         ((TEXT, COSINE), {"text": "tea", "space": COSINE.id}, SpaceMissing, "takes no text"),
         ((COSINE,), {"text": "tea", "mode": "dense"}, Unanswerable, "no embedding model"),
