@@ -81,6 +81,28 @@ def test_links_and_paths_lead_somewhere(document: Path) -> None:
     assert missing_paths(text, ROOT) == []
 
 
+def missing_names(text: str, root: Path) -> list[str]:
+    """Functions, methods and classes that a document names behind their file, as in `a.py` (`b`, `c`)."""
+    found = re.findall(r"`([\w/]+\.py)` \(((?:`\w+`(?:, )?)+)\)", text)
+    pairs = [(path, name) for path, names in found for name in re.findall(r"\w+", names)]
+    return [
+        f"{path}: {name}"
+        for path, name in pairs
+        if not re.search(rf"^ *(async )?(def|class) {name}\b", (root / path).read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+
+
+def test_what_the_architecture_finds_is_there() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert missing_names(text, ROOT) == []
+    assert text.partition("## Where do I find")[2].partition("\n## ")[0].count("\n| ") >= 21
+
+
+def test_a_name_that_a_file_does_not_define_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("class Kept:\n    def kept(self) -> None: ...\n")
+    assert missing_names("`a.py` (`Kept`, `kept`, `gone`)", tmp_path) == ["a.py: gone"]
+
+
 def test_the_link_checks_find_what_leads_nowhere(tmp_path: Path) -> None:
     assert broken_links("[a](gone.md#part) [b](https://example.com)", tmp_path) == ["gone.md"]
     assert missing_paths("see `engine/gone.py` and `other`", tmp_path) == ["engine/gone.py"]
@@ -158,7 +180,7 @@ def test_every_key_has_a_meaning_and_an_example_that_is_accepted(
 
 
 def test_the_architecture_can_be_read_in_one_sitting() -> None:
-    assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 280
+    assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 320
 
 
 def test_the_readme_and_the_report_show_the_comparison_with_peers() -> None:
