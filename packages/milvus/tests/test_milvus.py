@@ -175,7 +175,7 @@ def test_a_first_commit_that_fails_makes_no_collection(store: Source, monkeypatc
     assert stored(store) == ["a"]
 
 
-def lost(*_: Any) -> None:
+def lost(*_: Any, **__: Any) -> None:
     raise BackendUnavailable("the server does not answer", backend="milvus", address="", reason="lost")
 
 
