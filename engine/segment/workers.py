@@ -80,9 +80,12 @@ class Workers:
             with durable.write_errors(path):
                 durable.sync_file(path)
         while busy := [worker for worker in self._workers if worker.task is not None]:
-            readable, _, _ = select.select([worker.replies for worker in busy], [], [])
+            poll = select.poll()  # `select` takes no descriptors beyond 1,023
             for worker in busy:
-                if worker.replies in readable:
+                poll.register(worker.replies, select.POLLIN)
+            ready = {descriptor for descriptor, _ in poll.poll()}
+            for worker in busy:
+                if worker.replies.fileno() in ready:
                     self._collect(worker)
             self._dispatch()
         while self._waiting:  # no process is alive

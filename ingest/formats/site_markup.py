@@ -19,7 +19,7 @@ _FENCE = re.compile(r"([ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)(`{3,}|~{3,})(.*)
 _HEADING = re.compile(r"( {0,3}#{1,6}[ \t]+)(.*)")
 _HEADING_ELEMENT = re.compile(r"<h([1-6])(?:\s[^<>]*)?>(.+)</h\1\s*>", re.IGNORECASE)
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
-_INCLUDE = re.compile(r"[ \t]*(?:\{\{ ?#\w+.*\}\}|\{([*!%])[> \t].*\1\}|\{\{[<%].*[%>]\}\}|-{1,3}8<-{1,3}.*)$")
+_INCLUDE = re.compile(r"[ \t]*(?:\{\{ ?#\w.*\}\}|\{([*!%])[> \t].*\1\}|\{\{[<%].*[%>]\}\}|-{1,3}8<-{1,3}.*)$")
 """A line that a generator replaces by a file or a component: mdBook, MkDocs, Jinja, Hugo, PyMdown."""
 
 _BOX = re.compile(r"([ \t]*)(:{3,}|/{3,}|!!!|\?\?\?\+?)[ \t]*(?:\{?\.?([A-Za-z][\w-]*)\}?)?(?:[ \t|]+(.*))?$")

@@ -24,7 +24,7 @@ from aidre.api.protocols.nlweb.query.request import read_ask
 from aidre.api.retrieval.cursor import CURSOR_FORMAT, Cursors, SearchCursor
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
-from aidre.engine.errors import FormatTooNew, HistoryMissing, InvalidFilter, StoreDamaged
+from aidre.engine.errors import FormatTooNew, HistoryMissing, InvalidFilter, InvalidInput, StoreDamaged
 from aidre.engine.index.fields.filters import Not, filter_digest, filter_fields
 from aidre.engine.storage.manifest import encode_manifest, read_manifest, seal
 from aidre.engine.types import ChangeCursor as FeedPlace
@@ -171,7 +171,7 @@ def cursors(folder: Path) -> Parser:
             for binding in (BINDING, b"another's"):
                 try:
                     found = sealed.read(text, binding)
-                except BadRequest as error:
+                except InvalidInput as error:
                     one_line(error)
                 else:
                     assert known.get(text) == found and binding is BINDING, f"a forged cursor opened {found}"

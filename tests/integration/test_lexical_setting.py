@@ -176,13 +176,13 @@ def test_agentic_intent_searches_by_vectors_and_names_the_setting_where_it_canno
     with publishing(tmp_path, quiet.replace("[collections.vault]", "[collections.vault]\nlexical = false")) as both:
         client, platform = both
         modes: list[str] = []
-        first = client.app.state.retrieval._pages.first
+        page = client.app.state.retrieval._driver._page
 
-        def watched(snapshot: Any, query: Any, key: Any) -> Any:
-            modes.append(query.mode)
-            return first(snapshot, query, key)
+        def watched(step: Any, ticket: Any) -> Any:
+            modes.append(step.query.mode)
+            return page(step, ticket)
 
-        client.app.state.retrieval._pages.first = watched
+        client.app.state.retrieval._driver._page = watched
         assert platform.retrieve()["status"] == "ok"
         assert set(modes) == {"dense"}
         other = platform_of(client)

@@ -87,7 +87,7 @@ CASES: list[Case] = [
     (FILTER, "no JSON", lambda d, _: d.search("x", filter={"a": object()})),
     *((INVALID, "use hybrid, dense or lexical", lambda d, _, v=v: d.search("x", mode=v)) for v in ("f", 3, ["dense"])),
     (INVALID, "needs a text", lambda d, _: d.search(vector=[1, 0, 0, 0], mode="lexical")),
-    ("space_missing", "embedding space", lambda d, _: d.search("x", space="nope")),
+    ("space_missing", "does not exist; the collection has", lambda d, _: d.search("x", space="nope")),
     *((INVALID, "id of a space", lambda d, _, v=v: d.search("x", space=v)) for v in (3, ["a"], b"x")),
     *((INVALID, "min_score must be", lambda d, _, v=v: d.search("x", min_score=v)) for v in ("x", NAN, [1])),
     *(

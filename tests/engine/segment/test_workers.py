@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -57,6 +59,26 @@ def test_a_worker_that_ends_costs_no_file(place: Path) -> None:
     finally:
         some.close()
         some.close_pipes()
+
+
+def test_a_process_with_many_open_files_waits_for_its_workers_too(place: Path) -> None:
+    """`select` knows descriptors up to 1,023 alone."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 1_200:
+        pytest.skip("this process may not open so many files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1_200), hard))
+    wanted, some, held = in_this_process(place), None, [os.open(os.devnull, os.O_RDONLY) for _ in range(1_030)]
+    try:
+        some = Workers(1)
+        for task in tasks(place):
+            some.submit(task)
+        assert some.results() == wanted
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        if some is not None:
+            some.close()
+            some.close_pipes()
 
 
 def test_a_worker_that_fails_says_so_where_the_reason_can_be_seen(place: Path) -> None:
