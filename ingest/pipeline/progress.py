@@ -4,7 +4,7 @@ lines, a list in a test."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
@@ -158,6 +158,8 @@ class Tally:
         self.empty: list[str] = []
         self.next_change: str | None = None
         self.repeated_ids = 0
+        self._repeated: dict[str, None] = {}
+        """The first of these ids."""
         self._rows_without_text: Counter[str] = Counter()
         """By file."""
 
@@ -171,14 +173,18 @@ class Tally:
         self.counts.new += new
         self.counts.chunks += chunks
 
-    def add_superseded(self) -> None:
+    def add_superseded(self, document_id: str) -> None:
         """A document was replaced by a later one with the same id before it was written."""
         self.counts.documents += 1
-        self.repeated_ids += 1
+        self.add_repeated(1, [document_id])
 
-    def add_repeated(self, ids: int) -> None:
-        """Documents had ids that occurred in an earlier batch."""
-        self.repeated_ids += ids
+    def add_repeated(self, count: int, ids: Iterable[str] = ()) -> None:
+        """Documents had ids that occurred in an earlier batch; some of these ids."""
+        self.repeated_ids += count
+        for one in ids:
+            if len(self._repeated) > MAX_NAMED:
+                break
+            self._repeated[one] = None
 
     def skip(self, where: str, hint: str) -> None:
         """A document has no text: no failure, and not counted as read."""
@@ -214,8 +220,12 @@ class Tally:
         self.report(Notice(text))
 
     def note_repeated_ids(self) -> None:
-        if self.repeated_ids:
-            self.note(f"{self.repeated_ids} documents repeat the id of an earlier one: the last of each id was kept")
+        if not self.repeated_ids:
+            return
+        documents = "1 document repeats" if self.repeated_ids == 1 else f"{self.repeated_ids} documents repeat"
+        names = [escape_unprintable(one) for one in self._repeated]
+        named = f" ({', '.join(names[:MAX_NAMED])}{', ...' if len(names) > MAX_NAMED else ''})" if names else ""
+        self.note(f"{documents} the id of an earlier one{named}: the last of each id was kept")
 
     def note_rows_without_text(self) -> None:
         for file, rows in self._rows_without_text.items():

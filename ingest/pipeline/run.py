@@ -271,10 +271,16 @@ class Run:
                 self._fail(where, document, error.message)
                 continue
             if document.id in candidates:
-                self._tally.add_superseded()
+                self._tally.add_superseded(document.id)
             candidates[document.id] = candidate
-        self._tally.add_repeated(int(self._seen.add(list(candidates)).sum()))
+        self._add_repeated(list(candidates))
         return list(candidates.values())
+
+    def _add_repeated(self, ids: Sequence[str]) -> None:
+        again = self._seen.add(ids)
+        if again.any():
+            pairs = zip(ids, again.tolist(), strict=True)
+            self._tally.add_repeated(int(again.sum()), (one for one, is_again in pairs if is_again))
 
     def _build_records(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], list[Record]]:
         """The candidates that can be stored, and their records."""
@@ -322,7 +328,7 @@ class Run:
         if changed and self._builder.admit_rows(rows.take(changed)) is not None:
             self._write_rows_as_documents(rows)
             return
-        self._tally.add_repeated(int(self._seen.add(rows.ids).sum()))
+        self._add_repeated(rows.ids)
         if changed:
             dated = self._changes.with_first_dates(rows, changes).take(changed)
             fingerprints = [changes.fingerprints[row] for row in changed]

@@ -154,7 +154,7 @@ def test_the_stored_version_stays_where_it_comes_last(pair: Pair) -> None:
     pair.runner = OneFileEach()
     summary = pair.distributed()
     assert (summary.updated, summary.new, summary.documents) == (1, 1, 4)
-    assert any("1 documents repeat the id" in notice for notice in pair.notices())
+    assert any("1 document repeats the id" in notice for notice in pair.notices())
     pair.local()
     pair.assert_equal()
 
