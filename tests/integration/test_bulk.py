@@ -198,10 +198,9 @@ def test_the_last_of_an_id_wins_in_a_batch_between_batches_and_between_commits(
     as_table(bench.docs / "r.parquet", found)
     summary = bench.run(commit_every=16)
     assert summary.documents == 64
-    ids = ", ".join(found[early]["id"] for early in (2, 3, 20, 21))
-    [said] = bench.notices
-    assert said.startswith("4 documents repeat the id of an earlier one (")
-    assert said.endswith("): the last of each id was kept") and set(said[44:-31].split(", ")) == set(ids.split(", "))
+    assert bench.notices == [
+        "4 documents repeat the id of an earlier one (d2, d3, d20, d21): the last of each id was kept"
+    ]
     snapshot = bench.store.open("c")
     assert snapshot.documents == 60
     for early, late in ((2, 5), (3, 12), (20, 60), (21, 61)):
