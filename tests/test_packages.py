@@ -15,6 +15,12 @@ from aidre import __version__
 from aidre.engine.address import ENTRY_POINTS
 from aidre.engine.checkout import search_path
 from tests import ROOT
+from tests.test_architecture import (
+    folders_import_one_way,
+    heavy_libraries_wait_until_they_are_needed,
+    packages_import_the_seam,
+    planted,
+)
 
 FOLDERS = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
 NAMES = [folder.name for folder in FOLDERS]
@@ -84,3 +90,26 @@ def test_the_engines_are_found_by_their_entry_points() -> None:
 def test_what_the_packages_need_is_among_the_versions_that_were_tested_together() -> None:
     pinned = {line.split("==")[0] for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines()}
     assert {name for folder in FOLDERS for name in needed(folder) if not name.startswith("aidre")} <= pinned
+
+
+def test_a_package_imports_itself_the_seam_and_public_names_of_what_it_depends_on(tmp_path: Path) -> None:
+    files = {
+        "packages/milvus/pyproject.toml": '[project]\ndependencies = ["aidre==1.0", "aidre-rows==1.0"]\n',
+        "packages/milvus/aidre_milvus/tables.py": "from aidre_rows import digest\nimport aidre_milvus.server\n",
+        "packages/rows/pyproject.toml": '[project]\ndependencies = ["aidre==1.0"]\n',
+        "packages/rows/aidre_rows/__init__.pyi": "from .rows import digest as digest\n",
+        "packages/rows/aidre_rows/rows.py": "from aidre.engine.model import Query\n",
+    }
+    assert list(packages_import_the_seam(planted(tmp_path, files))) == []
+    inside = {"packages/milvus/aidre_milvus/tables.py": "from aidre_rows.rows import digest, digested\n"}
+    assert len(list(packages_import_the_seam(planted(tmp_path, inside)))) == 2
+    undeclared = {"packages/rows/aidre_rows/rows.py": "from aidre_milvus import MilvusSource\n"}
+    assert len(list(packages_import_the_seam(planted(tmp_path, undeclared)))) == 3
+
+
+def test_aidre_loads_a_package_only_where_the_command_line_needs_it(tmp_path: Path) -> None:
+    tree = planted(tmp_path, {"api/cli/ingest.py": "from aidre_ray import connect\n"})
+    breach = "api/cli/ingest.py imports aidre_ray at module level"
+    assert list(heavy_libraries_wait_until_they_are_needed(tree)) == [breach]
+    tree = planted(tmp_path, {"engine/address.py": "def f() -> None:\n    import aidre_rows\n"})
+    assert list(folders_import_one_way(tree)) == ["engine/address.py imports packages"]
