@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from psycopg import errors, sql
@@ -57,6 +57,8 @@ def writer_lock(server: Server, collection: str, wait: float) -> Iterator[Connec
                     raise _locked(connection, collection, key)
                 time.sleep(_RETRY_SECONDS)
         yield connection
+        with suppress(errors.Error):  # the server frees the lock of a session that is closed a moment later
+            connection.execute("select pg_advisory_unlock(%s::int8)", (key,))
     finally:
         connection.close()
 

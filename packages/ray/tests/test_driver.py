@@ -198,7 +198,7 @@ def test_shared_ids_and_drafts_are_those_of_a_local_ingest(pair: Pair) -> None:
     pair.local()
     pair.distributed()
     (pair.docs / "intro.md").write_text(f"---\nid: intro\nupdated_at: {TIME}\n---\nalpha")
-    (pair.docs / "0" / "13.md").write_text("---\ndraft: true\n---\nx")
+    (pair.docs / "0" / "13.md").write_text(f"---\ndraft: true\nupdated_at: {TIME}\n---\nx")
     local, workers = pair.local(), pair.distributed()
     assert counts(workers) == counts(local)
     assert (workers.deleted, workers.left_out, workers.drafts) == (1, 1, ("0/13.md (draft: true)",))
