@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from aidre.api.config import Settings
-from aidre.api.protocols.provenance.answers import SignatureMiddleware, signed_headers
+from aidre.api.protocols.provenance.answers import signed_headers
 from aidre.api.protocols.provenance.routes import routes
 from aidre.api.protocols.provenance.service import provenance_for
 from aidre.api.server import Mounted
@@ -19,7 +19,6 @@ def mount(settings: Settings) -> Mounted:
     return Mounted(
         routes=routes,
         state={"provenance": provenance},
-        wrap=lambda app: SignatureMiddleware(app, provenance.answers),
         sign=partial(signed_headers, provenance.answers),
         refresh=provenance.ring.refresh,
     )

@@ -1,4 +1,4 @@
-"""Bodies of requests, `api/http/body.py`: limits of bytes and of time, Content-Digest, media types. Time is virtual."""
+"""Bodies of requests, `api/http/request.py`: limits of bytes and of time, Content-Digest, media types. Time is virtual."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
-from aidre.api.http.body import BODY_SECONDS, read_body, read_object
 from aidre.api.http.errors import BadRequest, PayloadTooLarge, RequestTimeout, UnsupportedMediaType
+from aidre.api.http.request import BODY_SECONDS, read_body, read_object
 from tests.support.loops import run_virtually
 
 JSON = frozenset({"application/json"})
