@@ -1,4 +1,4 @@
-"""Bodies of requests, `api/http/request.py`: limits of bytes and of time, Content-Digest, media types. Time is virtual."""
+"""Bodies of requests, by `api/http/request.py`: limits of bytes and of time, digests, media types. Time is virtual."""
 
 from __future__ import annotations
 
