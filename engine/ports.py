@@ -60,6 +60,8 @@ class Capabilities:
     facets: bool = False  #: Counts the values of fields.
     highlight: bool = False  #: Finds the words of a query in hits.
     recall: bool = False  #: Measures the recall of its searches and reports it.
+    wording: bool = False
+    """Finds the chunks that a `fields.Wording` asks for."""
     words: bool = False
     """Knows the words of its texts: `corrected`, `completions`."""
 

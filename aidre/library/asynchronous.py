@@ -55,6 +55,7 @@ class AsyncCollectionView:
         facets: Facets | None = None,
         highlight: bool | HighlightLimits = False,
         correct: bool = False,
+        operators: bool = True,
     ) -> Hits:
         """As `Collection.search`."""
         return await asyncio.to_thread(
@@ -70,6 +71,7 @@ class AsyncCollectionView:
             facets=facets,
             highlight=highlight,
             correct=correct,
+            operators=operators,
         )
 
     async def search_many(

@@ -117,6 +117,7 @@ class CollectionView:
         facets: Facets | None = None,
         highlight: bool | HighlightLimits = False,
         correct: bool = False,
+        operators: bool = True,
     ) -> Hits:
         """The `k` best chunks after the `offset` best ones, best first; those below `min_score` are left out.
 
@@ -124,7 +125,8 @@ class CollectionView:
         missing; a vector, shape (dimensions,), dense; both hybrid, without a model. `space` is an id; without it the
         first space answers that can. A larger score is better; its scale depends on mode and space. `facets` counts
         values of fields in the documents of all matches, `highlight` tells where the words of the text are in each hit.
-        With `correct` a text is answered without what may be typing errors in it, where it finds little as it is.
+        With `correct` a text is answered without what may be typing errors in it, where it finds little as it is. With
+        `operators` a phrase in double quotes has to stand in a hit as it is written, and `-word` must not be in one.
         InvalidInput, InvalidFilter, InvalidVector, DimensionMismatch, SpaceMissing, ModelUnavailable, Unsupported.
         """
         requests = () if facets is None else to_requests(facets)
@@ -141,8 +143,8 @@ class CollectionView:
             nothing = Hits()
             nothing.facets = {one.field: Facet((), 0, 0, None, None) for one in requests}
             return nothing
-        if requests or limits is not None or correct:
-            question = question._replace(facets=requests, highlight=limits, correct=correct)
+        if requests or limits is not None or correct or not operators:
+            question = question._replace(facets=requests, highlight=limits, correct=correct, operators=operators)
         found = run(answer(question, State(reader, self._policy)), self._spaces.embed)
         self._log_unknown(found.ignored)
         if found.problem is not None:

@@ -19,7 +19,8 @@ class Hits(list[Hit]):
     """The hits of a search, best first: a list, with what was asked beside them.
 
     `facets` are by field as it was named, `highlights` those of the hits, in their order. `corrected` is the text that
-    was answered in place of the one as typed, `suggestion` one that finds something, too. `unknown_fields` are those
+    was answered in place of the one as typed, `suggestion` one that finds something, too. `understood` has the
+    `phrases` and the `excluded` words that were read in it. `unknown_fields` are those
     of the filter that no document has: a condition on one finds nothing, and its negation everything. `mode` and
     `space` are those of the search, which is lexical where a model is missing and no mode was asked for.
     """
@@ -28,6 +29,7 @@ class Hits(list[Hit]):
     highlights: Sequence[Highlight] = ()
     corrected: str | None = None
     suggestion: str | None = None
+    understood: Mapping[str, Sequence[str]] = MappingProxyType({})
     unknown_fields: Sequence[str] = ()
     mode: Mode | None = None
     space: str | None = None
@@ -58,6 +60,8 @@ def to_hits(found: Answer, min_score: float | None) -> Hits:
     hits._answer = found
     hits.mode, hits.space = found.mode, None if found.space is None else found.space.id
     hits.corrected, hits.suggestion, hits.unknown_fields = found.corrected, found.suggestion, found.ignored
+    if found.reading is not None:
+        hits.understood = found.reading.understood
     hits.facets = {one.field: facet for one, facet in zip(found.question.facets, found.facets, strict=True)}
     if found.highlights is not None:
         hits.highlights = [found.highlights[number] for number in kept]

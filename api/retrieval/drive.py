@@ -20,6 +20,7 @@ from aidre.api.retrieval.scheduler import Scheduler
 from aidre.api.retrieval.snapshots import LiveSnapshots
 from aidre.api.retrieval.visibility import VisibleCollection, VisibleCollections
 from aidre.engine.errors import AidreError
+from aidre.engine.index.fields import filter_digest
 from aidre.engine.model import Mode
 from aidre.engine.retrieve import (
     Answer,
@@ -44,16 +45,15 @@ T = TypeVar("T")
 @dataclass(slots=True)
 class Ticket:
     """For whom the steps of one answer are carried out, and where. A cursor of another generation may bring a newer
-    state of the collection. `filter_key` is the canonical form of the question's filter."""
+    state of the collection."""
 
     collection: VisibleCollection
     caller: Caller
     protocol: Protocol
-    filter_key: bytes | None = None
 
     def binding(self, question: Question, mode: Mode, space: str | None) -> bytes:
         """What a cursor of this search is bound to."""
-        return cursor_binding(self.caller, self.collection.name, mode, space, question, filter_key=self.filter_key)
+        return cursor_binding(self.caller, self.collection.name, mode, space, question)
 
 
 class Driver:
@@ -122,7 +122,7 @@ class Driver:
             return self._scheduler.run_in_thread(partial(later_page, reader, newest, query, first, self._max_results))
         seconds = reader.estimated_seconds(query)
         if query.mode == "dense":
-            batch_key = reader, query.space, query.top_k, ticket.filter_key
+            batch_key = reader, query.space, query.top_k, query.filter and filter_digest(query.filter)
             search = partial(first_pages, reader, max_results=self._max_results)
             return self._scheduler.run_batched(seconds, batch_key, query, search)
         return self._scheduler.run(seconds, partial(first_page, reader, query, self._max_results))

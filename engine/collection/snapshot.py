@@ -40,6 +40,7 @@ from aidre.engine.search import (
     estimate_lexical,
     search_dense,
     search_dense_batch,
+    search_lexical,
 )
 from aidre.engine.segment import SegmentReader, Segments, SegmentView, StoredChunk, TopK, highlight_chunk
 from aidre.engine.storage import (
@@ -80,6 +81,7 @@ _CAPABILITIES = Capabilities(
     facets=True,
     highlight=True,
     recall=True,
+    wording=True,
     words=True,
 )
 
@@ -125,7 +127,7 @@ class Snapshot:
         elif query.text is None:
             raise InvalidInput(f"a {query.mode} search needs text")
         elif query.mode == "lexical":
-            ranked = bm25.search(self.segments, self._statistics, query.text, k=k, filter=filter)
+            ranked = search_lexical(self.segments, self._statistics, query.text, k=k, filter=filter)
         else:
             ranked = self._search_hybrid(query, query.text, k, filter)
         if query.filter is not None:

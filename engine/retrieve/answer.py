@@ -21,6 +21,7 @@ from aidre.engine.model import EmbeddingSpace, Highlight, Mode, Query, Rescore
 from aidre.engine.ports import Reader, can_fuse
 from aidre.engine.retrieve.facets import counted_facets
 from aidre.engine.retrieve.modes import resolve_mode
+from aidre.engine.retrieve.operators import Reading, read_operators
 from aidre.engine.retrieve.pages import Page
 from aidre.engine.retrieve.question import Question, State
 from aidre.engine.retrieve.relevance import RelevanceScale, calibrated_scale, is_calibrated
@@ -99,7 +100,8 @@ class Answer(NamedTuple):
     that finds something, too. `space` and the query's vector are None for a lexical search. `best` is the best hit of
     all pages, None where it is not known. `next` is the offset of the next page, `position` that of this one where it
     is a later one. `ignored` are the fields of the filter that no document has. `reranked` says what ordered the first
-    hits anew. `problem` is why a model was done without.
+    hits anew. `problem` is why a model was done without. `reading` are the operators that were read in the text; where
+    its phrases stand nowhere, the text without quotes is the `corrected` one.
     """
 
     question: Question
@@ -119,6 +121,7 @@ class Answer(NamedTuple):
     facets: tuple[Facet, ...] = ()
     highlights: list[Highlight] | None = None
     problem: ModelUnavailable | None = None
+    reading: Reading | None = None
 
     @property
     def relevances(self) -> list[float] | None:
@@ -131,16 +134,41 @@ def answer(question: Question, state: State) -> Generator[Step, Any, Answer]:
     has_extras = bool(question.facets) or question.highlight is not None
     if has_extras:
         _check_extras(question, state.reader)
+    found = yield from _as_read(question, state)
+    return (yield from _with_extras(found)) if has_extras else found
+
+
+def _as_read(question: Question, state: State) -> Generator[Step, Any, Answer]:
+    """The answer to a question by its operators, if it has any: where its phrases stand nowhere, without them."""
+    reading = None
+    if question.operators and question.text is not None and state.reads_operators:
+        reading = read_operators(question.text)
+    if reading is None:
+        return (yield from _corrected(question, state))
+    asked = question._replace(text=reading.text)
+    try:
+        found = yield from _corrected(asked._replace(filter=reading.narrowed(question.filter)), state)
+    except InvalidInput:  # a cursor may belong to the question without phrases
+        if question.cursor is None or not reading.phrases:
+            raise
+    else:
+        if found.hits or found.query.offset > 0 or not reading.phrases:
+            return found._replace(reading=reading)
+    asked = asked._replace(filter=reading.narrowed(question.filter, with_phrases=False))
+    found = yield from _corrected(asked, state)
+    return found._replace(reading=reading, corrected=found.corrected or reading.text)
+
+
+def _corrected(question: Question, state: State) -> Generator[Step, Any, Answer]:
+    """The answer to a question without what may be typing errors in it."""
     repaired = None
     if question.correct and question.text is not None and question.vector is None and state.tells_words:
         repaired = state.reader.corrected(question.text)
     if repaired is None:
-        found = yield from find(question, state)
-    elif question.cursor is not None:
-        found = yield from _later_page(question, repaired, state)
-    else:
-        found = yield from _better(question, repaired, state)
-    return (yield from _with_extras(found)) if has_extras else found
+        return (yield from find(question, state))
+    if question.cursor is not None:
+        return (yield from _later_page(question, repaired, state))
+    return (yield from _better(question, repaired, state))
 
 
 def find(question: Question, state: State) -> Generator[Step, Any, Answer]:

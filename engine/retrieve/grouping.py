@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from aidre.engine.retrieve.answer import Answer, Step, Together, find
+from aidre.engine.retrieve.operators import Reading, read_operators
 from aidre.engine.retrieve.question import Question, State
 from aidre.engine.retrieve.repair import Finding, better_of, finding
 from aidre.engine.types import Hit
@@ -43,6 +44,7 @@ class Ranking:
     found: Finding
     corrected: str | None = None
     suggestion: str | None = None
+    reading: Reading | None = None
 
 
 class _Scope(NamedTuple):
@@ -54,13 +56,41 @@ class _Scope(NamedTuple):
 
 
 def find_documents(
-    text: str, asked: Sequence[Asked], *, bound: float, keywords: Sequence[str] = (), correct: bool = False
+    text: str,
+    asked: Sequence[Asked],
+    *,
+    bound: float,
+    keywords: Sequence[str] = (),
+    correct: bool = False,
+    operators: bool = False,
 ) -> Generator[Step, Any, Ranking]:
     """The documents that a text finds in all of the collections, at most `top_k` of each.
 
     Hits below the relevance `bound` are left out; `keywords` only order documents. With `correct` a text that finds
-    little is answered without what may be typing errors in it.
+    little is answered without what may be typing errors in it. With `operators` quotes and `-word` are read, where all
+    of the collections can do that; phrases that stand nowhere are searched without quotes.
     """
+    reading = read_operators(text) if operators and all(state.reads_operators for _, state in asked) else None
+    if reading is None:
+        return (yield from _corrected(text, asked, bound=bound, keywords=keywords, correct=correct))
+    narrowed = _narrowed(asked, reading, with_phrases=True)
+    found = yield from _corrected(reading.text, narrowed, bound=bound, keywords=keywords, correct=correct)
+    if found.documents or found.cut or not reading.phrases:
+        return replace(found, reading=reading)
+    narrowed = _narrowed(asked, reading, with_phrases=False)
+    found = yield from _corrected(reading.text, narrowed, bound=bound, keywords=keywords, correct=correct)
+    return replace(found, reading=reading, corrected=found.corrected or reading.text)
+
+
+def _narrowed(asked: Sequence[Asked], reading: Reading, *, with_phrases: bool) -> list[Asked]:
+    filters = (reading.narrowed(question.filter, with_phrases=with_phrases) for question, _ in asked)
+    return [(question._replace(filter=filter), state) for (question, state), filter in zip(asked, filters, strict=True)]
+
+
+def _corrected(
+    text: str, asked: Sequence[Asked], *, bound: float, keywords: Sequence[str], correct: bool
+) -> Generator[Step, Any, Ranking]:
+    """The documents without what may be typing errors in the text."""
 
     def ask(words: str) -> Generator[Step, Any, Ranking]:
         return _ranking(words, asked, bound, keywords)

@@ -25,7 +25,8 @@ class Question(NamedTuple):
     Without `mode` a text is searched hybrid; dense if its space cannot be fused or the collection is not searched by
     words; lexical without a model. `space` is an id. `offset` hits are left out. `cursor` names a later page of an
     earlier search, in the terms of whoever carries the steps out. With `correct` a text that finds little is answered
-    without what may be typing errors in it. With `scaled` the answer has a scale of relevance.
+    without what may be typing errors in it. With `scaled` the answer has a scale of relevance. With `operators` quotes
+    and `-word` in the text are read (`operators.py`).
     """
 
     top_k: int
@@ -40,6 +41,7 @@ class Question(NamedTuple):
     highlight: HighlightLimits | None = None
     correct: bool = False
     scaled: bool = True
+    operators: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,11 @@ class State(NamedTuple):
     def is_lexical(self) -> bool:
         """Whether it may be searched by words."""
         return self.policy.lexical and self.reader.can.lexical
+
+    @property
+    def reads_operators(self) -> bool:
+        """Whether hits can be asked for by the wording of their texts."""
+        return self.policy.shows_text and self.policy.lexical and self.reader.can.wording
 
     @property
     def tells_words(self) -> bool:

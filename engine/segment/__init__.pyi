@@ -19,6 +19,7 @@ from .view import (
     SegmentView as SegmentView,
     pack_bitmap as pack_bitmap,
 )
+from .wording import rows_containing as rows_containing, rows_with as rows_with
 from .workers import MAX_WORKERS as MAX_WORKERS, Workers as Workers
 from .writer import (
     KeyedVectors as KeyedVectors,

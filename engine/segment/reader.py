@@ -47,6 +47,7 @@ from aidre.engine.storage import (
 )
 
 T = TypeVar("T")
+N = TypeVar("N", bound=np.generic)
 
 _MAX_MASKS = 64
 _MAX_MASK_BYTES = 1 << 23
@@ -243,7 +244,7 @@ class SegmentReader:
         mask = self._masks.get(key)
         return self._masks.add(key, self.fields.mask(filter_)) if mask is None else mask
 
-    def to_chunks(self, document_mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """The mask over chunk rows that corresponds to a mask over document rows."""
+    def to_chunks(self, of_documents: NDArray[N]) -> NDArray[N]:
+        """A value for each chunk row, from those of document rows."""
         counts = self.chunk_counts
-        return document_mask if counts is None else np.repeat(document_mask, counts)
+        return of_documents if counts is None else np.repeat(of_documents, counts)

@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.index.fields import Compare, Filter, filter_digest
+from aidre.engine.index.fields import Compare, Filter, filter_digest, split_wording
 from aidre.engine.index.text import Postings
 from aidre.engine.index.vectors import Bitmap, ScanGroup, VectorIndex, group_by_codebook, native_columns
 from aidre.engine.native import native
 from aidre.engine.segment.cache import BoundedCache, max_masks
 from aidre.engine.segment.hit_columns import fragment_arrays
 from aidre.engine.segment.reader import SegmentReader
+from aidre.engine.segment.wording import narrow
 from aidre.engine.storage import BATCH_ROWS, ETAG_BYTES, MAX_SEGMENT_ROWS
 
 if TYPE_CHECKING:
@@ -95,16 +96,26 @@ class SegmentView:
         key = filter_digest(filter_)
         mask = self._masks.get(key)
         if mask is None:
-            documents = self.segment.document_mask(filter_)
-            if self.deleted is not None:
-                documents = documents & ~self.deleted
-            mask = self._masks.add(key, RowMask(self.segment.to_chunks(documents), self.segment.entry.chunks))
+            mask = self._masks.add(key, RowMask(self._passing(filter_), self.segment.entry.chunks))
         return mask
 
-    def document_mask(self, filter_: Filter | None) -> NDArray[np.bool_]:
-        """The live documents that pass the filter."""
+    def _passing(self, filter_: Filter) -> NDArray[np.bool_]:
+        """The live chunks that pass the filter, as a mask."""
+        of_documents, wording = split_wording(filter_)
+        chunks = self.segment.to_chunks(self._documents(of_documents))
+        return chunks if wording is None else narrow(self, wording, chunks)
+
+    def _documents(self, filter_: Filter | None) -> NDArray[np.bool_]:
         live = np.ones(self.segment.entry.documents, np.bool_) if self.deleted is None else ~self.deleted
         return live if filter_ is None else self.segment.document_mask(filter_) & live
+
+    def document_mask(self, filter_: Filter | None) -> NDArray[np.bool_]:
+        """The live documents of which a chunk passes the filter."""
+        if filter_ is None or split_wording(filter_)[1] is None:
+            return self._documents(filter_)
+        documents = np.zeros(self.segment.entry.documents, np.bool_)
+        documents[self.segment.to_chunks(np.arange(len(documents)))[self.row_mask(filter_).rows()]] = True
+        return documents
 
     def is_live(self, document_row: int) -> bool:
         return self.deleted is None or not self.deleted[document_row]

@@ -71,6 +71,10 @@ BEHAVIOUR = {
     "correct": "a word of query that the collection lacks, one letter from a word that it has, may be a typing error: "
     "where query as typed finds nothing relevant, or much less, the repaired text is answered and "
     "meta.corrected is that text; else meta.suggestion offers it; correct: false refuses both",
+    "operators": "in query, a phrase in double quotes has to stand in a result as it is written, and -word (after a "
+    "blank, of three letters and more) must not be in one; meta.understood says what was read; a phrase that stands "
+    "nowhere is searched without quotes, and meta.corrected is that text; operators: false reads none; where a "
+    "collection returns no text, none are read",
     "suggest": "endpoints.suggest completes the last word of q by the words of the collection, the most frequent "
     "first; limit says how many at most; a collection that does not return text refuses (403)",
     "media_types": "application/aidre+json is provisional and preferred; application/json is accepted and sent too",
@@ -109,6 +113,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
             "relevance": {"minimum": 0, "maximum": 1, "bound": RELEVANT},
             "query_vector": VECTOR_ENCODING,
             **({"correct": True, "suggest": {"default": SUGGESTIONS_DEFAULT}} if _tells_words(collections) else {}),
+            **({"operators": ["phrase", "exclude"]} if _reads_operators(collections) else {}),
             "filter_operators": ["nin", "contains"],
             "browse": BROWSING,
             **extensions(collections),
@@ -123,6 +128,10 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
 
 def _tells_words(collections: list[VisibleCollection]) -> bool:
     return not collections or any(one.state.tells_words for one in collections)
+
+
+def _reads_operators(collections: list[VisibleCollection]) -> bool:
+    return not collections or any(one.state.reads_operators for one in collections)
 
 
 def _endpoints(retrieval: Retrieval, caller: Caller, collections: list[VisibleCollection]) -> Endpoints:

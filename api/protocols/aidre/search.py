@@ -74,6 +74,7 @@ from aidre.api.protocols.aidre.messages import (
     ReturnFields,
     SearchMeta,
     SearchRequest,
+    Understood,
 )
 from aidre.api.protocols.provenance import Provenance, provenance_of
 from aidre.api.retrieval import Retrieval, Served, VisibleCollection, visible_payload
@@ -189,6 +190,7 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
         facets=parse_facets(request.facets) if request.facets else (),
         highlight=parse_highlight(request.highlight, request.query),
         correct=request.correct is not False,
+        operators=request.operators is not False,
     )
     return Search(question, request.filter, request.collection, request.top_k, request.return_ or DEFAULT_FIELDS)
 
@@ -394,6 +396,7 @@ def _meta(served: Served, requested: int | None) -> SearchMeta:
         ignored=list(answer.ignored) if answer.ignored else UNSET,
         corrected=answer.corrected or UNSET,
         suggestion=answer.suggestion or UNSET,
+        understood=UNSET if answer.reading is None else Understood(**answer.reading.understood),
         next_cursor=served.next_cursor or UNSET,
     )
 

@@ -10,6 +10,11 @@ from .analysis import (
 from .codes import find_codes as find_codes
 from .highlight import MAX_HIGHLIGHTED as MAX_HIGHLIGHTED, WordFinder as WordFinder
 from .languages import LANGUAGES as LANGUAGES, declared_language as declared_language
+from .phrases import (
+    comparable_text as comparable_text,
+    find_sequences as find_sequences,
+    phrase_pattern as phrase_pattern,
+)
 from .postings import (
     LexicalText as LexicalText,
     Lexicon as Lexicon,

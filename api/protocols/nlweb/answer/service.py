@@ -148,6 +148,8 @@ async def _find(ask: Ask, caller: Caller, service: Service, now: float) -> Parti
     for name, text in (("corrected", page.corrected), ("suggestion", page.suggestion)):
         if text is not None:
             meta[name] = text
+    if page.reading is not None:
+        meta["understood"] = page.reading.understood
     if page.ignored:
         meta["ignored_filters"] = list(page.ignored)
     if not page.documents:
