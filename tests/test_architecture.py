@@ -111,7 +111,7 @@ ENGINE_SEAM: Mapping[str, Collection[str]] = {
     "aidre.engine.index.fields": {
         *("And", "Compare", "Filter", "Instant", "Not", "Or", "Scalar", "TITLE", "ValueRange", "filter_digest"),
         *("FieldIndex", "Kind", "ReservedColumns", "build_fields", "meant_field", "parse_instant", "unknown_fields"),
-        *("with_dates", "with_members"),
+        *("Wording", "with_dates", "with_members"),
     },
     "aidre.engine.index.vectors": {"VectorColumn", "decode", "dtype_of", "encode", "encode_query", "score_rows"},
     "aidre.engine.segment": {"PendingCommit", "RecordColumns", "Staging", "to_columns", "write_pending"},

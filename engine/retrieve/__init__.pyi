@@ -15,7 +15,7 @@ from .answer import (
 from .facets import parsed_ranges as parsed_ranges
 from .grouping import Ranking as Ranking, find_documents as find_documents
 from .modes import resolve_mode as resolve_mode, text_modes as text_modes, text_spaces as text_spaces
-from .operators import Reading as Reading, read_operators as read_operators
+from .operators import Reading as Reading
 from .pages import Page as Page, first_page as first_page, first_pages as first_pages, later_page as later_page
 from .question import Policy as Policy, Question as Question, State as State
 from .relevance import (

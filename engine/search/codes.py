@@ -34,11 +34,12 @@ CodeChunks = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 def search_lexical(
     segments: Sequence[SegmentView], statistics: Statistics, text: str, *, k: int, filter: Filter | None = None
 ) -> TopK:
-    """The best k of the chunks that contain a word of the query and pass the filter, by BM25 and the bonus of codes.
+    """The best k of the chunks that contain a word of the query and pass the filter: by BM25, and the bonus of codes
+    whose parts have an order.
 
     A bonus is added as LEXICAL_FACTOR times its share of the weight of all words of the query.
     """
-    with_codes, code_rows, bonuses = code_chunks(segments, statistics, text, filter=filter)
+    with_codes, code_rows, bonuses = code_chunks(segments, statistics, text, filter=filter, only_ordered=True)
     if not len(code_rows):
         return bm25.search(segments, statistics, text, k=k, filter=filter)
     scorer = Bm25Scorer(segments, statistics, text)
@@ -51,7 +52,12 @@ def search_lexical(
 
 
 def code_chunks(
-    segments: Sequence[SegmentView], statistics: Statistics, text: str, *, filter: Filter | None = None
+    segments: Sequence[SegmentView],
+    statistics: Statistics,
+    text: str,
+    *,
+    filter: Filter | None = None,
+    only_ordered: bool = False,
 ) -> CodeChunks:
     """The chunks that pass the filter and contain a code of the query, and the sum of its bonuses where a = 0.5.
 
@@ -62,10 +68,11 @@ def code_chunks(
 
     where df of the N live chunks contain all terms of the code: nothing for a code in the square root of N or more. Of
     codes, dates, versions, addresses and paths of several parts the texts decide: a chunk with the parts in another
-    order has no bonus, and one that has them as written at least LEAST_ORDERED of CODE_WEIGHT.
+    order has no bonus, and one that has them as written at least LEAST_ORDERED of CODE_WEIGHT. With `only_ordered` the
+    others are left out.
     """
-    codes, found = find_codes(text), list[CodeChunks]()
-    sequences = find_sequences(text)
+    sequences, found = find_sequences(text), list[CodeChunks]()
+    codes = [] if only_ordered else find_codes(text)
     for code in dict.fromkeys([*codes, *sequences]):
         groups = list(analyze_query(code, statistics.languages))
         rows = [_live_rows_with(view, groups) for view in segments] if groups else []

@@ -18,8 +18,9 @@ from .view import (
     Segments as Segments,
     SegmentView as SegmentView,
     pack_bitmap as pack_bitmap,
+    rows_containing as rows_containing,
+    rows_with as rows_with,
 )
-from .wording import rows_containing as rows_containing, rows_with as rows_with
 from .workers import MAX_WORKERS as MAX_WORKERS, Workers as Workers
 from .writer import (
     KeyedVectors as KeyedVectors,

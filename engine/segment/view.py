@@ -13,23 +13,24 @@ stored in its lists; new indexes take the free slots. So slots do not follow the
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.index.fields import Compare, Filter, filter_digest, split_wording
-from aidre.engine.index.text import Postings
+from aidre.engine.index.fields import Compare, Filter, Wording, filter_digest, split_wording
+from aidre.engine.index.text import Postings, analyze_query, comparable_text, phrase_pattern
 from aidre.engine.index.vectors import Bitmap, ScanGroup, VectorIndex, group_by_codebook, native_columns
 from aidre.engine.native import native
 from aidre.engine.segment.cache import BoundedCache, max_masks
 from aidre.engine.segment.hit_columns import fragment_arrays
 from aidre.engine.segment.reader import SegmentReader
-from aidre.engine.segment.wording import narrow
+from aidre.engine.segment.stored_chunk import StoredChunk
 from aidre.engine.storage import BATCH_ROWS, ETAG_BYTES, MAX_SEGMENT_ROWS
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class SegmentView:
         """The live chunks that pass the filter, as a mask."""
         of_documents, wording = split_wording(filter_)
         chunks = self.segment.to_chunks(self._documents(of_documents))
-        return chunks if wording is None else narrow(self, wording, chunks)
+        return chunks if wording is None else _narrowed(self, wording, chunks)
 
     def _documents(self, filter_: Filter | None) -> NDArray[np.bool_]:
         live = np.ones(self.segment.entry.documents, np.bool_) if self.deleted is None else ~self.deleted
@@ -168,6 +169,54 @@ class SegmentView:
         if with_schema_object:
             mask &= self.segment.documents.chunked("schema_object").is_valid().to_numpy()
         return bool((mask if self.deleted is None else mask & ~self.deleted).any())
+
+
+# -- wording -----------------------------------------------------------------------------------------------
+
+
+def _narrowed(view: SegmentView, wording: Wording, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The rows among the allowed ones that have the wording, as a mask: the lexicon gives the chunks that contain all
+    terms of a phrase, and their texts decide."""
+    languages = tuple(view.languages)
+    for word in wording.excluded:
+        groups = list(analyze_query(word, languages))
+        if groups:
+            allowed = allowed.copy()
+            allowed[rows_with(view, groups)] = False
+    for phrase in wording.phrases:
+        groups = list(analyze_query(phrase, languages))
+        rows = rows_with(view, groups) if groups else np.arange(len(allowed))
+        found = rows_containing(view, rows[allowed[rows]], (phrase,))
+        allowed = np.zeros(len(allowed), np.bool_)
+        allowed[found] = True
+    return allowed
+
+
+def rows_with(view: SegmentView, groups: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
+    """The chunks that contain a term of each group, ascending, deleted ones included."""
+    lists = []
+    for terms in groups:
+        present = [postings.rows for term in terms if (postings := view.postings(term)) is not None]
+        if not present:
+            return np.empty(0, np.int64)
+        lists.append(present[0] if len(present) == 1 else reduce(np.union1d, present))
+    return reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), sorted(lists, key=len)).astype(np.int64)
+
+
+def rows_containing(view: SegmentView, rows: NDArray[np.int64], phrases: Iterable[str]) -> NDArray[np.int64]:
+    """Those of the rows whose title, section or text has all of the phrases."""
+    patterns = [pattern for phrase in phrases if (pattern := phrase_pattern(phrase)) is not None]
+    found = [row for row in rows.tolist() if _contains(StoredChunk(view.segment, row), patterns)]
+    return np.array(found, np.int64)
+
+
+def _contains(chunk: StoredChunk, patterns: Sequence[re.Pattern[str]]) -> bool:
+    text = comparable_text(chunk.text)
+    return all(
+        pattern.search(text) is not None
+        or any(pattern.search(comparable_text(heading)) for heading in (chunk.title, chunk.section) if heading)
+        for pattern in patterns
+    )
 
 
 class Segments(tuple[SegmentView, ...]):

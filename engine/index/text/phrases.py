@@ -13,6 +13,8 @@ from typing import Final
 from aidre.engine.index.text.analysis import MARKS, TOKEN, UNSPACED, UNSPACED_RUN, normalize
 
 _BETWEEN: Final = rf"[^\w{MARKS}{UNSPACED}]"
+_SPACED: Final = rf"(?![{UNSPACED}])[\w{MARKS}]"
+"""A character of a word in a script that puts spaces between words."""
 _GAP: Final = rf"(?:{_BETWEEN}|_){{1,8}}"
 """What separates two words of a phrase."""
 _MAX_WORDS: Final = 64
@@ -29,7 +31,7 @@ def phrase_pattern(phrase: str) -> re.Pattern[str] | None:
         pieces += [run for run in re.split(f"({UNSPACED_RUN.pattern})", token) if run.strip("_")]
     if not pieces:
         return None
-    pattern = "" if UNSPACED_RUN.match(pieces[0]) else rf"(?<![\w{MARKS}])"
+    pattern = "" if UNSPACED_RUN.match(pieces[0]) else rf"(?<!{_SPACED})"
     before = ""
     for piece in pieces:
         if before:
@@ -37,7 +39,7 @@ def phrase_pattern(phrase: str) -> re.Pattern[str] | None:
             pattern += _GAP if spaced else rf"{_BETWEEN}{{0,8}}"
         pattern += f"{_BETWEEN}{{0,2}}".join(map(re.escape, piece)) if UNSPACED_RUN.match(piece) else re.escape(piece)
         before = piece
-    return re.compile(pattern + ("" if UNSPACED_RUN.match(before) else rf"(?![\w{MARKS}])"))
+    return re.compile(pattern + ("" if UNSPACED_RUN.match(before) else rf"(?!{_SPACED})"))
 
 
 def comparable_text(text: str) -> str:

@@ -12,9 +12,9 @@ import pytest
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.index.fields import parse_filter
-from aidre.engine.model import Fusion, Query
+from aidre.engine.model import Fusion, Mode, Query
 from aidre.engine.search import bm25
-from aidre.engine.search.hybrid import CODE_WEIGHT, code_chunks
+from aidre.engine.search.codes import CODE_WEIGHT, LEAST_ORDERED, code_chunks
 from tests.support.fused import bm25_plus, found
 from tests.support.stores import NAME, normal, put, record, space_of
 
@@ -49,15 +49,54 @@ def _bonuses(snapshot: Snapshot, text: str, only: object = None) -> dict[str, fl
 def test_the_bonus_falls_with_the_chunks_that_hold_the_whole_code(tmp_path: Path, commits: int) -> None:
     for holding in (1, 5, 14, 15, 100):
         snapshot = _store(tmp_path / str(holding), _texts(holding), commits)
-        expected = CODE_WEIGHT * (1 - 2 * math.log(holding) / math.log(200))
-        ids = {f"d{row:03d}#chunk_1": pytest.approx(expected) for row in range(199 - holding, 199)}
-        assert _bonuses(snapshot, f"is {_CODE} cold?") == (ids if holding < math.sqrt(200) else {})
+        share = max(1 - 2 * math.log(holding) / math.log(200), LEAST_ORDERED)
+        ids = {f"d{row:03d}#chunk_1": pytest.approx(CODE_WEIGHT * share) for row in range(199 - holding, 199)}
+        assert _bonuses(snapshot, f"is {_CODE} cold?") == ids
+
+
+@pytest.mark.parametrize("commits", [1, 7])
+def test_a_code_of_one_part_in_many_chunks_has_none(tmp_path: Path, commits: int) -> None:
+    for holding in (14, 15):
+        texts = [one.replace(_CODE, "TR4410") for one in _texts(holding)]
+        snapshot = _store(tmp_path / str(holding), texts, commits)
+        assert bool(_bonuses(snapshot, "is TR4410 cold?")) == (holding < math.sqrt(200))
 
 
 def test_chunks_that_hold_a_part_of_the_code_get_none(tmp_path: Path) -> None:
-    snapshot = _store(tmp_path, ["AB 12", "4711", "AB-4711", "AB and then 4711", *["soup"] * 100])
-    assert set(_bonuses(snapshot, _CODE)) == {"d002#chunk_1", "d003#chunk_1"}
-    assert _bonuses(snapshot, "AB-9999") == {}
+    texts = ["AB 12", "4711", "AB-4711", "AB and then 4711", "4711-AB", "ab 4711", *["soup"] * 100]
+    assert set(_bonuses(_store(tmp_path, texts), _CODE)) == {"d002#chunk_1", "d005#chunk_1"}
+    assert _bonuses(_store(tmp_path / "other", texts), "AB-9999") == {}
+
+
+@pytest.mark.parametrize("mode", ["lexical", "hybrid"])
+@pytest.mark.parametrize(
+    ("written", "other"),
+    [
+        ("2024-03-05", "2024-05-03"),
+        ("05.03.2024", "03.05.2024"),
+        ("1.0.0.10", "10.0.0.1"),
+        ("AB-34-12", "AB-12-34"),
+        ("8.4", "4.8"),
+        ("10:30", "30:10"),
+        ("usr/local/bin", "bin/local/usr"),
+        ("v2.13.0", "v13.2.0"),
+        ("2024/03", "03/2024"),
+        ("192.168.1.10/24", "192.168.10.1/24"),
+        ("std::vector", "vector::std"),
+    ],
+)
+def test_what_is_written_as_asked_comes_before_its_parts_in_another_order(
+    tmp_path: Path, written: str, other: str, mode: Mode
+) -> None:
+    # The other one is the shorter text, and the nearer one by its vector.
+    texts = [f"We met {written} at the old mill beside the river.", f"We met {other}.", *["soup of the day"] * 40]
+    vectors = np.eye(16, dtype=np.float32)[[1, 0, *[2] * 40]]
+    with Store(tmp_path).writer(NAME, spaces=[_SPACE]) as writer:
+        put(writer, [record(f"d{row}", [text]) for row, text in enumerate(texts)], vectors)
+        writer.commit()
+    vector = 0.6 * vectors[1] + 0.55 * vectors[0]
+    query = Query(vector, _SPACE.id, 2, text=f"did we meet {written}", mode=mode)
+    assert [hit.document_id for hit in Store(tmp_path).open(NAME).search(query)] == ["d0", "d1"]
 
 
 def test_two_codes_of_a_chunk_add_up(tmp_path: Path) -> None:
