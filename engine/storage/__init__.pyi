@@ -121,5 +121,10 @@ from .manifest import (
     with_precision as with_precision,
     write_current as write_current,
 )
-from .table import Table as Table
+from .table import (
+    BytesColumn as BytesColumn,
+    FixedColumn as FixedColumn,
+    IntegerColumn as IntegerColumn,
+    Table as Table,
+)
 from .upkeep import upkeep as upkeep

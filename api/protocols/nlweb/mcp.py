@@ -68,7 +68,7 @@ class McpEndpoint:
 
     async def respond(self, request: Request) -> Response:
         """The response to one message; 202 without a body for a notification."""
-        settings = self._service.settings
+        settings = self._service.retrieval.settings
         if parse_content_type(request.headers.get("content-type", ""))[0] != JSON:
             raise UnsupportedMediaType(f"Content-Type must be {JSON}", {"Accept": JSON})
         body = await read_body(request, settings.limits.body_bytes)
@@ -314,7 +314,7 @@ def _create_session_manager(service: Service) -> StreamableHTTPSessionManager:
         app=_create_server(service),
         json_response=True,
         stateless=True,
-        max_request_body_size=service.settings.limits.body_bytes,
+        max_request_body_size=service.retrieval.settings.limits.body_bytes,
     )
 
 
@@ -358,7 +358,7 @@ def _create_server(service: Service) -> Server[Any]:
             raise MCPError(code=RESOURCE_NOT_FOUND, message="there is no such resource: resources/list names all")
         return ReadResourceResult(contents=[TextResourceContents(uri=found.uri, mime_type=MIME_TYPE, text=found.text)])
 
-    organization = service.settings.server.organization
+    organization = service.retrieval.settings.server.organization
     server: Server[Any] = Server(
         "aidre",
         version=version("aidre"),
@@ -390,7 +390,7 @@ def _caller(context: ServerRequestContext[Any, Any]) -> Caller:
 def _describe(tool: Tool, service: Service) -> Any:
     from mcp_types import Tool as McpTool, ToolAnnotations
 
-    template = service.settings.nlweb.template if tool.name == "ask" else None
+    template = service.retrieval.settings.nlweb.template if tool.name == "ask" else None
     meta: dict[str, Any] | None = None
     if template is not None:
         meta = {"openai/outputTemplate": template.uri, "openai/widgetAccessible": template.widget_accessible}

@@ -91,7 +91,7 @@ async def sites(request: Request) -> Response:
         Site(name=visible.name, description=visible.description, documents=visible.snapshot.documents)
         for visible in service.retrieval.collections.visible(caller_of(request), "nlweb")
     ]
-    names = dict.fromkeys([*(collection.name for collection in collections), *service.settings.nlweb.sites])
+    names = dict.fromkeys([*(collection.name for collection in collections), *service.retrieval.settings.nlweb.sites])
     meta = NlwebMeta(response_type="answer", version=VERSION)
     return cacheable_response(
         request, msgspec.json.encode(SiteList(meta=meta, sites=list(names), collections=collections)), "no-cache"
@@ -102,7 +102,7 @@ async def _ask(request: Request, body: Body) -> Response:
     service, caller = _service(request), caller_of(request)
     dialect = detect_dialect(body)
     try:
-        ask = read_ask(body, service.settings, streaming=_accepts_only_stream(request))
+        ask = read_ask(body, service.retrieval.settings, streaming=_accepts_only_stream(request))
     except NlwebFailure as error:
         return _reject(request, error, body, dialect)
     if not ask.streaming:
@@ -145,7 +145,7 @@ def _accepts_only_stream(request: Request) -> bool:
 
 async def _read_body(request: Request) -> Body:
     """The body of a request: JSON, or the form that some clients send."""
-    limit = _service(request).settings.limits.body_bytes
+    limit = _service(request).retrieval.settings.limits.body_bytes
     media_type, charset = parse_content_type(request.headers.get("content-type", JSON))
     if media_type not in {JSON, FORM} and not media_type.endswith("+json"):
         raise UnsupportedMediaType(f"Content-Type must be {JSON}", {"Accept": JSON})
@@ -174,7 +174,7 @@ def _from_parameters(text: str) -> Body:
 def _self_description(request: Request) -> Response:
     """Describes how to use the endpoint, for a GET without parameters."""
     service = _service(request)
-    base, limits = service.settings.server.base_url, service.settings.limits
+    base, limits = service.retrieval.settings.server.base_url, service.retrieval.settings.limits
     body = {
         "_meta": build_meta(AnswerResponse(()), response_format="conversational_search"),
         "results": [],

@@ -5,5 +5,4 @@ from .service import (
     WELL_KNOWN as WELL_KNOWN,
     Provenance as Provenance,
     provenance_for as provenance_for,
-    provenance_of as provenance_of,
 )
