@@ -1,7 +1,13 @@
-"""NLWeb 0.55 over HTTP (7): POST /ask and /await, GET /ask for EventSource and older clients, and GET /sites."""
+"""NLWeb 0.55 over HTTP (7): POST /ask and /await, GET /ask for EventSource and older clients, and GET /sites.
+
+`mount` makes it part of the application, with /mcp over the same service.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -22,10 +28,12 @@ from aidre.api.http import (
     read_body,
     renders_errors_with,
 )
-from aidre.api.protocols.nlweb.answer import Service, answer, complete_answer, find_items
+from aidre.api.protocols.nlweb import mcp
+from aidre.api.protocols.nlweb.answer import ChatModel, Items, Service, answer, complete_answer, find_items
 from aidre.api.protocols.nlweb.envelope import (
     VERSION,
     AnswerResponse,
+    Code,
     Dialect,
     NlwebFailure,
     Outcome,
@@ -35,6 +43,8 @@ from aidre.api.protocols.nlweb.envelope import (
     respond,
 )
 from aidre.api.protocols.nlweb.messages import NlwebMeta, Site, SiteList
+from aidre.api.protocols.nlweb.promise_table import MAX_PROMISES
+from aidre.api.protocols.nlweb.promises import Promises
 from aidre.api.protocols.nlweb.query import (
     MODES,
     RESPONSE_FORMATS,
@@ -51,6 +61,8 @@ from aidre.api.protocols.nlweb.stream import (
     render_events,
     render_failure,
 )
+from aidre.api.retrieval import Retrieval
+from aidre.api.server import Mounted
 from aidre.engine.model import Json
 
 FORM = "application/x-www-form-urlencoded"
@@ -201,3 +213,29 @@ routes = [
     Route("/await", await_, methods=["POST"]),
     Route("/sites", sites, methods=["GET"]),
 ]
+
+
+# -- in the application ----------------------------------------------------------------------------------------
+
+
+def mount(retrieval: Retrieval, folders: Sequence[Path]) -> Mounted:
+    """The file of promises is in the first of `folders` that can be written. A replica promises nothing and answers
+    instead: the request that comes back for the answer may reach another one."""
+    settings = retrieval.settings.nlweb
+    promises = Promises(folders, settings.timeout, max_promises=0 if retrieval.is_replica else MAX_PROMISES)
+    model = ChatModel(settings.llm) if settings.llm is not None else None
+    service = Service(retrieval, promises, Items(settings.actions), model)
+    endpoint = mcp.McpEndpoint(service)
+
+    async def close() -> None:
+        await endpoint.close()
+        await promises.close()
+
+    return Mounted(
+        routes=[*routes, *mcp.routes],
+        error_codes=get_args(Code),
+        error_renderers=dict.fromkeys(("ask", "await", "mcp", "sites"), refuse),
+        state={"nlweb": service, "mcp": endpoint},
+        open=promises.open,
+        close=close,
+    )

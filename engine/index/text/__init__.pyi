@@ -3,6 +3,7 @@ from .analysis import (
     analyze_query as analyze_query,
     english_terms as english_terms,
     find_codes as find_codes,
+    is_plain as is_plain,
     normalize as normalize,
     terms_in as terms_in,
     token_words as token_words,
@@ -20,8 +21,4 @@ from .postings import (
     lexical_column as lexical_column,
     merge_lexicons as merge_lexicons,
 )
-from .words import (
-    WordCounts as WordCounts,
-    Words as Words,
-    is_plain as is_plain,
-)
+from .words import WordCounts as WordCounts, Words as Words

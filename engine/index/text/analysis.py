@@ -24,6 +24,8 @@ ANALYSIS_VERSION: Final = "2"
 MAX_TERM_CHARACTERS: Final = 64
 """Longer words are data, not language, and get no term."""
 
+MIN_PLAIN_CHARACTERS: Final = 3
+MAX_PLAIN_CHARACTERS: Final = 24
 MAX_CACHED_CHARACTERS: Final = 24
 """Longer tokens and words bypass the caches. Callers choose the texts, so entries must be small: with the numbers of
 entries below, the caches hold some megabytes in all."""
@@ -99,6 +101,12 @@ def split_text(text: str, max_characters: int) -> list[str]:
         pieces.append(text[start:end])
         start = end
     return [*pieces, text[start:]]
+
+
+def is_plain(word: str) -> bool:
+    """Whether people may be shown a word: letters alone, of a script with spaces, neither short nor long."""
+    is_sized = MIN_PLAIN_CHARACTERS <= len(word) <= MAX_PLAIN_CHARACTERS
+    return is_sized and word.isalpha() and (word.isascii() or UNSPACED_RUN.search(word) is None)
 
 
 def token_words(token: str) -> Sequence[str]:
