@@ -28,7 +28,7 @@ from aidre.api.protocols.provenance import Provenance
 from aidre.api.retrieval import LIFETIME_SECONDS, Retrieval, VisibleCollection
 from aidre.engine.index.fields import MAX_DEPTH, MAX_NODES, MAX_VALUES
 from aidre.engine.model import MAX_NORM, Mode
-from aidre.engine.retrieve import RELEVANT
+from aidre.engine.retrieve import RELEVANT, is_lexical, tells_words
 from aidre.engine.storage import PROMISED_SECONDS
 
 SCORES = {
@@ -122,7 +122,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
 
 
 def _tells_words(collections: list[VisibleCollection]) -> bool:
-    return not collections or any(one.state.tells_words for one in collections)
+    return not collections or any(tells_words(one.state) for one in collections)
 
 
 def _endpoints(retrieval: Retrieval, caller: Caller, collections: list[VisibleCollection]) -> Endpoints:
@@ -152,7 +152,7 @@ def _may_write(settings: Settings, caller: Caller) -> bool:
 
 def _modes(collections: list[VisibleCollection]) -> list[Mode]:
     """Every mode that some collection has, or will have once it has a model, the default one first."""
-    if collections and not any(one.state.is_lexical for one in collections):
+    if collections and not any(is_lexical(one.state) for one in collections):
         return ["dense"]
     is_hybrid = not collections or any(one.snapshot.can.hybrid for one in collections)
     return ["hybrid", "dense", "lexical"] if is_hybrid else ["dense", "lexical"]
