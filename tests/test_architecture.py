@@ -104,8 +104,8 @@ ENGINE_SEAM: Mapping[str, Collection[str]] = {
     "aidre.engine.ports": ANY,
     "aidre.engine.types": ANY,
     "aidre.engine.collection": {
+        *("DocumentLocator", "Snapshot", "Sources", "Store", "Writer", "check_upsert", "find_vectors", "local_store"),
         "stale_spaces",
-        *("DocumentLocator", "Snapshot", "Store", "Writer", "find_vectors", "local_store"),
     },
     "aidre.engine.embedding": {"Embedder", "available_cores"},
     "aidre.engine.index.fields": {

@@ -74,6 +74,8 @@ class Driver:
         self._cursors, self._embedders = cursors, embedders
         self._scheduler, self._metrics = scheduler, metrics
         self._max_results = max_results
+        self._pinned: dict[str, tuple[str, int]] = {}
+        """By collection, the lineage and generation that were last kept for a cursor."""
 
     async def drive(self, steps: Generator[Step, Any, T], *tickets: Ticket) -> T:
         """The result of the steps, with a ticket for each place that they name. Raises what they raise, Overloaded."""
@@ -143,9 +145,10 @@ class Driver:
         """The cursor of the page after an answer, whose generation is kept for it."""
         if found.next is None:
             return None
-        reader, position = found.state.reader, found.position
-        if position is None and reader.can.generations:
-            self._snapshots.pin(ticket.collection.name, reader)
-        following = next_cursor(None if position is None else position.mark, reader, found.next)
-        space = None if found.space is None else found.space.id
-        return self._cursors.write(following, ticket.binding(found.question, found.mode, space))
+        reader, position, name = found.state.reader, found.position, ticket.collection.name
+        state = reader.lineage, reader.generation
+        if position is None and reader.can.generations and self._pinned.get(name) != state:
+            self._pinned[name] = state
+            self._snapshots.source.pin(name, reader.generation)  # one small file on disk
+        binding = ticket.binding(found.question, found.mode, None if found.space is None else found.space.id)
+        return self._cursors.write(next_cursor(position and position.mark, reader, found.next), binding)

@@ -170,11 +170,6 @@ class Retrieval:
             return await self._scheduler.run_in_thread(partial(parse_filter, value))
         return parse_filter(value)
 
-    async def _unknown_fields(self, snapshot: Reader, filter: Filter) -> tuple[str, ...]:
-        if snapshot.waits:
-            return await self._scheduler.run_in_thread(partial(snapshot.unknown_fields, filter))
-        return snapshot.unknown_fields(filter)
-
     async def in_thread(self, call: Callable[[], T]) -> T:
         """What takes long and is no search. Raises Overloaded."""
         return await self._scheduler.run_in_thread(call)

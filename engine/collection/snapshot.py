@@ -26,10 +26,10 @@ from aidre.engine.index.fields import (
     with_members,
 )
 from aidre.engine.index.text import WordFinder
-from aidre.engine.index.vectors import SearchDepth, encode_query, search_depth
+from aidre.engine.index.vectors import SearchDepth, encode_query, is_unit, search_depth
 from aidre.engine.model import Highlight, HighlightLimits, Query
 from aidre.engine.native import kernel_name
-from aidre.engine.ports import Capabilities, can_fuse
+from aidre.engine.ports import Capabilities
 from aidre.engine.search import (
     FEEDBACK_DEPTH,
     FacetCounter,
@@ -42,7 +42,7 @@ from aidre.engine.search import (
     search_dense_batch,
     search_lexical,
 )
-from aidre.engine.segment import SegmentReader, Segments, SegmentView, StoredChunk, TopK, highlight_chunk
+from aidre.engine.segment import SegmentReader, Segments, SegmentView, StoredChunk, TopK
 from aidre.engine.storage import (
     SEGMENTS,
     Manifest,
@@ -81,7 +81,6 @@ _CAPABILITIES = Capabilities(
     facets=True,
     highlight=True,
     recall=True,
-    wording=True,
     words=True,
 )
 
@@ -213,7 +212,7 @@ class Snapshot:
     def highlight(self, text: str, hits: Sequence[Hit], limits: HighlightLimits) -> list[Highlight]:
         words = bm25.query_words(self.segments, self._statistics, text)
         finder = WordFinder([(word.terms, word.weight) for word in words])
-        return [highlight_chunk(finder, cast(StoredChunk, hit.chunk), limits) for hit in hits]
+        return [cast(StoredChunk, hit.chunk).highlight(finder, limits) for hit in hits]
 
     def scan(self, filter: Filter | None = None) -> Iterator[StoredChunk]:
         """In the order of storage: oldest segment first."""
@@ -356,7 +355,7 @@ class Snapshot:
 
     def _search_hybrid(self, query: Query, text: str, k: int, filter: Filter | None) -> TopK:
         state, vector = self._encode(query.space, query.vector)
-        if not can_fuse(self, state.space):
+        if not is_unit(state.space):
             raise InvalidInput(
                 f"embedding space {state.space.id!r} cannot be searched hybrid: its scores have no common scale; "
                 "use mode dense or lexical"

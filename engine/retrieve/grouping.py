@@ -11,9 +11,11 @@ from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from aidre.engine.retrieve.answer import Answer, Step, Together, find
+from aidre.engine.retrieve.modes import tells_words
 from aidre.engine.retrieve.operators import Reading, read_operators
 from aidre.engine.retrieve.question import Question, State
-from aidre.engine.retrieve.repair import Finding, better_of, finding
+from aidre.engine.retrieve.relevance import Finding, finding
+from aidre.engine.retrieve.repair import better_of
 from aidre.engine.types import Hit
 
 CHUNKS_PER_DOCUMENT: Final = 2
@@ -70,7 +72,7 @@ def find_documents(
     little is answered without what may be typing errors in it. With `operators` quotes and `-word` are read, where all
     of the collections can do that; phrases that stand nowhere are searched without quotes.
     """
-    reading = read_operators(text) if operators and all(state.reads_operators for _, state in asked) else None
+    reading = read_operators(text) if operators and all(tells_words(state) for _, state in asked) else None
     if reading is None:
         return (yield from _corrected(text, asked, bound=bound, keywords=keywords, correct=correct))
     narrowed = _narrowed(asked, reading, with_phrases=True)
@@ -107,7 +109,7 @@ def _repaired(text: str, typed: Ranking, asked: Sequence[Asked]) -> str | None:
     """The text without typing errors: by the words of the collection of the best document, which may know a word that
     others lack; where nothing was found, of the first collection that can repair it."""
     states = [asked[document.place][1] for document in typed.documents[:1]] or [state for _, state in asked]
-    repairs = (state.reader.corrected(text) for state in states if state.tells_words)
+    repairs = (state.reader.corrected(text) for state in states if tells_words(state))
     return next(filter(None, repairs), None)
 
 
@@ -156,6 +158,7 @@ def _by_document(scored: Iterable[tuple[float, Hit]]) -> list[list[tuple[float, 
 
 def _boosted(document: DocumentHit, state: State, keywords: Sequence[str]) -> DocumentHit:
     """Raises the score by the share of the user's keywords that the best chunk has; it only orders results."""
-    lower = state.searched_text(document.hits[0].chunk).lower()
+    chunk = document.hits[0].chunk
+    lower = (f"{chunk.title or ''} {chunk.text}" if state.policy.lexical else chunk.title or "").lower()
     gain = MAX_BOOST * sum(word.lower() in lower for word in keywords) / len(keywords)
     return document._replace(score=round(min(document.score + gain, 1.0), 4))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.model import Fusion, HighlightLimits, Mode
 from aidre.engine.ports import Reader
-from aidre.engine.types import FacetRequest, RetrievedChunk
+from aidre.engine.types import FacetRequest
 
 if TYPE_CHECKING:
     from aidre.engine.index.fields import Filter
@@ -66,22 +66,3 @@ class State(NamedTuple):
 
     reader: Reader
     policy: Policy = Policy()
-
-    @property
-    def is_lexical(self) -> bool:
-        """Whether it may be searched by words."""
-        return self.policy.lexical and self.reader.can.lexical
-
-    @property
-    def reads_operators(self) -> bool:
-        """Whether hits can be asked for by the wording of their texts."""
-        return self.policy.shows_text and self.policy.lexical and self.reader.can.wording
-
-    @property
-    def tells_words(self) -> bool:
-        """Whether callers may be shown words of its texts: corrections and completions."""
-        return self.policy.shows_text and self.policy.lexical and self.reader.can.words
-
-    def searched_text(self, chunk: RetrievedChunk) -> str:
-        """Where words of a query may be looked for: title and text, the title alone if words must not find a chunk."""
-        return f"{chunk.title or ''} {chunk.text}" if self.policy.lexical else chunk.title or ""

@@ -165,7 +165,7 @@ def opened(folder: Path, root: Path) -> Iterator[Editor]:
 @pytest.mark.slow
 def test_an_editor_finds_the_references_of_a_function(tmp_path: Path) -> None:
     tools = install_npm(tmp_path, {"pyright": "1.1.414"})
-    path = ROOT / "aidre" / "engine" / "segment" / "top_k.py"
+    path = ROOT / "aidre" / "engine" / "segment" / "view.py"
     lines = path.read_text(encoding="utf-8").splitlines()
     [line] = [number for number, text in enumerate(lines) if text.startswith("def merge_top_k(")]
     with opened(tools, ROOT) as editor:
@@ -182,7 +182,7 @@ def test_an_editor_finds_the_references_of_a_function(tmp_path: Path) -> None:
         )
     calls = [place["uri"] for place in found if text_at(place) == "merge_top_k(" and "/tests/" not in place["uri"]]
     files = sorted({uri.removeprefix(f"{ROOT.as_uri()}/aidre/engine/search/") for uri in calls})
-    assert files == ["bm25.py", "dense.py", "hybrid.py", "native_search.py"]
+    assert files == ["bm25.py", "dense.py", "hybrid.py"]
     assert len(calls) == 6
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.collection.snapshot import Snapshot
-from aidre.engine.index.text import to_term, tokenize
+from aidre.engine.index.text.analysis import to_term, tokenize
 from aidre.engine.model import Fusion, Query
 from aidre.engine.search import bm25
 from aidre.engine.types import Hit

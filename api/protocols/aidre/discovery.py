@@ -28,7 +28,7 @@ from aidre.api.protocols.provenance import Provenance
 from aidre.api.retrieval import LIFETIME_SECONDS, Retrieval, VisibleCollection
 from aidre.engine.index.fields import MAX_DEPTH, MAX_NODES, MAX_VALUES
 from aidre.engine.model import MAX_NORM, Mode
-from aidre.engine.retrieve import RELEVANT
+from aidre.engine.retrieve import RELEVANT, is_lexical, tells_words
 from aidre.engine.storage import PROMISED_SECONDS
 
 SCORES = {
@@ -93,6 +93,10 @@ WRITING = {
 """How documents are written."""
 
 
+OF_WORDS = {"correct": True, "suggest": {"default": SUGGESTIONS_DEFAULT}, "operators": ["phrase", "exclude"]}
+"""Extensions where a collection may tell words of its texts."""
+
+
 def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None) -> Discovery:
     collections = list(retrieval.collections.visible(caller, "aidre"))
     modes = _modes(collections)
@@ -112,8 +116,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
         extensions={
             "relevance": {"minimum": 0, "maximum": 1, "bound": RELEVANT},
             "query_vector": VECTOR_ENCODING,
-            **({"correct": True, "suggest": {"default": SUGGESTIONS_DEFAULT}} if _tells_words(collections) else {}),
-            **({"operators": ["phrase", "exclude"]} if _reads_operators(collections) else {}),
+            **(OF_WORDS if _tells_words(collections) else {}),
             "filter_operators": ["nin", "contains"],
             "browse": BROWSING,
             **extensions(collections),
@@ -127,11 +130,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
 
 
 def _tells_words(collections: list[VisibleCollection]) -> bool:
-    return not collections or any(one.state.tells_words for one in collections)
-
-
-def _reads_operators(collections: list[VisibleCollection]) -> bool:
-    return not collections or any(one.state.reads_operators for one in collections)
+    return not collections or any(tells_words(one.state) for one in collections)
 
 
 def _endpoints(retrieval: Retrieval, caller: Caller, collections: list[VisibleCollection]) -> Endpoints:
@@ -161,7 +160,7 @@ def _may_write(settings: Settings, caller: Caller) -> bool:
 
 def _modes(collections: list[VisibleCollection]) -> list[Mode]:
     """Every mode that some collection has, or will have once it has a model, the default one first."""
-    if collections and not any(one.state.is_lexical for one in collections):
+    if collections and not any(is_lexical(one.state) for one in collections):
         return ["dense"]
     is_hybrid = not collections or any(one.snapshot.can.hybrid for one in collections)
     return ["hybrid", "dense", "lexical"] if is_hybrid else ["dense", "lexical"]

@@ -10,7 +10,7 @@ import pytest
 from tests.support.clients import TEXT, Client, a_document, fill, serving
 from tests.support.discovery import DISCOVERY
 
-pytestmark = pytest.mark.needs("wording", "lexical")
+pytestmark = pytest.mark.needs("words", "lexical")
 TEXTS = {
     "news": "the dog bites the man at noon",
     "jumble": "the man bites the dog at noon",

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from aidre.engine.segment.top_k import TopK, merge_top_k
-from aidre.engine.segment.view import SegmentView
+from aidre.engine.segment.view import SegmentView, TopK, merge_top_k
 from tests.support.segments import write_segment
 from tests.support.stores import record, shuffled
 

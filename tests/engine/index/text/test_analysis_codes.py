@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.engine.index.text.codes import find_codes
+from aidre.engine.index.text.analysis import find_codes
 
 CODE = "AB-4711"
 

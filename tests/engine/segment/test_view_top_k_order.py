@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from aidre.engine.segment.top_k import TopK, merge_top_k
+from aidre.engine.segment.view import TopK, merge_top_k
 
 
 class Segment:

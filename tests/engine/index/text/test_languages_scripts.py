@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.engine.index.text.scripts import LATIN, script_of
+from aidre.engine.index.text.languages import LATIN, script_of
 
 
 @pytest.mark.parametrize(
