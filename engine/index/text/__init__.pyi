@@ -3,6 +3,7 @@ from .analysis import (
     analyze_query as analyze_query,
     english_terms as english_terms,
     find_codes as find_codes,
+    find_sequences as find_sequences,
     is_plain as is_plain,
     normalize as normalize,
     terms_in as terms_in,
@@ -15,7 +16,6 @@ from .highlight import MAX_HIGHLIGHTED as MAX_HIGHLIGHTED, WordFinder as WordFin
 from .languages import LANGUAGES as LANGUAGES, declared_language as declared_language
 from .phrases import (
     comparable_text as comparable_text,
-    find_sequences as find_sequences,
     phrase_pattern as phrase_pattern,
 )
 from .postings import (

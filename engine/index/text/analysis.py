@@ -276,6 +276,8 @@ _PLAIN: Final = re.compile(r"\d+(?:st|nd|rd|th|s|[a-z]{1,2})")
 """Ordinals, decades, and numbers with a unit: 21st, 1980s, 15mm."""
 _MIN_DIGITS: Final = 5
 """A number of so many digits is no quantity."""
+_SEQUENCE: Final = re.compile(r"(?<![^\W_])[^\W_]+(?:[./:#@+_-]{1,2}[^\W_]+){1,15}(?![^\W_])")
+_INNER_SIGNS: Final = frozenset("./:#@+_")
 
 
 def find_codes(text: str) -> list[str]:
@@ -306,3 +308,12 @@ def _is_code(word: str) -> bool:
 
 def _is_date(numbers: Sequence[str]) -> bool:
     return len(numbers) == 3 and sorted(map(len, numbers))[-1] == 4
+
+
+def find_sequences(text: str) -> list[str]:
+    """The words of a query that have parts whose order counts: dates, versions, addresses, paths; each once, in order.
+
+    Words with hyphens alone, such as `well-known`, are none.
+    """
+    found = dict.fromkeys(_SEQUENCE.findall(text))
+    return [one for one in found if any(letter.isdigit() or letter in _INNER_SIGNS for letter in one)]

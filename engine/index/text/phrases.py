@@ -19,8 +19,6 @@ _GAP: Final = rf"(?:{_BETWEEN}|_){{1,8}}"
 """What separates two words of a phrase."""
 _MAX_WORDS: Final = 64
 """Words of a phrase that are compared."""
-_SEQUENCE: Final = re.compile(r"(?<![^\W_])[^\W_]+(?:[./:#@+_-]{1,2}[^\W_]+){1,15}(?![^\W_])")
-_INNER_SIGNS: Final = frozenset("./:#@+_")
 
 
 @lru_cache(maxsize=512)
@@ -45,12 +43,3 @@ def phrase_pattern(phrase: str) -> re.Pattern[str] | None:
 def comparable_text(text: str) -> str:
     """The form in which texts and phrases are compared."""
     return normalize(text).lower()
-
-
-def find_sequences(text: str) -> list[str]:
-    """The words of a query that have parts whose order counts: dates, versions, addresses, paths; each once, in order.
-
-    Words with hyphens alone, such as `well-known`, are none.
-    """
-    found = dict.fromkeys(_SEQUENCE.findall(text))
-    return [one for one in found if any(letter.isdigit() or letter in _INNER_SIGNS for letter in one)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.engine.index.text.analysis import find_codes
+from aidre.engine.index.text.analysis import find_codes, find_sequences
 
 CODE = "AB-4711"
 
@@ -38,3 +38,20 @@ def test_a_long_text_takes_time_in_proportion_to_its_length(piece: str) -> None:
     """Quadratic time would take many minutes here, and exponential time for ever."""
     assert len(find_codes(piece * 100_000)) <= 8
     assert find_codes(piece * 20_000 + f" {CODE}")[-1:] == [CODE]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("what happened on 2024-03-05?", ["2024-03-05"]),
+        ("RFC 9110 section 8.4", ["8.4"]),
+        ("ping 10.0.0.1 and 10.0.0.1", ["10.0.0.1"]),
+        ("at 10:30 in /usr/local/bin", ["10:30", "usr/local/bin"]),
+        ("std::vector of a well-known state-of-the-art", ["std::vector"]),
+        ("AB-34-12, please", ["AB-34-12"]),
+        ("a plain question", []),
+        ("3,000.50 and and/or", ["000.50", "and/or"]),
+    ],
+)
+def test_words_with_parts_have_an_order(text: str, found: list[str]) -> None:
+    assert find_sequences(text) == found
