@@ -20,7 +20,7 @@ from aidre.engine.index.fields import Compare, Filter, Kind, ValueRange, filter_
 from aidre.engine.index.vectors import VectorColumn, decode, score_rows
 from aidre.engine.model import Query
 from aidre.engine.ports import Capabilities
-from aidre.engine.types import CollectionStatus, Facet, Hit, PlainChunk
+from aidre.engine.types import CollectionStatus, Facet, Hit, PlainChunk, facet_of
 from aidre_milvus.catalog import Catalog, Commit
 from aidre_milvus.expressions import Expressions, literal
 from aidre_milvus.server import Row, Server
@@ -125,7 +125,7 @@ class MilvusReader(DenseReader):
             positions, scores = positions[kept], scores[kept]
         chosen = [int(numbers[position]) for position in positions.tolist()]
         chunks = self._chunks({number: int(found[number]["document"]) for number in chosen}, {stored.table: found})
-        hits = [
+        hits: list[Hit] = [
             Hit(chunks[number], score)
             for number, score in zip(chosen, scores.tolist(), strict=True)
             if number in chunks  # a document that was deleted meanwhile may have gone between the two requests
@@ -199,7 +199,7 @@ class MilvusReader(DenseReader):
                     if kind == "string":
                         shown = dictionary[value].decode("utf-8", "surrogatepass")
                     counts[kind, shown] += number
-        facet = Facet.of(counts, documents, documents - present)
+        facet = facet_of(counts, documents, documents - present)
         return replace(facet, counts=facet.counts[:limit])
 
     # -- chunks and documents ----------------------------------------------------------------------------------

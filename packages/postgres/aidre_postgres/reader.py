@@ -21,7 +21,7 @@ from aidre.engine.index.vectors import VectorColumn, decode, score_rows
 from aidre.engine.model import Query
 from aidre.engine.ports import Capabilities
 from aidre.engine.storage import to_utf8
-from aidre.engine.types import CollectionStatus, Facet, Hit, PlainChunk
+from aidre.engine.types import CollectionStatus, Facet, Hit, PlainChunk, facet_of
 from aidre_postgres.catalog import read_catalog
 from aidre_postgres.connections import EF_SEARCH, Connection
 from aidre_postgres.sql_filters import Conditions
@@ -204,7 +204,7 @@ class PostgresReader(DenseReader):
             if kind in "sf":
                 value = real if word is None else word.decode("utf-8", "surrogatepass")
             counts[_KINDS[kind], bool(value) if kind == "b" else value] = number
-        facet = Facet.of(counts, first[4], first[4] - second[4])
+        facet = facet_of(counts, first[4], first[4] - second[4])
         return replace(facet, counts=facet.counts[:limit])
 
     def scan(self, filter: Filter | None = None) -> Iterator[PlainChunk]:

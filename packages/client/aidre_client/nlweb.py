@@ -13,9 +13,9 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from aidre.client.exchange import Response, Sleep, Steps, bounded, decode, error_of, growing, one_line
-from aidre.client.session import EVENT_STREAM, JSON, Session, encode
-from aidre.engine.errors import AccessDenied, AidreError, InvalidInput, RequestFailed
+from aidre_client.errors import AccessDenied, AidreError, InvalidInput, RequestFailed
+from aidre_client.exchange import Response, Sleep, Steps, bounded, decode, error_of, growing, one_line
+from aidre_client.session import EVENT_STREAM, JSON, Session, encode
 
 Dialect: TypeAlias = Literal["0.55", "0.54", "legacy"]
 EventKind: TypeAlias = Literal["start", "item", "summary", "elicitation", "promise", "content", "complete"]

@@ -11,9 +11,9 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from aidre.client.exchange import Response, Steps, decode, invalid_answer, one_line, retry_after
-from aidre.client.session import JSON, Session, encode
-from aidre.engine.errors import AccessDenied, Conflict, InvalidInput, Missing, RequestFailed, Unsupported
+from aidre_client.errors import AccessDenied, Conflict, InvalidInput, Missing, RequestFailed, Unsupported
+from aidre_client.exchange import Response, Steps, decode, invalid_answer, one_line, retry_after
+from aidre_client.session import JSON, Session, encode
 
 WELL_KNOWN = "/.well-known/agent-intake.json"
 VERSION = "0.1.0"

@@ -18,10 +18,10 @@ from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from aidre.client.exchange import Request, Response, Steps, decode, invalid_answer, one_line, retry_after
-from aidre.client.session import JSON, Session, encode, is_field_value
-from aidre.client.verification import failed
-from aidre.engine.errors import AccessDenied, InvalidInput, RequestFailed, Unsupported
+from aidre_client.errors import AccessDenied, InvalidInput, RequestFailed, Unsupported
+from aidre_client.exchange import Request, Response, Steps, decode, invalid_answer, one_line, retry_after
+from aidre_client.session import JSON, Session, encode, is_field_value
+from aidre_client.verification import failed
 
 WELL_KNOWN = "/.well-known/aip.json"
 Version: TypeAlias = Literal["0.1", "1.0"]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from aidre.engine.errors import InvalidInput
-from aidre.engine.model import HighlightLimits
-from aidre.engine.types import FacetRequest
-from aidre.library.arguments import check_range
+from aidre_client.errors import InvalidInput
+from aidre_client.values.arguments import check_range
+from aidre_client.values.model import FacetRequest, HighlightLimits
 
 MAX_FACET_VALUES = 1_000
 MAX_FACETS, MAX_RANGES = 16, 32

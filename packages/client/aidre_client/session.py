@@ -9,7 +9,8 @@ from urllib.parse import quote, urljoin, urlsplit
 
 import msgspec
 
-from aidre.client.exchange import (
+from aidre_client.errors import InvalidInput, Missing, RequestFailed, Unsupported
+from aidre_client.exchange import (
     Request,
     Response,
     Retry,
@@ -18,9 +19,8 @@ from aidre.client.exchange import (
     error_of,
     perform,
 )
-from aidre.client.messages import Discovery
-from aidre.client.verification import Verifier, check_digest, origin_of
-from aidre.engine.errors import InvalidInput, Missing, RequestFailed, Unsupported
+from aidre_client.messages import Discovery
+from aidre_client.verification import Verifier, check_digest, origin_of
 
 T = TypeVar("T")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import httpx
 
-from aidre.client import changes as feeds, intake as intakes, intent as intents, nlweb as questions
-from aidre.client.chunks import RemoteChunk
-from aidre.client.client import (
+from aidre_client import changes as feeds, intake as intakes, intent as intents, nlweb as questions
+from aidre_client.chunks import RemoteChunk
+from aidre_client.client import (
     ATTEMPTS,
     MAX_ANSWER_BYTES,
     PAGE,
@@ -25,20 +25,14 @@ from aidre.client.client import (
     to_no_answer,
     to_queries,
 )
-from aidre.client.embedding import LocalEmbedding, Where
-from aidre.client.exchange import NoAnswer, Request, Response, Sleep, Steps
-from aidre.client.messages import Change, ChangePage, CollectionInfo, Discovery
-from aidre.client.search import MAX_K, Asked, Pager, RemoteReader, check_asked, check_number, list_collections
-from aidre.client.session import Session
-from aidre.client.verification import Policy
-from aidre.engine.errors import Closed, RequestFailed
-from aidre.engine.model import HighlightLimits, Json, Mode
-from aidre.engine.types import Hit
-from aidre.library.facets import Facets
-from aidre.library.results import Hits, SearchResults, join_hits
-
-if TYPE_CHECKING:
-    from aidre.engine.embedding import EmbedTexts
+from aidre_client.embedding import EmbedTexts, LocalEmbedding, Where
+from aidre_client.errors import Closed, RequestFailed
+from aidre_client.exchange import NoAnswer, Request, Response, Sleep, Steps
+from aidre_client.messages import Change, ChangePage, CollectionInfo, Discovery
+from aidre_client.search import Asked, RemoteReader, check_asked, list_collections
+from aidre_client.session import Session
+from aidre_client.values import Facets, HighlightLimits, Hit, Hits, Json, Mode, SearchResults, join_hits
+from aidre_client.verification import Policy
 
 T = TypeVar("T")
 
@@ -57,7 +51,7 @@ class AsyncTransport:
     async def run(self, steps: Steps[T]) -> T:
         """The result of an operation; raises what it raises."""
         if not self.is_open:
-            raise Closed("the client is closed: connect again by aidre.connect_async")
+            raise Closed("the client is closed: connect again by connect_async")
         try:
             step = next(steps)
             while True:
@@ -187,12 +181,12 @@ class AsyncRemoteCollection:
         payload: bool = False,
         vectors: bool = False,
         restart: bool = True,
-    ) -> AsyncIterator[list[Hit]]:
+    ) -> AsyncIterator[list[Hit[RemoteChunk]]]:
         """As `RemoteCollection.pages`."""
         asked = check_asked(
             text, vector, filter=filter, mode=mode, space=space, min_score=None, payload=payload, vectors=vectors
         )
-        pager = Pager(self._reader, asked, check_number("size", size, 1, MAX_K), restart)
+        pager = self._reader.pager(asked, size, restart)
         while (page := await self._transport.run(pager.next_page())) is not None:
             yield page
 
@@ -237,7 +231,7 @@ class AsyncChanges(AsyncIterator[Change]):
 
 
 class AsyncClient:
-    """A client of one server, as `Client`. `aidre.connect_async` makes it."""
+    """A client of one server, as `Client`. `connect_async` makes it."""
 
     def __init__(self, session: Session, transport: AsyncTransport, embedding: LocalEmbedding) -> None:
         self._session, self._transport, self._embedding = session, transport, embedding

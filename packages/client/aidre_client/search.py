@@ -8,29 +8,16 @@ from then on the hits are of the newer state. With `restart=False` the iteration
 
 from __future__ import annotations
 
-import base64
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
-from aidre.client.chunks import RemoteChunk, to_chunk, to_facet, to_hit
-from aidre.client.embedding import LocalEmbedding
-from aidre.client.exchange import Steps, decode, invalid_answer
-from aidre.client.messages import (
-    ChunkAnswer,
-    CollectionInfo,
-    CollectionList,
-    DeclaredSpace,
-    Discovery,
-    SearchAnswer,
-    SuggestionsAnswer,
-)
-from aidre.client.session import Session, encode, expand
-from aidre.engine.errors import (
+from aidre_client.chunks import RemoteChunk, to_chunk, to_facet, to_hit
+from aidre_client.embedding import LocalEmbedding
+from aidre_client.errors import (
     AccessDenied,
     CollectionMissing,
     Conflict,
@@ -42,11 +29,36 @@ from aidre.engine.errors import (
     SpaceMissing,
     Unsupported,
 )
-from aidre.engine.model import HighlightLimits, Json
-from aidre.engine.types import FacetRequest, Hit
-from aidre.library.arguments import check_least, check_space_id, to_ids
-from aidre.library.facets import Facets, to_limits, to_members, to_requests
-from aidre.library.results import Hits
+from aidre_client.exchange import Steps, decode, invalid_answer
+from aidre_client.messages import (
+    ChunkAnswer,
+    CollectionInfo,
+    CollectionList,
+    DeclaredSpace,
+    Discovery,
+    SearchAnswer,
+    SuggestionsAnswer,
+)
+from aidre_client.session import Session, encode, expand
+from aidre_client.values import (
+    FacetRequest,
+    Facets,
+    HighlightLimits,
+    Hit,
+    Hits,
+    Json,
+    check_least,
+    check_mode,
+    check_range,
+    check_space_id,
+    need_numpy,
+    to_base64,
+    to_ids,
+    to_limits,
+    to_members,
+    to_requests,
+    to_vector,
+)
 
 MAX_K = 10_000
 """Most hits of a search, as of a local one."""
@@ -55,7 +67,6 @@ MAX_RESTARTS = 3
 MAX_IDLE_PAGES = 100
 """Pages in a row that bring no new hit, before the server counts as broken."""
 ListedCollections: Any = CollectionList | list[CollectionInfo | str]
-MODES = ("hybrid", "dense", "lexical")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +74,7 @@ class Asked:
     """What a program asks for: exactly one of `text` and `vector`, already checked."""
 
     text: str | None
-    vector: NDArray[np.float32] | None
+    vector: array[float] | None
     filter: Json
     mode: str | None
     space: str | None
@@ -93,43 +104,32 @@ def check_asked(
     """InvalidInput, with the rules of a local search."""
     if (text is None) == (vector is None):
         raise InvalidInput("search needs a text or vector=, and not both")
-    if mode is not None and (not isinstance(mode, str) or mode not in MODES):
-        raise InvalidInput(f"mode {mode!r} is unknown: use hybrid, dense or lexical")
+    check_mode(mode)
     if text is not None and (not isinstance(text, str) or not text.strip()):
         raise InvalidInput("the text of a search must be a string that is not blank")
-    if filter is not None and not isinstance(filter, Mapping):
-        raise InvalidInput("a filter is a mapping, such as {'topic': 'gold'}")
+    check_filter(filter)
     check_space_id(space)
     check_least(min_score)
-    array = None
-    if vector is not None:
-        if mode not in {None, "dense"}:
-            raise InvalidInput(f"mode {mode} needs a text: a vector has no words")
-        array = _to_numbers(vector)
-        if array.ndim != 1:
-            raise InvalidInput(f"a vector has one axis, not {array.ndim}")
+    if vector is not None and mode not in {None, "dense"}:
+        raise InvalidInput(f"mode {mode} needs a text: a vector has no words")
+    numbers = None if vector is None else to_vector(vector)
+    if vectors:
+        need_numpy()
     limits = to_limits(highlight)
     if limits is not None and text is None:
         raise InvalidInput("highlight needs a text: a vector has no words")
     requests = () if facets is None else to_requests(facets)
-    return Asked(text, array, filter, mode, space, min_score, payload, vectors, correct, requests, limits)
+    return Asked(text, numbers, filter, mode, space, min_score, payload, vectors, correct, requests, limits)
 
 
-def _to_numbers(vector: Any) -> NDArray[np.float32]:
+def check_filter(filter: Any) -> None:
+    """Whether it can be sent; its grammar is checked by the server."""
+    if filter is not None and not isinstance(filter, Mapping):
+        raise InvalidInput("a filter is a mapping, such as {'topic': 'gold'}")
     try:
-        given = np.asarray(vector)
-    except ValueError:  # lists of different lengths
-        given = np.empty(0, np.str_)
-    if given.dtype.kind not in "fiu":
-        raise InvalidInput("a vector is a list of numbers, shape (dimensions,)")
-    with np.errstate(over="ignore"):  # what becomes infinite is refused
-        return given.astype(np.float32, copy=False)
-
-
-def check_number(name: str, value: Any, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise InvalidInput(f"{name} must be a whole number from {least} to {most}")
-    return value
+        encode({"filter": filter})
+    except InvalidInput as error:
+        raise InvalidFilter(error.message) from error
 
 
 @dataclass(slots=True)
@@ -151,8 +151,8 @@ class RemoteReader:
 
     def search(self, asked: Asked, k: int, offset: int) -> Steps[Hits]:
         """The best `k` hits after `offset`, all of one state of the collection."""
-        check_number("k", k, 1, MAX_K)
-        check_number("offset", offset, 0, MAX_K)
+        check_range("k", k, 1, MAX_K)
+        check_range("offset", offset, 0, MAX_K)
         wanted = k + offset
         found = yield from self.session.discovery()
         bound = found.limit("results")
@@ -160,7 +160,7 @@ class RemoteReader:
             raise InvalidInput(f"the server gives at most {bound} results of a search: ask for less", most=bound)
         for restart in range(MAX_RESTARTS + 1):
             pager = Pager(self, asked, wanted)
-            hits: list[Hit] = []
+            hits: list[Hit[RemoteChunk]] = []
             try:
                 while len(hits) < wanted:
                     page = yield from pager.next_page()
@@ -178,6 +178,11 @@ class RemoteReader:
             )
         least = asked.min_score
         return pager.answered([hit for hit in hits[offset:wanted] if least is None or hit.score >= least])
+
+    def pager(self, asked: Asked, size: int, restart: bool) -> Pager:
+        """The pages of a search, of at most `size` hits."""
+        check_range("size", size, 1, MAX_K)
+        return Pager(self, asked, size, restart)
 
     def page(self, asked: Asked, members: dict[str, Any], k: int, cursor: str | None) -> Steps[SearchAnswer]:
         """One page, as the server gives it; without texts where the collection withholds them."""
@@ -234,7 +239,7 @@ class RemoteReader:
             members["mode"] = asked.mode
         return members
 
-    def _embed(self, asked: Asked, found: Discovery) -> Steps[tuple[str, NDArray[np.float32]] | None]:
+    def _embed(self, asked: Asked, found: Discovery) -> Steps[tuple[str, array[float]] | None]:
         """The space and the vector of a search by vector; None for a search by text."""
         if asked.vector is not None:
             space = _space_of(found, asked.space, asked.vector)
@@ -270,7 +275,7 @@ class RemoteReader:
         """Completions of a text; an extension of AIDRE."""
         if not isinstance(text, str):
             raise InvalidInput("the text to complete must be a string")
-        check_number("limit", limit, 1, MAX_K)
+        check_range("limit", limit, 1, MAX_K)
         template = (yield from self.session.discovery()).endpoints.suggest
         if template is None:
             raise Unsupported("the server completes no texts", capability="suggest")
@@ -346,10 +351,10 @@ class Pager:
     _ended: bool = field(default=False, init=False)
     _first: SearchAnswer | None = field(default=None, init=False)
 
-    def answered(self, hits: list[Hit]) -> Hits:
+    def answered(self, hits: list[Hit[RemoteChunk]]) -> Hits:
         """Some of the hits that the pages had, with what the first page says of all."""
         answer = Hits(hits)
-        chunks = [cast(RemoteChunk, hit.chunk) for hit in hits]
+        chunks = [hit.chunk for hit in hits]
         known = [chunk.relevance for chunk in chunks if chunk.relevance is not None]
         answer.set_relevance(known if len(known) == len(hits) and self.asked.text is not None else None)
         answer.highlights = [chunk.highlight for chunk in chunks if chunk.highlight is not None]
@@ -359,7 +364,7 @@ class Pager:
             answer.unknown_fields = tuple(self._first.meta.ignored)
         return answer
 
-    def next_page(self) -> Steps[list[Hit] | None]:
+    def next_page(self) -> Steps[list[Hit[RemoteChunk]] | None]:
         """The hits of the next page that has any; None after the last one. Conflict where a cursor has ended."""
         while not self._ended:
             if self._members is None:
@@ -391,7 +396,7 @@ class Pager:
         self.cursor = None
         return True
 
-    def _taken(self, answer: SearchAnswer) -> list[Hit]:
+    def _taken(self, answer: SearchAnswer) -> list[Hit[RemoteChunk]]:
         """The hits of a page that are new. RequestFailed where the server never comes to an end."""
         hits = [to_hit(result, answer.collection or self.reader.name) for result in answer.results]
         new = []
@@ -412,20 +417,15 @@ class Pager:
 
 
 def _of_filter(error: InvalidInput, asked: Asked) -> InvalidInput:
-    """A server may not say whether it refused the filter: it did where the library's grammar refuses it, too."""
-    from aidre.engine.index.fields import parse_filter
-
-    try:
-        if asked.filter is not None and error.details.get("member") == "filter":
-            return InvalidFilter(error.message, **error.details)
-        if asked.filter is not None and type(error) is InvalidInput:
-            parse_filter(asked.filter)
-    except InvalidFilter:
-        return InvalidFilter(error.message, **error.details)
-    return error
+    """A server need not say which member it refuses: it is the filter where its message names that first."""
+    said = error.message.removeprefix(f"{error.details.get('url')}: ")
+    named = error.details.get("member", said.lower())
+    if asked.filter is None or type(error) is not InvalidInput or not str(named).startswith("filter"):
+        return error
+    return InvalidFilter(error.message, **error.details)
 
 
-def _space_of(found: Discovery, wanted: str | None, vector: NDArray[np.float32]) -> DeclaredSpace:
+def _space_of(found: Discovery, wanted: str | None, vector: array[float]) -> DeclaredSpace:
     """The space of a vector: the one that is named, or the only one of its length."""
     if wanted is None:
         fitting = [space for space in found.embedding_spaces if space.dimensions == len(vector)]
@@ -446,11 +446,7 @@ def _space_of(found: Discovery, wanted: str | None, vector: NDArray[np.float32])
     raise SpaceMissing(f"the server has no embedding space {wanted!r}", embedding_space=wanted)
 
 
-def _encode_vector(vector: NDArray[np.float32], found: Discovery) -> str | list[float]:
+def _encode_vector(vector: array[float], found: Discovery) -> str | list[float]:
     """As base64 where the server takes that; else as numbers."""
-    if not np.isfinite(vector).all():
-        raise InvalidInput("a vector has numbers that are not finite")
     extension = found.extensions.get("query_vector")
-    if isinstance(extension, dict) and "base64" in extension:
-        return base64.b64encode(vector.astype("<f4").tobytes()).decode()
-    return [float(number) for number in vector]
+    return to_base64(vector) if isinstance(extension, dict) and "base64" in extension else vector.tolist()

@@ -7,26 +7,20 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import httpx
 
-from aidre.client import changes as feeds, intake as intakes, intent as intents, nlweb as questions
-from aidre.client.chunks import RemoteChunk
-from aidre.client.embedding import LocalEmbedding, Where
-from aidre.client.exchange import NoAnswer, Request, Response, Retry, Sleep, Steps
-from aidre.client.messages import Change, ChangePage, CollectionInfo, Discovery
-from aidre.client.search import MAX_K, Asked, Pager, RemoteReader, check_asked, check_number, list_collections
-from aidre.client.session import EVENT_STREAM, Session
-from aidre.client.verification import Policy, Verifier, check_policy, origin_of
-from aidre.engine.errors import Closed, InvalidInput, RequestFailed
-from aidre.engine.model import HighlightLimits, Json, Mode
-from aidre.engine.types import Hit
-from aidre.library.facets import Facets
-from aidre.library.results import Hits, SearchResults, join_hits
-
-if TYPE_CHECKING:
-    from aidre.engine.embedding import EmbedTexts
+from aidre_client import changes as feeds, intake as intakes, intent as intents, nlweb as questions
+from aidre_client.chunks import RemoteChunk
+from aidre_client.embedding import EmbedTexts, LocalEmbedding, Where
+from aidre_client.errors import Closed, InvalidInput, RequestFailed
+from aidre_client.exchange import NoAnswer, Request, Response, Retry, Sleep, Steps
+from aidre_client.messages import Change, ChangePage, CollectionInfo, Discovery
+from aidre_client.search import Asked, RemoteReader, check_asked, list_collections
+from aidre_client.session import EVENT_STREAM, Session
+from aidre_client.values import Facets, HighlightLimits, Hit, Hits, Json, Mode, SearchResults, join_hits
+from aidre_client.verification import Policy, Verifier, check_policy, origin_of
 
 T = TypeVar("T")
 
@@ -99,7 +93,7 @@ class Transport:
     def run(self, steps: Steps[T]) -> T:
         """The result of an operation; raises what it raises."""
         if not self.is_open:
-            raise Closed("the client is closed: connect again by aidre.connect")
+            raise Closed("the client is closed: connect again by connect")
         try:
             step = next(steps)
             while True:
@@ -228,7 +222,7 @@ class RemoteCollection:
         payload: bool = False,
         vectors: bool = False,
         restart: bool = True,
-    ) -> Iterator[list[Hit]]:
+    ) -> Iterator[list[Hit[RemoteChunk]]]:
         """All hits that the server gives, page by page, best first, no chunk twice.
 
         Where the state that is read is gone (409), the iteration begins again and leaves out what it gave; with
@@ -237,7 +231,7 @@ class RemoteCollection:
         asked = check_asked(
             text, vector, filter=filter, mode=mode, space=space, min_score=None, payload=payload, vectors=vectors
         )
-        pager = Pager(self._reader, asked, check_number("size", size, 1, MAX_K), restart)
+        pager = self._reader.pager(asked, size, restart)
         return iter(lambda: self._transport.run(pager.next_page()), None)
 
     def suggest(self, text: str, *, limit: int = 8) -> list[str]:
@@ -283,7 +277,7 @@ class Changes(Iterator[Change]):
 
 
 class Client:
-    """A client of one server; also a context manager that closes its connections. `aidre.connect` makes it.
+    """A client of one server; also a context manager that closes its connections. `connect` makes it.
 
     The discovery document is read at the first use.
     """

@@ -17,6 +17,24 @@ from .client import (
     RemoteCollection as RemoteCollection,
     connect as connect,
 )
+from .errors import (
+    AccessDenied as AccessDenied,
+    AidreError as AidreError,
+    Closed as Closed,
+    CollectionMissing as CollectionMissing,
+    ConfigurationError as ConfigurationError,
+    Conflict as Conflict,
+    DimensionMismatch as DimensionMismatch,
+    HistoryMissing as HistoryMissing,
+    InvalidFilter as InvalidFilter,
+    InvalidInput as InvalidInput,
+    Missing as Missing,
+    ModelUnavailable as ModelUnavailable,
+    RequestFailed as RequestFailed,
+    SpaceMissing as SpaceMissing,
+    Unsupported as Unsupported,
+    VerificationFailed as VerificationFailed,
+)
 from .intake import IntakeAnswer as IntakeAnswer, Manifest as Manifest, Offer as Offer
 from .intent import Citation as Citation, Declaration as Declaration, Passage as Passage, Retrieved as Retrieved
 from .messages import (
@@ -26,3 +44,10 @@ from .messages import (
     Discovery as Discovery,
 )
 from .nlweb import AskAnswer as AskAnswer, AskEvent as AskEvent, Promise as Promise
+from .values.hits import Hit as Hit, Hits as Hits, SearchResults as SearchResults
+from .values.model import (
+    Facet as Facet,
+    FacetRequest as FacetRequest,
+    Highlight as Highlight,
+    HighlightLimits as HighlightLimits,
+)

@@ -11,11 +11,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from aidre.client.exchange import Steps, decode, invalid_answer
-from aidre.client.messages import Change, ChangePage
-from aidre.client.search import check_number
-from aidre.client.session import Session, expand
-from aidre.engine.errors import InvalidInput, Unsupported
+from aidre_client.errors import InvalidInput, Unsupported
+from aidre_client.exchange import Steps, decode, invalid_answer
+from aidre_client.messages import Change, ChangePage
+from aidre_client.session import Session, expand
+from aidre_client.values import check_range
 
 MAX_CHANGES = 10_000
 """Changes of a page."""
@@ -39,7 +39,7 @@ class Feed:
         if self.token is not None and (not isinstance(self.token, str) or not self.token):
             raise InvalidInput("since is the token of an earlier reading, or None")
         if self.limit is not None:
-            check_number("limit", self.limit, 1, MAX_CHANGES)
+            check_range("limit", self.limit, 1, MAX_CHANGES)
 
     def next_page(self) -> Steps[ChangePage | None]:
         """The next page; None when there is nothing new. HistoryMissing where the server no longer knows the token:

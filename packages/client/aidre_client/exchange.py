@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from aidre.engine.errors import (
+from aidre_client.errors import (
     AccessDenied,
     AidreError,
     CollectionMissing,

@@ -6,20 +6,20 @@ outside, and must neither choose a folder of this machine nor start a download.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
-from aidre.client.messages import DeclaredSpace
-from aidre.engine.errors import AidreError, InvalidInput, ModelUnavailable
-from aidre.engine.model import EmbeddingSpace
+from aidre_client.errors import AidreError, InvalidInput, ModelUnavailable
+from aidre_client.messages import DeclaredSpace
+from aidre_client.values import to_rows, to_vector
 
 if TYPE_CHECKING:
-    from aidre.engine.embedding import Embedder, EmbedTexts
+    from aidre.engine.embedding import Embedder
 
+EmbedTexts: TypeAlias = Callable[[list[str]], Any]
+"""From texts to a matrix, one row a text: an array, or a list of lists."""
 Where: TypeAlias = Literal["auto", "local", "server"]
 """`auto`: a dense search of a text is embedded here where the model is here. `local`: every text is embedded here, and
 never sent. `server`: every text is sent."""
@@ -46,9 +46,7 @@ class LocalEmbedding:
         """Whether a text that is to be searched in this mode is embedded here."""
         return self.where == "local" or (self.where == "auto" and mode == "dense")
 
-    def embed(
-        self, text: str, spaces: Sequence[DeclaredSpace], wanted: str | None
-    ) -> tuple[str, NDArray[np.float32]] | None:
+    def embed(self, text: str, spaces: Sequence[DeclaredSpace], wanted: str | None) -> tuple[str, array[float]] | None:
         """The id of a space, and the vector of the text there; None where the text has to be sent instead.
 
         ModelUnavailable where it must not be.
@@ -67,19 +65,19 @@ class LocalEmbedding:
             )
         return None
 
-    def _vector(self, text: str, space: DeclaredSpace) -> NDArray[np.float32] | None:
+    def _vector(self, text: str, space: DeclaredSpace) -> array[float] | None:
         function = self.functions.get(space.id)
         if function is not None:
-            vector = np.asarray(function([text]), np.float32)
-            if vector.shape != (1, space.dimensions):
+            rows = to_rows(function([text])) or ()
+            vector = to_vector(rows[0]) if len(rows) == 1 else None
+            if vector is None or len(vector) != space.dimensions:
                 raise InvalidInput(
-                    f"models[{space.id!r}] returned shape {vector.shape}, not (1, {space.dimensions})",
+                    f"models[{space.id!r}] returned no matrix of shape (1, {space.dimensions})",
                     embedding_space=space.id,
                 )
-            only: NDArray[np.float32] = vector[0]
-            return only
+            return vector
         embedder = self._embedder(space)
-        return None if embedder is None else embedder.embed_queries([text])[0]
+        return None if embedder is None else to_vector(embedder.embed_queries([text])[0])
 
     def _embedder(self, space: DeclaredSpace) -> Embedder | None:
         if space.id not in self._loaded:
@@ -89,8 +87,11 @@ class LocalEmbedding:
 
 def _load(space: DeclaredSpace) -> Embedder | None:
     """The embedder of a space whose model is part of this installation, in the same revision; else None."""
-    from aidre.engine.embedding import DEFAULT_SPACE, load_stored
-
+    try:
+        from aidre.engine.embedding import DEFAULT_SPACE, load_stored
+        from aidre.engine.model import EmbeddingSpace
+    except ModuleNotFoundError:  # the client alone is installed
+        return None
     if space.model not in BUNDLED | {DEFAULT_SPACE.model} or space.revision is None:
         return None
     if space.distance not in {"cosine", "dot", "euclidean"}:

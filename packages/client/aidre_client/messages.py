@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from aidre.engine.model import Highlight, Json
+from aidre_client.values import Highlight, Json
 
 ChangeOperation: TypeAlias = Literal["add", "change", "delete"]
 

@@ -22,15 +22,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from aidre.client.exchange import Request, Response, Steps, perform
-from aidre.client.messages import ChunkAnswer, Provenance
-from aidre.engine.errors import InvalidInput, VerificationFailed
+from aidre_client.errors import InvalidInput, VerificationFailed
+from aidre_client.exchange import Request, Response, Steps, perform
+from aidre_client.messages import ChunkAnswer, Provenance
 
 if TYPE_CHECKING:
     from http_message_signatures import HTTPSignatureKeyResolver
     from joserfc.jwk import KeySet
 
-    from aidre.client.exchange import Retry
+    from aidre_client.exchange import Retry
 
 Policy: TypeAlias = Literal["if_signed", "required", "off"]
 """`if_signed`: whatever is signed has to hold, and a server that declares to sign has to. `required`: every answer of

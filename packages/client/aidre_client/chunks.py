@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
-from aidre.client.messages import ChunkAnswer, CountedFacet, Result
-from aidre.engine.model import Document, Highlight, Json
-from aidre.engine.types import Facet, Hit, PlainChunk
+from aidre_client.errors import ConfigurationError
+from aidre_client.messages import ChunkAnswer, CountedFacet, Result
+from aidre_client.values import Facet, Highlight, Hit, Json
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from aidre.engine.model import Document
 
 RESERVED = frozenset({"updated_at", "canonical", "visibility", "content_hash", "etag", "provenance"})
 """Members of `metadata` that are not the document's own."""
@@ -22,11 +27,22 @@ SEPARATOR = "#chunk_"
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteChunk(PlainChunk):
+class RemoteChunk:
     """A chunk of a server. A member that the server does not send is empty: `text` where it withholds texts, `url`,
-    `title`, `section` and `updated_at` where it says nothing of them. `span` counts from the beginning of the chunk,
-    since servers do not say where in its document a chunk is."""
+    `title`, `section` and `updated_at` where it says nothing of them."""
 
+    id: str
+    text: str
+    document_id: str
+    section: str | None
+    url: str | None
+    title: str | None
+    type: str | None
+    updated_at: str
+    canonical: bool
+    metadata: Mapping[str, Json]
+    json_payload: bytes | None
+    schema_object: bytes | None
     collection: str | None
     reserved: Mapping[str, Json]
     """`visibility`, `content_hash`, `etag` and the like, as they were sent."""
@@ -35,6 +51,21 @@ class RemoteChunk(PlainChunk):
     """From 0 to 1, where the server says."""
     highlight: Highlight | None = None
     """Where words of the query are, if that was asked for."""
+    sent_vectors: Mapping[str, Sequence[float]] = field(default_factory=dict, repr=False)
+    """The vectors as numbers, by space, if they were asked for."""
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """From the beginning of the chunk: servers do not say where in its document a chunk is."""
+        return 0, len(self.text)
+
+    def vectors(self) -> Mapping[str, NDArray[np.float32]]:
+        """By space, the vector of the chunk, if it was asked for."""
+        if not self.sent_vectors:
+            return {}
+        import numpy as np
+
+        return {space: np.asarray(vector, np.float32) for space, vector in self.sent_vectors.items()}
 
     @property
     def content_hash(self) -> str:
@@ -54,7 +85,11 @@ class RemoteChunk(PlainChunk):
         return token if isinstance(token, str) else None
 
     def to_document(self) -> Document:
-        """The chunk as a document of its own, to be stored elsewhere under the id of the chunk."""
+        """The chunk as a document of its own, to be stored in a local collection under the id of the chunk."""
+        try:
+            from aidre.engine.model import Document
+        except ModuleNotFoundError:
+            raise ConfigurationError("to_document makes an aidre.Document: pip install aidre") from None
         return Document(
             self.id,
             self.text,
@@ -66,10 +101,14 @@ class RemoteChunk(PlainChunk):
         )
 
 
-def to_hit(result: Result, collection: str | None) -> Hit:
+def to_hit(result: Result, collection: str | None) -> Hit[RemoteChunk]:
     """A result as a hit. Its score is not a number where the server sends none."""
-    vectors = {space: np.asarray(vector, np.float32) for space, vector in result.vectors.items()}
-    chunk = replace(to_chunk(result, collection, vectors), relevance=result.relevance, highlight=result.highlight)
+    chunk = replace(
+        to_chunk(result, collection),
+        relevance=result.relevance,
+        highlight=result.highlight,
+        sent_vectors=result.vectors,
+    )
     return Hit(chunk, math.nan if result.score is None else result.score)
 
 
@@ -85,11 +124,7 @@ def to_facet(sent: CountedFacet) -> Facet:
     )
 
 
-def to_chunk(
-    sent: Result | ChunkAnswer,
-    collection: str | None,
-    vectors: Mapping[str, NDArray[np.float32]] | None = None,
-) -> RemoteChunk:
+def to_chunk(sent: Result | ChunkAnswer, collection: str | None) -> RemoteChunk:
     chunk_id, text, reserved = sent.id or "", sent.text or "", dict[str, Json]()
     own = dict[str, Json]()
     for name, value in sent.metadata.items():
@@ -101,13 +136,8 @@ def to_chunk(
     return RemoteChunk(
         id=chunk_id,
         text=text,
-        span=(0, len(text)),
-        section=sent.source.section,
-        token_count=None,
-        embeddings=vectors or {},
-        document_key=document_id if found else chunk_id,
         document_id=document_id if found else chunk_id,
-        document_digests=(),
+        section=sent.source.section,
         url=sent.source.url,
         title=sent.source.title,
         type=_type_of(sent.semantic_payload),
