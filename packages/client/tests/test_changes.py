@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import aidre
-from aidre.client.messages import Change
+import aidre_client
 from aidre.library.collection import Collection
-from tests.aidre.client.conftest import blocks_of_the_page, connected
-from tests.aidre.client.test_search import FAULTS
+from aidre_client.messages import Change
 from tests.support.clients import AIDRE, a_document, delete, fill
 from tests.support.fault_proxy import Asked, Failing, Fault, answering, faulty, foreign
+from tests.support.remote import FAULTS, blocks_of_the_page, connected
 from tests.support.servers import Served
 
 
@@ -170,7 +170,7 @@ def test_a_mirror_begins_again_where_the_history_is_gone(store: Path, tmp_path: 
             truth.drop("docs")
         fill(store, "docs", [a_document("other", "alpha")])
         refresh(server)
-        with pytest.raises(aidre.HistoryMissing) as caught:
+        with pytest.raises(aidre_client.HistoryMissing) as caught:
             mirror(theirs, ours, token)
         assert caught.value.details["status"] == 410
         mirror(theirs, ours, None)
@@ -187,18 +187,18 @@ def test_a_mirror_begins_again_where_the_history_is_gone(store: Path, tmp_path: 
         lambda client: list(client.collection("docs").changes(since="AAAA")),
     ],
 )
-def test_a_misuse_of_the_feed_is_invalid_input(misuse: Callable[[aidre.Client], object], store: Path) -> None:
-    with faulty(store) as (proxy, _), connected(proxy.url) as client, pytest.raises(aidre.InvalidInput):
+def test_a_misuse_of_the_feed_is_invalid_input(misuse: Callable[[aidre_client.Client], object], store: Path) -> None:
+    with faulty(store) as (proxy, _), connected(proxy.url) as client, pytest.raises(aidre_client.InvalidInput):
         misuse(client)
 
 
 def test_a_feed_of_an_unknown_collection_or_server_says_so(store: Path) -> None:
-    with faulty(store) as (proxy, _), connected(proxy.url) as client, pytest.raises(aidre.CollectionMissing):
+    with faulty(store) as (proxy, _), connected(proxy.url) as client, pytest.raises(aidre_client.CollectionMissing):
         list(client.collection("nope").changes())
     with (
         foreign(lambda asked: answering(200, b'{"version":"1"}')) as other,
         connected(other.url) as client,
-        pytest.raises(aidre.Unsupported) as caught,
+        pytest.raises(aidre_client.Unsupported) as caught,
     ):
         list(client.collection("docs").changes())
     assert caught.value.details["capability"] == "changes"
@@ -212,6 +212,6 @@ def test_a_feed_that_does_not_go_on_is_a_failed_request() -> None:
         return answering(200, json.dumps(body).encode(), AIDRE)
 
     with foreign(plan) as proxy, connected(proxy.url) as client:
-        with pytest.raises(aidre.RequestFailed):
+        with pytest.raises(aidre_client.RequestFailed):
             list(client.collection("a/b").changes())
         assert [asked.target for asked in proxy.asked[1:]] == ["/c/a%2Fb", "/c/a%2Fb?since=t"]

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-import aidre
-from aidre.client.exchange import NoAnswer, Request, Response, Retry, error_of, retry_after
-from tests.aidre.client.conftest import connected
+import aidre_client
+from aidre_client.exchange import NoAnswer, Request, Response, Retry, error_of, retry_after
 from tests.support.fault_proxy import RESET_AFTER, RESET_BEFORE, Asked, Fault, FaultyServer, foreign, refusal
+from tests.support.remote import connected
 
 NOW = 1_700_000_000.0
 ASKED = Request("POST", "http://127.0.0.1/search")
@@ -72,8 +72,8 @@ def test_only_what_is_safe_is_sent_again(outcome: Response | NoAnswer, repeatabl
 
 @pytest.mark.parametrize("misuse", [{"attempts": 0}, {"patience": -1.0}, {"patience": float("nan")}])
 def test_bounds_that_are_none_are_invalid_input(misuse: dict[str, float]) -> None:
-    with pytest.raises(aidre.InvalidInput):
-        aidre.connect("http://127.0.0.1", **misuse)  # type: ignore[arg-type]
+    with pytest.raises(aidre_client.InvalidInput):
+        aidre_client.connect("http://127.0.0.1", **misuse)  # type: ignore[arg-type]
 
 
 def turns(*faults: Fault) -> Callable[[Asked], Fault | None]:
@@ -90,7 +90,7 @@ def test_who_is_refused_waits_as_long_as_the_server_says_and_no_longer_than_want
         assert waits == [20.0, 30.0]
         proxy.asked.clear()
         proxy.plan = lambda asked: refusal(429, Retry_After="61")
-        with pytest.raises(aidre.RequestFailed) as caught:
+        with pytest.raises(aidre_client.RequestFailed) as caught:
             client.collections()
         assert waits == [20.0, 30.0]
         assert len(proxy.asked) == 1
@@ -105,7 +105,7 @@ def test_a_server_that_never_answers_fails_after_so_many_attempts(proxy: FaultyS
         for fault in (RESET_BEFORE, RESET_AFTER):
             proxy.plan = lambda asked, fault=fault: fault  # type: ignore[misc]
             proxy.asked.clear()
-            with pytest.raises(aidre.RequestFailed) as caught:
+            with pytest.raises(aidre_client.RequestFailed) as caught:
                 client.collections()
             assert caught.value.details["error"] == "no_answer"
             assert len(proxy.asked) == 3
@@ -114,7 +114,7 @@ def test_a_server_that_never_answers_fails_after_so_many_attempts(proxy: FaultyS
 def test_a_server_that_is_not_there_is_a_failed_request() -> None:
     with foreign(lambda asked: None) as proxy:
         url = proxy.url
-    with connected(url, attempts=2) as client, pytest.raises(aidre.RequestFailed) as caught:
+    with connected(url, attempts=2) as client, pytest.raises(aidre_client.RequestFailed) as caught:
         client.collections()
     assert caught.value.details["attempts"] == 2
 
@@ -122,22 +122,22 @@ def test_a_server_that_is_not_there_is_a_failed_request() -> None:
 @pytest.mark.parametrize(
     ("status", "code", "kind"),
     [
-        (400, "invalid_request", aidre.InvalidInput),
-        (401, "unauthorized", aidre.AccessDenied),
-        (403, "forbidden", aidre.AccessDenied),
-        (404, "not_found", aidre.Missing),
-        (409, "conflict", aidre.Conflict),
-        (410, "gone", aidre.HistoryMissing),
-        (422, "unsupported_embedding_space", aidre.SpaceMissing),
-        (422, "invalid_embedding_dimension", aidre.DimensionMismatch),
-        (422, "unsupported_return_field", aidre.InvalidInput),
-        (429, "rate_limited", aidre.RequestFailed),
-        (500, "internal_error", aidre.RequestFailed),
-        (418, "new", aidre.RequestFailed),
+        (400, "invalid_request", aidre_client.InvalidInput),
+        (401, "unauthorized", aidre_client.AccessDenied),
+        (403, "forbidden", aidre_client.AccessDenied),
+        (404, "not_found", aidre_client.Missing),
+        (409, "conflict", aidre_client.Conflict),
+        (410, "gone", aidre_client.HistoryMissing),
+        (422, "unsupported_embedding_space", aidre_client.SpaceMissing),
+        (422, "invalid_embedding_dimension", aidre_client.DimensionMismatch),
+        (422, "unsupported_return_field", aidre_client.InvalidInput),
+        (429, "rate_limited", aidre_client.RequestFailed),
+        (500, "internal_error", aidre_client.RequestFailed),
+        (418, "new", aidre_client.RequestFailed),
     ],
 )
 def test_an_error_of_a_server_is_one_exception_with_its_facts(
-    status: int, code: str, kind: type[aidre.AidreError]
+    status: int, code: str, kind: type[aidre_client.AidreError]
 ) -> None:
     said = {"error": code, "message": "a\nb", "request_id": "r1", "details": {"n": 1, "message": "x", "self": 2}}
     error = error_of(answer(status, json.dumps(said).encode(), retry_after="4"), NOW)
@@ -150,6 +150,6 @@ def test_an_error_of_a_server_is_one_exception_with_its_facts(
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b'{"error":7,"message":{},"details":[],"request_id":0}'])
 def test_an_error_that_is_not_of_the_protocol_is_one_too(body: bytes) -> None:
     error = error_of(answer(502, body, x_request_id="r2"), NOW)
-    assert type(error) is aidre.RequestFailed
+    assert type(error) is aidre_client.RequestFailed
     assert error.details["request_id"] == "r2"
     assert error.message == "http://127.0.0.1/search: HTTP status 502"

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-import aidre
-from tests.aidre.client.conftest import connected
+import aidre_client
 from tests.support.fault_proxy import (
     RESET_AFTER,
     RESET_BEFORE,
@@ -23,22 +22,7 @@ from tests.support.fault_proxy import (
     foreign,
     refusal,
 )
-
-INTAKES = """
-[[intakes]]
-id = "find"
-collection = "docs"
-bind_requires = ["email"]
-[[intakes]]
-id = "look"
-collection = "docs"
-[[intakes]]
-id = "strict"
-collection = "docs"
-min_score = 1.0
-[intake]
-bind_key = "a bind key that the tests know"
-"""
+from tests.support.remote import INTAKES, connected
 
 
 @pytest.fixture(scope="module")
@@ -62,15 +46,15 @@ def test_the_whole_flow_ends_in_a_bind(proxy: FaultyServer) -> None:
         answer = agent.submit("find", {"query": "alpha word 7"})
         assert answer.offer is not None
         assert answer.offer.details["items"][0]["id"] == "a b/7#chunk_1"
-        with pytest.raises(aidre.InvalidInput, match="agreed"):
+        with pytest.raises(aidre_client.InvalidInput, match="agreed"):
             agent.bind(answer, {"email": "a@b.example"}, user_agrees=False)
-        with pytest.raises(aidre.InvalidInput) as caught:
+        with pytest.raises(aidre_client.InvalidInput) as caught:
             agent.bind(answer, {}, user_agrees=True)
         assert caught.value.details["missing"] == ["email"]
         bound = agent.bind(answer, {"email": "a@b.example"}, user_agrees=True)
         assert (bound.status, bound.offer_id) == ("bound", answer.offer.id)
         assert agent.bind(answer, {"email": "a@b.example"}, user_agrees=True) == bound
-        with pytest.raises(aidre.Conflict) as conflict:
+        with pytest.raises(aidre_client.Conflict) as conflict:
             agent.bind(answer, {"email": "c@d.example"}, user_agrees=True)
         assert conflict.value.details["error"] == "OFFER_ALREADY_BOUND"
 
@@ -80,7 +64,7 @@ def test_an_offer_without_a_bind_cannot_be_bound(proxy: FaultyServer) -> None:
         agent = client.intake("agent-1")
         answer = agent.submit("look", {"query": "alpha word 7"})
         assert answer.offer is not None
-        with pytest.raises(aidre.Unsupported):
+        with pytest.raises(aidre_client.Unsupported):
             agent.bind(answer, {}, user_agrees=True)
 
 
@@ -94,13 +78,13 @@ def test_a_decline_has_its_reason(proxy: FaultyServer) -> None:
 @pytest.mark.parametrize(
     ("intake", "data", "kind", "code"),
     [
-        ("none", {}, aidre.Missing, None),
-        ("find", {"query": 7}, aidre.InvalidInput, "SCHEMA_MISMATCH"),
-        ("find", {"query": "a", "email": "a@b.example"}, aidre.InvalidInput, None),
+        ("none", {}, aidre_client.Missing, None),
+        ("find", {"query": 7}, aidre_client.InvalidInput, "SCHEMA_MISMATCH"),
+        ("find", {"query": "a", "email": "a@b.example"}, aidre_client.InvalidInput, None),
     ],
 )
 def test_a_misuse_is_one_exception(
-    intake: str, data: dict[str, Any], kind: type[aidre.AidreError], code: str | None, proxy: FaultyServer
+    intake: str, data: dict[str, Any], kind: type[aidre_client.AidreError], code: str | None, proxy: FaultyServer
 ) -> None:
     with connected(proxy.url) as client, pytest.raises(kind) as caught:
         client.intake("agent-1").submit(intake, data)
@@ -114,7 +98,7 @@ def test_a_submission_is_repeated_only_where_it_was_not_taken(proxy: FaultyServe
         proxy.plan = Failing((refusal(429, Retry_After="1"), refusal(503, Retry_After="1")), "/intakes/")
         assert agent.submit("find", {"query": "alpha word 7"}).offer is not None
         proxy.plan = Failing((RESET_AFTER,), "/intakes/")
-        with pytest.raises(aidre.RequestFailed) as caught:
+        with pytest.raises(aidre_client.RequestFailed) as caught:
             agent.submit("find", {"query": "alpha word 7"})
         assert caught.value.details["attempts"] == 1
 
@@ -128,7 +112,7 @@ def test_a_bind_whose_answer_was_lost_is_sent_again(proxy: FaultyServer) -> None
 
 
 def test_an_agent_has_an_id() -> None:
-    with aidre.connect("http://127.0.0.1") as client, pytest.raises(aidre.InvalidInput):
+    with aidre_client.connect("http://127.0.0.1") as client, pytest.raises(aidre_client.InvalidInput):
         client.intake("")
 
 
@@ -177,7 +161,7 @@ OFFER = {"id": "o", "summary": "s", "bind_endpoint": "/bind", "bind_requires": [
 )
 def test_an_answer_that_breaks_the_protocol_is_a_failed_request(said: dict[str, Any]) -> None:
     with foreign(a_provider(said)) as proxy, connected(proxy.url) as client:
-        with pytest.raises(aidre.RequestFailed) as caught:
+        with pytest.raises(aidre_client.RequestFailed) as caught:
             client.intake("agent-1").submit("i", {})
         assert caught.value.details["error"] == "invalid_answer"
 
@@ -187,12 +171,12 @@ def test_an_offer_that_has_expired_is_not_bound() -> None:
     with foreign(a_provider({"status": "offer", "offer": expired})) as proxy, connected(proxy.url) as client:
         agent = client.intake("agent-1")
         answer = agent.submit("i", {})
-        with pytest.raises(aidre.Conflict) as caught:
+        with pytest.raises(aidre_client.Conflict) as caught:
             agent.bind(answer, {}, user_agrees=True)
         assert caught.value.details["error"] == "OFFER_EXPIRED"
 
 
 def test_a_provider_of_another_version_is_unsupported() -> None:
     plan = a_provider({}, "0.2.0")
-    with foreign(plan) as proxy, connected(proxy.url) as client, pytest.raises(aidre.Unsupported):
+    with foreign(plan) as proxy, connected(proxy.url) as client, pytest.raises(aidre_client.Unsupported):
         client.intake("agent-1").submit("i", {})

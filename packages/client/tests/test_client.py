@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import aidre
-from tests.aidre.client.conftest import blocks_of_the_page
-from tests.aidre.client.test_intake import INTAKES
+import aidre_client
+from tests import ROOT
 from tests.support.clients import AGENTS, a_document, fill
 from tests.support.fault_proxy import faulty
+from tests.support.remote import INTAKES, blocks_of_the_page
 
 CONFIGURATION = AGENTS.partition("[[intakes]]")[0] + INTAKES
 
@@ -43,9 +44,9 @@ def test_every_example_of_the_page_runs(
 
 
 def test_the_page_names_the_verbs_and_exceptions_of_the_client() -> None:
-    page = (Path(aidre.__file__).parents[1] / "docs" / "client.md").read_text(encoding="utf-8")
-    verbs = {name for name in dir(aidre.RemoteCollection) if not name.startswith("_")} - {"name"}
+    page = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
+    verbs = {name for name in dir(aidre_client.RemoteCollection) if not name.startswith("_")} - {"name"}
     assert {verb for verb in verbs if f"`{verb}`" not in page} == set()
     for name in ("RequestFailed", "AccessDenied", "VerificationFailed", "Unsupported", "Closed"):
         assert f"`{name}`" in page
-        assert issubclass(getattr(aidre, name), aidre.AidreError)
+        assert issubclass(getattr(aidre, name), aidre_client.AidreError)

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-import aidre
-from aidre.client.session import expand
-from aidre.client.verification import origin_of
-from tests.aidre.client.conftest import connected
+import aidre_client
+from aidre_client.session import expand
+from aidre_client.verification import origin_of
 from tests.support.fault_proxy import Asked, Fault, FaultyServer, Plan, answering, foreign
+from tests.support.remote import connected
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_template_of_level_1_is_expanded(template: str, value: str, expected: 
 
 @pytest.mark.parametrize("template", ["/{+id}", "/{id*}", "/{name}", "/{id", "/{?id}", "/{id,name}", "/{}"])
 def test_a_template_of_another_level_is_unsupported(template: str) -> None:
-    with pytest.raises(aidre.Unsupported):
+    with pytest.raises(aidre_client.Unsupported):
         expand(template, id="1")
 
 
@@ -50,8 +50,8 @@ def test_an_origin_is_scheme_host_and_port(url: str, origin: str) -> None:
     "url", ["example.com", "ftp://example.com", "http://", "http://h:x", "https://u:p@h", "http://h/?a=1", ""]
 )
 def test_an_address_that_is_none_is_invalid_input(url: str) -> None:
-    with pytest.raises(aidre.InvalidInput):
-        aidre.connect(url)
+    with pytest.raises(aidre_client.InvalidInput):
+        aidre_client.connect(url)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_an_address_that_is_none_is_invalid_input(url: str) -> None:
     [{"verify": "always"}, {"embed": "never"}, {"trust": "here"}, {"key": "a\nb"}, {"key": "é"}, {"key": ""}],
 )
 def test_a_misuse_of_connect_is_invalid_input(misuse: dict[str, str]) -> None:
-    with pytest.raises(aidre.InvalidInput):
-        aidre.connect("http://127.0.0.1", **misuse)  # type: ignore[arg-type]
+    with pytest.raises(aidre_client.InvalidInput):
+        aidre_client.connect("http://127.0.0.1", **misuse)  # type: ignore[arg-type]
 
 
 def test_nothing_is_asked_before_it_is_needed_and_nothing_after_the_end(proxy: FaultyServer) -> None:
@@ -69,7 +69,7 @@ def test_nothing_is_asked_before_it_is_needed_and_nothing_after_the_end(proxy: F
     assert proxy.asked == []
     assert client.discovery.version == "1"
     client.close()
-    with pytest.raises(aidre.Closed):
+    with pytest.raises(aidre_client.Closed):
         docs.search("alpha")
 
 
@@ -89,14 +89,16 @@ WELL_KNOWN = "/.well-known/ai-discovery"
 @pytest.mark.parametrize(
     ("document", "kind"),
     [
-        (None, aidre.Missing),
-        ([], aidre.RequestFailed),
-        ({"service": "AIDRE"}, aidre.RequestFailed),
-        ({"version": "1", "embedding_spaces": [{"id": "x"}]}, aidre.RequestFailed),
-        ({"version": "1", "endpoints": {"search": "ftp://x"}}, aidre.RequestFailed),
+        (None, aidre_client.Missing),
+        ([], aidre_client.RequestFailed),
+        ({"service": "AIDRE"}, aidre_client.RequestFailed),
+        ({"version": "1", "embedding_spaces": [{"id": "x"}]}, aidre_client.RequestFailed),
+        ({"version": "1", "endpoints": {"search": "ftp://x"}}, aidre_client.RequestFailed),
     ],
 )
-def test_a_discovery_document_that_is_none_is_one_exception(document: object, kind: type[aidre.AidreError]) -> None:
+def test_a_discovery_document_that_is_none_is_one_exception(
+    document: object, kind: type[aidre_client.AidreError]
+) -> None:
     with foreign(serving({WELL_KNOWN: document})) as proxy, connected(proxy.url) as client, pytest.raises(kind):
         _ = client.discovery
 
@@ -114,7 +116,7 @@ def test_the_discovery_document_is_at_the_root_or_else_below_the_path_of_the_url
                 assert client.collections() == ["below"]
             with (
                 connected(proxy.url) as client,
-                pytest.raises(aidre.Missing, match="no discovery document: check the URL"),
+                pytest.raises(aidre_client.Missing, match="no discovery document: check the URL"),
             ):
                 client.collections()
         documents[WELL_KNOWN] = {"version": "1", "endpoints": {"collections": "/c"}}
@@ -143,7 +145,7 @@ def test_the_key_goes_to_the_endpoints_that_the_discovery_document_names() -> No
 
 
 def test_the_key_shows_in_no_representation() -> None:
-    client = aidre.connect("https://example.com", key="secret")
+    client = aidre_client.connect("https://example.com", key="secret")
     session = client._session
     shown = [client, session, session.request("GET", "https://example.com/"), client.intent("id", "secret")._platform]
     assert "secret" not in repr(shown)
@@ -168,19 +170,19 @@ def test_redirects_end() -> None:
     documents: dict[str, object] = {}
     with foreign(serving(documents)) as proxy, connected(proxy.url) as client:
         documents[WELL_KNOWN] = answering(302, b"", Location=WELL_KNOWN)
-        with pytest.raises(aidre.RequestFailed):
+        with pytest.raises(aidre_client.RequestFailed):
             _ = client.discovery
         assert len(proxy.asked) == 4
 
 
 def test_an_address_without_encryption_is_not_followed_from_one_with() -> None:
-    session = aidre.connect("https://example.com")._session
+    session = aidre_client.connect("https://example.com")._session
     assert session.allowed("/search") == "https://example.com/search"
-    with pytest.raises(aidre.RequestFailed, match="not https"):
+    with pytest.raises(aidre_client.RequestFailed, match="not https"):
         session.allowed("http://example.com/search")
 
 
 def test_a_wrong_key_is_access_denied(proxy: FaultyServer) -> None:
-    with connected(proxy.url, key="wrong") as client, pytest.raises(aidre.AccessDenied) as caught:
+    with connected(proxy.url, key="wrong") as client, pytest.raises(aidre_client.AccessDenied) as caught:
         client.collections()
     assert (caught.value.code, caught.value.details["status"]) == ("access_denied", 401)

@@ -10,33 +10,30 @@ from typing import Any
 
 import pytest
 
-import aidre
+import aidre_client
 from tests import ROOT
-from tests.aidre.client.conftest import connected
-from tests.support.clients import TEXT
-from tests.support.embeddings import embedding
 from tests.support.fault_proxy import Fault, FaultyServer, answering, foreign
+from tests.support.remote import SPACE, connected
 
 NAN = float("nan")
 INVALID, FILTER, FAILED, MISSING = "invalid_input", "invalid_filter", "request_failed", "missing"
 CLASSES = {
-    INVALID: aidre.InvalidInput,
-    FILTER: aidre.InvalidFilter,
-    FAILED: aidre.RequestFailed,
-    MISSING: aidre.Missing,
-    "collection_missing": aidre.CollectionMissing,
-    "history_missing": aidre.HistoryMissing,
-    "space_missing": aidre.SpaceMissing,
-    "invalid_vector": aidre.InvalidVector,
-    "dimension_mismatch": aidre.DimensionMismatch,
-    "access_denied": aidre.AccessDenied,
-    "unsupported": aidre.Unsupported,
-    "closed": aidre.Closed,
+    INVALID: aidre_client.InvalidInput,
+    FILTER: aidre_client.InvalidFilter,
+    FAILED: aidre_client.RequestFailed,
+    MISSING: aidre_client.Missing,
+    "collection_missing": aidre_client.CollectionMissing,
+    "history_missing": aidre_client.HistoryMissing,
+    "space_missing": aidre_client.SpaceMissing,
+    "dimension_mismatch": aidre_client.DimensionMismatch,
+    "access_denied": aidre_client.AccessDenied,
+    "unsupported": aidre_client.Unsupported,
+    "closed": aidre_client.Closed,
 }
 
 
-def refused(code: str, words: str, verb: Callable[[], object]) -> aidre.AidreError:
-    with pytest.raises(aidre.AidreError) as caught:
+def refused(code: str, words: str, verb: Callable[[], object]) -> aidre_client.AidreError:
+    with pytest.raises(aidre_client.AidreError) as caught:
         verb()
     error, message = caught.value, str(caught.value)
     assert type(error) is CLASSES[code], message
@@ -49,11 +46,13 @@ def refused(code: str, words: str, verb: Callable[[], object]) -> aidre.AidreErr
     return error
 
 
-def ask(client: aidre.Client, **preferences: Any) -> object:
+def ask(client: aidre_client.Client, **preferences: Any) -> object:
     return client.nlweb.ask("x", **preferences)
 
 
-def asked_by(verb: Callable[[aidre.RemoteCollection], object], client: aidre.Client) -> Callable[[], object]:
+def asked_by(
+    verb: Callable[[aidre_client.RemoteCollection], object], client: aidre_client.Client
+) -> Callable[[], object]:
     return lambda: verb(client.collection("docs"))
 
 
@@ -71,7 +70,7 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     *(({"attempts": attempts}, "at least 1") for attempts in (0, -1, "3", 1.5, None, True)),
     *(({"patience": patience}, "at least 0") for patience in (-1, "x", NAN, None)),
 ]
-Case = tuple[str, str, Callable[[aidre.RemoteCollection, aidre.Client], object]]
+Case = tuple[str, str, Callable[[aidre_client.RemoteCollection, aidre_client.Client], object]]
 CASES: list[Case] = [
     *((INVALID, "name of a collection", lambda _, c, v=v: c.collection(v)) for v in (3, b"a", "", ["a"])),
     ("collection_missing", "nope", lambda _, c: c.collection("nope").search("alpha")),
@@ -91,12 +90,12 @@ CASES: list[Case] = [
     *((INVALID, "id of a space", lambda d, _, v=v: d.search("x", space=v)) for v in (3, ["a"], b"x")),
     *((INVALID, "min_score must be", lambda d, _, v=v: d.search("x", min_score=v)) for v in ("x", NAN, [1])),
     *(
-        (INVALID, "list of numbers", lambda d, _, v=v: d.search(vector=v, space=TEXT.id))
+        (INVALID, "list of numbers", lambda d, _, v=v: d.search(vector=v, space=SPACE))
         for v in (b"x", "abc", [None], ["1"], [True], [1j], {"a": 1}, object(), [[1], [1, 2]])
     ),
-    *((INVALID, "one axis", lambda d, _, v=v: d.search(vector=v, space=TEXT.id)) for v in (3, [[1, 0, 0, 0]])),
-    *((INVALID, "not finite", lambda d, _, v=v: d.search(vector=v, space=TEXT.id)) for v in ([NAN] * 64, [1e300] * 64)),
-    *(("dimension_mismatch", "64", lambda d, _, v=v: d.search(vector=v, space=TEXT.id)) for v in ([1, 0], [])),
+    *((INVALID, "one axis", lambda d, _, v=v: d.search(vector=v, space=SPACE)) for v in (3, [[1, 0, 0, 0]])),
+    *((INVALID, "not finite", lambda d, _, v=v: d.search(vector=v, space=SPACE)) for v in ([NAN] * 64, [9e99] * 64)),
+    *(("dimension_mismatch", "64", lambda d, _, v=v: d.search(vector=v, space=SPACE)) for v in ([1, 0], [])),
     *((INVALID, "list of texts", lambda d, _, v=v: d.search_many(v)) for v in (None, 3, "x", b"x", ["a", 3], {"a": 1})),
     (INVALID, "a text or vector=", lambda d, _: d.search_many([None])),
     *((INVALID, "id of a chunk", lambda d, _, v=v: d.chunk(v)) for v in (None, 3, b"a", "", ["a"])),
@@ -113,18 +112,18 @@ CASES: list[Case] = [
 
 @pytest.mark.parametrize("url", URLS)
 def test_what_is_no_address_is_told_at_once(url: Any) -> None:
-    refused(INVALID, "write one such as 'https://example.com'", lambda: aidre.connect(url))
-    refused(INVALID, "write one such as 'https://example.com'", lambda: aidre.connect_async(url))
+    refused(INVALID, "write one such as 'https://example.com'", lambda: aidre_client.connect(url))
+    refused(INVALID, "write one such as 'https://example.com'", lambda: aidre_client.connect_async(url))
 
 
 def test_a_key_in_the_address_is_not_repeated() -> None:
-    refused(INVALID, "give the key by key=", lambda: aidre.connect("https://me:secret@example.com/"))
+    refused(INVALID, "give the key by key=", lambda: aidre_client.connect("https://me:secret@example.com/"))
 
 
 @pytest.mark.parametrize(("options", "words"), OPTIONS)
 def test_an_option_that_is_wrong_is_told_at_once(options: dict[str, Any], words: str) -> None:
-    refused(INVALID, words, lambda: aidre.connect("http://127.0.0.1", **options))
-    refused(INVALID, words, lambda: aidre.connect_async("http://127.0.0.1", **options))
+    refused(INVALID, words, lambda: aidre_client.connect("http://127.0.0.1", **options))
+    refused(INVALID, words, lambda: aidre_client.connect_async("http://127.0.0.1", **options))
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{number}-{code}" for number, (code, _, _) in enumerate(CASES)])
@@ -142,7 +141,7 @@ def test_a_closed_client_says_so(proxy: FaultyServer) -> None:
 
 # -- servers that are none -------------------------------------------------------------------------------------------
 
-VERBS: list[Callable[[aidre.RemoteCollection], object]] = [
+VERBS: list[Callable[[aidre_client.RemoteCollection], object]] = [
     lambda docs: docs.search("x"),
     lambda docs: docs.info,
     lambda docs: docs.chunk("a"),
@@ -173,7 +172,7 @@ def test_a_server_that_answers_something_else_is_told(answer: Fault, code: str, 
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_host_that_does_not_answer_is_told(verb: Callable[[aidre.RemoteCollection], object]) -> None:
+def test_a_host_that_does_not_answer_is_told(verb: Callable[[aidre_client.RemoteCollection], object]) -> None:
     with socket.socket() as bound:  # nobody listens
         bound.bind(("127.0.0.1", 0))
         with connected(f"http://127.0.0.1:{bound.getsockname()[1]}", attempts=1) as client:
@@ -189,7 +188,8 @@ def test_a_server_that_says_nothing_is_a_timeout() -> None:
 
 
 def test_a_certificate_that_nobody_trusts_is_told(tmp_path: Path) -> None:
-    with embedding(tmp_path) as api, connected(f"https://127.0.0.1:{api.port}", attempts=1) as client:
+    embeddings = pytest.importorskip("tests.support.embeddings", reason="its server needs aidre")
+    with embeddings.embedding(tmp_path) as api, connected(f"https://127.0.0.1:{api.port}", attempts=1) as client:
         refused(FAILED, "certificate", lambda: client.collection("docs").search("x"))
 
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-import aidre
-from aidre.client.nlweb import AskEvent, Dialect, EventReader, Promise, Question
-from tests.aidre.client.conftest import connected
+import aidre_client
+from aidre_client.nlweb import AskEvent, Dialect, EventReader, Promise, Question
 from tests.support.fault_proxy import (
     RESET_BEFORE,
     Failing,
@@ -21,6 +20,7 @@ from tests.support.fault_proxy import (
     foreign,
     refusal,
 )
+from tests.support.remote import connected
 
 DIALECTS: tuple[Dialect, ...] = ("0.55", "0.54", "legacy")
 NOT_FOUND = answering(404, b"{}")
@@ -77,16 +77,18 @@ def test_nothing_found_is_an_answer_without_items(proxy: FaultyServer) -> None:
 @pytest.mark.parametrize(
     ("misuse", "kind"),
     [
-        ({"text": " "}, aidre.InvalidInput),
-        ({"text": "a", "dialect": "1.0"}, aidre.InvalidInput),
-        ({"text": "a", "prev": "b"}, aidre.InvalidInput),
-        ({"text": "a", "dialect": "legacy", "mode": "poem"}, aidre.InvalidInput),
-        ({"text": "a", "mode": "poem"}, aidre.InvalidInput),
-        ({"text": "a", "response_format": "xml"}, aidre.InvalidInput),
-        ({"text": "a", "limit": 3}, aidre.InvalidInput),
+        ({"text": " "}, aidre_client.InvalidInput),
+        ({"text": "a", "dialect": "1.0"}, aidre_client.InvalidInput),
+        ({"text": "a", "prev": "b"}, aidre_client.InvalidInput),
+        ({"text": "a", "dialect": "legacy", "mode": "poem"}, aidre_client.InvalidInput),
+        ({"text": "a", "mode": "poem"}, aidre_client.InvalidInput),
+        ({"text": "a", "response_format": "xml"}, aidre_client.InvalidInput),
+        ({"text": "a", "limit": 3}, aidre_client.InvalidInput),
     ],
 )
-def test_a_misuse_is_one_exception(misuse: dict[str, Any], kind: type[aidre.AidreError], proxy: FaultyServer) -> None:
+def test_a_misuse_is_one_exception(
+    misuse: dict[str, Any], kind: type[aidre_client.AidreError], proxy: FaultyServer
+) -> None:
     with connected(proxy.url) as client:
         with pytest.raises(kind):
             client.nlweb.ask(**misuse)
@@ -101,13 +103,13 @@ def test_a_promise_is_waited_for_and_cancelled(proxy: FaultyServer) -> None:
         assert names(client.nlweb.wait(promised).items)[0] == "T7"
         assert client.nlweb.look(promised).items
         client.nlweb.cancel(promised)
-        with pytest.raises(aidre.RequestFailed) as caught:
+        with pytest.raises(aidre_client.RequestFailed) as caught:
             client.nlweb.wait(promised)
         assert caught.value.details["error"] == "CANCELLED"
-        with pytest.raises(aidre.RequestFailed) as caught:
+        with pytest.raises(aidre_client.RequestFailed) as caught:
             client.nlweb.look(Promise("nobody was promised this"))
         assert caught.value.details["error"] == "UNKNOWN_PROMISE"
-        with pytest.raises(aidre.InvalidInput):
+        with pytest.raises(aidre_client.InvalidInput):
             client.nlweb.look(Promise(""))
 
 
@@ -118,7 +120,7 @@ def test_a_promise_that_is_not_kept_in_time_is_a_timeout() -> None:
     with (
         foreign(plan) as proxy,
         connected(proxy.url, waits) as client,
-        pytest.raises(aidre.RequestFailed) as caught,
+        pytest.raises(aidre_client.RequestFailed) as caught,
     ):
         client.nlweb.wait(Promise("t"), timeout=3.0)
     assert caught.value.details["error"] == "TIMEOUT"
@@ -144,7 +146,7 @@ def test_a_stream_that_breaks_says_so_and_gives_nothing_twice(dialect: Dialect, 
         for cut in (400, 900, 1_500):
             proxy.plan = lambda asked, cut=cut: Fault(cut=cut) if asked.target == "/ask" else None  # type: ignore[misc]
             came: list[AskEvent] = []
-            with pytest.raises(aidre.RequestFailed) as caught:
+            with pytest.raises(aidre_client.RequestFailed) as caught:
                 came.extend(client.nlweb.stream("alpha word 7", k=5, dialect=dialect))
             assert caught.value.details["error"] in {"interrupted", "no_answer"}
             assert [event.item for event in came] == [event.item for event in whole][: len(came)]
@@ -198,7 +200,7 @@ def test_an_item_that_comes_twice_is_given_once() -> None:
     ],
 )
 def test_a_stream_that_is_not_whole_is_an_error(content: bytes, error: str) -> None:
-    with pytest.raises(aidre.RequestFailed) as caught:
+    with pytest.raises(aidre_client.RequestFailed) as caught:
         read(content)
     assert caught.value.details["error"] == error
 
@@ -223,7 +225,7 @@ def test_frames_of_older_servers_are_read() -> None:
 def test_a_server_without_aidre_is_asked_at_its_own_address(discovery: Fault) -> None:
     failure = {"_meta": {"response_type": "Failure"}, "error": {"code": "RATE_LIMITED", "message": "no"}}
     plan = speaking(answering(200, json.dumps(failure).encode()), discovery)
-    with foreign(plan) as proxy, connected(proxy.url) as client, pytest.raises(aidre.RequestFailed) as caught:
+    with foreign(plan) as proxy, connected(proxy.url) as client, pytest.raises(aidre_client.RequestFailed) as caught:
         client.nlweb.ask("alpha")
     assert caught.value.details["error"] == "RATE_LIMITED"
     assert [asked.target for asked in proxy.asked if not asked.target.startswith("/.well-known")] == ["/ask"]

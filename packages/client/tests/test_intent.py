@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import aidre
+import aidre_client
 from aidre.api.protocols.intent.ledger import LEDGER_FILE, read_events
-from tests.aidre.client.conftest import connected
 from tests.support.fault_proxy import (
     RESET_AFTER,
     RESET_BEFORE,
@@ -24,6 +23,7 @@ from tests.support.fault_proxy import (
     refusal,
 )
 from tests.support.publishers import CONFIGURATION, SECRET, fill_news
+from tests.support.remote import connected
 
 NUMBERS = count()
 DOMAIN = "finance.markets"
@@ -52,14 +52,14 @@ def proxy(publisher: FaultyServer) -> Iterator[FaultyServer]:
     publisher.plan = lambda asked: None
 
 
-def platform(client: aidre.Client) -> aidre.client.Intent:
+def platform(client: aidre_client.Client) -> aidre_client.Intent:
     """A platform that was given nothing yet."""
     number = next(NUMBERS)
     return client.intent(f"platform-{number}", f"{SECRET}-{number}")
 
 
 def test_passages_are_retrieved_and_cited(proxy: FaultyServer, news: Path) -> None:
-    with connected(proxy.url, verify="required") as client, pytest.raises(aidre.VerificationFailed):
+    with connected(proxy.url, verify="required") as client, pytest.raises(aidre_client.VerificationFailed):
         platform(client).retrieve("alpha", DOMAIN)  # the declaration is not signed
     with connected(proxy.url) as client:
         intent = platform(client)
@@ -91,21 +91,21 @@ def test_each_attempt_is_signed_anew_and_counts_once(proxy: FaultyServer, news: 
 
 def test_a_denial_has_its_reason(proxy: FaultyServer) -> None:
     with connected(proxy.url) as client:
-        with pytest.raises(aidre.AccessDenied) as caught:
+        with pytest.raises(aidre_client.AccessDenied) as caught:
             platform(client).retrieve("alpha", "sports")
         assert (caught.value.details["error"], caught.value.details["reason"]) == ("denied", "out_of_scope")
         assert caught.value.details["request_id"].startswith("req_")
-        with pytest.raises(aidre.AccessDenied) as caught:
+        with pytest.raises(aidre_client.AccessDenied) as caught:
             client.intent("platform-49", "a wrong secret").retrieve("alpha", DOMAIN)
         assert caught.value.details["error"] == "auth_failed"
-        with pytest.raises(aidre.RequestFailed) as failed:
+        with pytest.raises(aidre_client.RequestFailed) as failed:
             platform(client).retrieve("alpha", "No Domain")
         assert failed.value.details["status"] == 422
 
 
 @pytest.mark.parametrize(("key", "secret", "version"), [("", "s", "0.1"), ("k", "", "0.1"), ("k", "s", "2.0")])
 def test_a_misuse_is_invalid_input(key: str, secret: str, version: str) -> None:
-    with aidre.connect("http://127.0.0.1") as client, pytest.raises(aidre.InvalidInput):
+    with aidre_client.connect("http://127.0.0.1") as client, pytest.raises(aidre_client.InvalidInput):
         client.intent(key, secret, version=version)  # type: ignore[arg-type]
 
 
@@ -121,7 +121,7 @@ def test_a_changed_byte_of_a_signed_answer_fails_the_verification(proxy: FaultyS
             return answer
 
         proxy.plan = lambda asked: Fault(change=kept) if "retrieve" in asked.target else None
-        with pytest.raises(aidre.AccessDenied):
+        with pytest.raises(aidre_client.AccessDenied):
             intent.retrieve("alpha", "sports")
         body = whole[0].index(b"\r\n\r\n") + 4
         names = [b"x-aip-timestamp: ", b"x-aip-nonce: ", b"x-aip-signature: ", b"x-aip-key-id: "]
@@ -132,7 +132,7 @@ def test_a_changed_byte_of_a_signed_answer_fails_the_verification(proxy: FaultyS
                 return answer[:position] + bytes([answer[position] ^ 1]) + answer[position + 1 :]
 
             proxy.plan = lambda asked, change=change: Fault(change=change) if "retrieve" in asked.target else None  # type: ignore[misc]
-            with pytest.raises(aidre.VerificationFailed):
+            with pytest.raises(aidre_client.VerificationFailed):
                 intent.retrieve("alpha", "sports")
 
 
@@ -148,7 +148,7 @@ def test_an_answer_to_another_request_is_refused(proxy: FaultyServer) -> None:
         proxy.plan = lambda asked: Fault(change=kept) if "retrieve" in asked.target else None
         intent.retrieve("alpha", DOMAIN)
         proxy.plan = lambda asked: Fault(answer=whole[0]) if "retrieve" in asked.target else None
-        with pytest.raises(aidre.VerificationFailed, match="another request"):
+        with pytest.raises(aidre_client.VerificationFailed, match="another request"):
             intent.retrieve("alpha", DOMAIN)
 
 
@@ -170,6 +170,6 @@ def test_a_publisher_without_endpoints_is_unsupported() -> None:
             )
         ) as proxy,
         connected(proxy.url) as client,
-        pytest.raises(aidre.Unsupported),
+        pytest.raises(aidre_client.Unsupported),
     ):
         client.intent("k", "s").retrieve("alpha", "a")
