@@ -88,7 +88,7 @@ class RemoteChunk:
         """The chunk as a document of its own, to be stored in a local collection under the id of the chunk."""
         try:
             from aidre.engine.model import Document
-        except ModuleNotFoundError:
+        except ImportError:
             raise ConfigurationError("to_document makes an aidre.Document: pip install aidre") from None
         return Document(
             self.id,

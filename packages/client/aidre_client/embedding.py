@@ -90,7 +90,7 @@ def _load(space: DeclaredSpace) -> Embedder | None:
     try:
         from aidre.engine.embedding import DEFAULT_SPACE, load_stored
         from aidre.engine.model import EmbeddingSpace
-    except ModuleNotFoundError:  # the client alone is installed
+    except ImportError:  # the client alone is installed
         return None
     if space.model not in BUNDLED | {DEFAULT_SPACE.model} or space.revision is None:
         return None

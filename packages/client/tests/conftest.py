@@ -58,14 +58,22 @@ def proxy(served_store: FaultyServer) -> Iterator[FaultyServer]:
     served_store.plan = lambda asked: None
 
 
-@pytest.fixture
-def key_file(tmp_path: Path) -> Path:
-    """A key that signs."""
-    path = tmp_path / "keys.pem"
+@pytest.fixture(scope="session")
+def key(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("key") / "keys.pem"
     if HAS_ENGINE:
         from aidre.api.protocols.provenance.keys import make_key
 
         make_key(path, time.time())
     else:
         ask_outside("key", path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def key_file(key: bytes, tmp_path: Path) -> Path:
+    """A key that signs."""
+    path = tmp_path / "keys.pem"
+    path.touch(0o600)
+    path.write_bytes(key)
     return path

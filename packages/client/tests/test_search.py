@@ -18,7 +18,7 @@ from tests.support.fault_proxy import (
     faulty,
     foreign,
 )
-from tests.support.remote import ALL, DOCUMENTS, FAULTS, Conflicts, connected
+from tests.support.remote import ALL, DOCUMENTS, FAULTS, SPACE, Conflicts, connected
 
 
 def test_search_many_answers_each_query(proxy: FaultyServer) -> None:
@@ -74,8 +74,6 @@ def test_a_collection_that_withholds_texts_gives_hits_without(store: Path) -> No
         asked = len(proxy.asked)
         docs.search("alpha word 8", k=2)
         assert len(proxy.asked) == asked + 1, "that is asked once"
-        with pytest.raises(aidre_client.InvalidInput):
-            docs.search("alpha", vectors=True)
 
 
 @pytest.mark.parametrize(
@@ -227,3 +225,23 @@ def test_a_space_with_a_model_of_this_machine_is_no_reason_to_load_it(tmp_path: 
     with foreign(plan) as proxy, connected(proxy.url) as client:
         assert client.collection().search("words", mode="dense") == []
         assert json.loads(proxy.asked[-1].body)["query"] == "words"
+
+
+def test_the_vectors_of_texts_that_are_withheld_are_refused(store: Path) -> None:
+    pytest.importorskip("numpy")
+    with faulty(store, "[collections.docs]\nreturn_text = false\n") as (proxy, _):
+        client = connected(proxy.url)
+        with client, pytest.raises(aidre_client.InvalidInput):
+            client.collection("docs").search("alpha", vectors=True)
+
+
+def test_the_vectors_of_chunks_are_arrays_of_numpy(store: Path) -> None:
+    np = pytest.importorskip("numpy")
+    with faulty(store, "[collections.docs]\nreturn_vectors = true\n") as (proxy, _), connected(proxy.url) as client:
+        docs = client.collection("docs")
+        [hit] = docs.search("alpha word 7", k=1, vectors=True)
+        vector = hit.chunk.vectors()[SPACE]
+        assert (vector.dtype, vector.shape) == (np.float32, (64,))
+        for given in (vector, vector.tolist()):
+            assert docs.search(vector=given, space=SPACE, k=1)[0].id == hit.id
+        assert docs.search("alpha word 7", k=1)[0].chunk.vectors() == {}

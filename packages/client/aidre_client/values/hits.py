@@ -158,7 +158,7 @@ class SearchResults(Sequence[list[Hit]]):
         """One row a hit: query (its index), rank (from 0), id, document_id, score, text, title and url."""
         try:
             import pyarrow as pa
-        except ModuleNotFoundError:
+        except ImportError:
             raise ConfigurationError("to_arrow makes an Arrow table: pip install pyarrow") from None
 
         rows = [(query, rank, hit) for query, hits in enumerate(self._hits) for rank, hit in enumerate(hits)]

@@ -7,7 +7,6 @@ import math
 import sys
 from array import array
 from collections.abc import Sequence
-from importlib.util import find_spec
 from numbers import Real
 from typing import Any
 
@@ -58,5 +57,7 @@ def to_base64(vector: array[float]) -> str:
 
 def need_numpy() -> None:
     """ConfigurationError where numpy, as whose arrays chunks have their vectors, is not installed."""
-    if find_spec("numpy") is None:
-        raise ConfigurationError("vectors of chunks need numpy: pip install 'aidre-client[numpy]'")
+    try:
+        import numpy  # noqa: F401
+    except ImportError:
+        raise ConfigurationError("vectors of chunks need numpy: pip install 'aidre-client[numpy]'") from None
