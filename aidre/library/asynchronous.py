@@ -17,8 +17,7 @@ from aidre.engine.types import Facet
 from aidre.library.collection import WAIT_SECONDS, Collection, CollectionView
 from aidre.library.database import Database
 from aidre.library.documents import Rows
-from aidre.library.facets import Facets
-from aidre.library.results import Hits, SearchResults
+from aidre_client.values import Facets, Hits, SearchResults
 
 if TYPE_CHECKING:
     from aidre.engine.embedding import Endpoint

@@ -23,17 +23,7 @@ from aidre.engine.index.fields import Filter, field_name
 from aidre.engine.model import Document, EmbeddingSpace, HighlightLimits, Json, Mode
 from aidre.engine.retrieve import Policy, Question, State, answer, query_of, run
 from aidre.engine.types import Facet
-from aidre.library.arguments import (
-    check_least,
-    check_mode,
-    check_range,
-    check_space_id,
-    to_filter,
-    to_ids,
-    to_names,
-    to_path,
-    to_queries,
-)
+from aidre.library.arguments import to_filter, to_names, to_path, to_queries
 from aidre.library.documents import (
     Row,
     Rows,
@@ -45,9 +35,20 @@ from aidre.library.documents import (
     to_matrices,
     to_vector,
 )
-from aidre.library.facets import Facets, to_limits, to_requests
-from aidre.library.results import Hits, SearchResults, to_hits
+from aidre.library.results import to_hits
 from aidre.library.spaces import Spaces
+from aidre_client.values import (
+    Facets,
+    Hits,
+    SearchResults,
+    check_least,
+    check_mode,
+    check_range,
+    check_space_id,
+    to_ids,
+    to_limits,
+    to_requests,
+)
 
 if TYPE_CHECKING:
     from aidre.engine.ports import Reader, Sink, Source
@@ -170,7 +171,7 @@ class CollectionView:
             text, vector = (query, None) if isinstance(query, str) else (None, query)
             question = _to_question(text, vector, k=k, offset=0, filter=parsed, mode=mode, space=space)
             asked.append(run(query_of(question, State(reader, self._policy)), self._spaces.embed))
-        found = reader.search_all(asked) if asked else []
+        found = [Hits(hits) for hits in reader.search_all(asked)] if asked else []
         return SearchResults(found, self._unknown_fields(reader, parsed))
 
     # -- look-up -----------------------------------------------------------------------------------------------

@@ -32,6 +32,8 @@ RELEASED = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:(?:a|b|rc)(?:
 """Semantic versions as PEP 440 writes them: 1.2.3, and 1.2.3rc1 before it."""
 SECTION = re.compile(r"^## \[([^\]]+)\](?: - (\S+))?$", re.MULTILINE)
 TRIED = """
+import aidre, aidre_client
+assert aidre.connect is aidre_client.connect
 from aidre.api.cli.main import run
 assert run(["ingest", "notes", "--store", "store", "--collection", "notes"]) == 0
 assert run(["search", "lentils", "--store", "store"]) == 0

@@ -120,7 +120,7 @@ class MilvusReader(DenseReader):
             positions, scores = positions[kept], scores[kept]
         chosen = [int(numbers[position]) for position in positions.tolist()]
         chunks = self._chunks({number: int(found[number]["document"]) for number in chosen}, {stored.table: found})
-        hits = [
+        hits: list[Hit] = [
             Hit(chunks[number], score)
             for number, score in zip(chosen, scores.tolist(), strict=True)
             if number in chunks  # a document that was deleted meanwhile may have gone between the two requests

@@ -14,7 +14,7 @@ from aidre.engine.index.fields import Filter, Kind, ValueRange, meant_field, unk
 from aidre.engine.index.vectors import encode_query
 from aidre.engine.model import Highlight, HighlightLimits, Query
 from aidre.engine.ports import Capabilities, TextDictionary
-from aidre.engine.types import ChangeCursor, ChangesPage, Facet, Hit, Layout
+from aidre.engine.types import ChangeCursor, ChangesPage, Facet, Hit, Layout, facet_of
 from aidre_rows.state import CollectionState, StoredSpace
 
 _MOST_KNOWN_FIELDS = 1_000
@@ -81,7 +81,7 @@ class DenseReader:
         if text is not None or ranges:
             self._refuse("facets")
         field = meant_field(field, self.has_field, f"facets.{printable_name(field)}")
-        facet = Facet.of(*self._counts(field, self._resolved(filter)))
+        facet = facet_of(*self._counts(field, self._resolved(filter)))
         return replace(facet, counts=facet.counts[:limit])
 
     def _counts(self, field: str, filter: Filter | None) -> tuple[Mapping[tuple[Kind, Any], int], int, int]:
