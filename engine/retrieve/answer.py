@@ -144,14 +144,17 @@ def _as_read(question: Question, state: State) -> Generator[Step, Any, Answer]:
         reading = read_operators(question.text)
     if reading is None:
         return (yield from _corrected(question, state))
-    asked = question._replace(text=reading.text)
+    asked, narrowed = question._replace(text=reading.text), reading.narrowed(question.filter)
     try:
-        found = yield from _corrected(asked._replace(filter=reading.narrowed(question.filter)), state)
+        found = yield from _corrected(asked._replace(filter=narrowed), state)
     except InvalidInput:  # a cursor may belong to the question without phrases
         if question.cursor is None or not reading.phrases:
             raise
     else:
-        if found.hits or found.query.offset > 0 or not reading.phrases:
+        is_found = bool(found.hits) or not reading.phrases
+        if not is_found and found.query.offset > 0:  # a page after the last hit
+            is_found = (yield Count(state.reader, cast("Filter", narrowed))) > 0
+        if is_found:
             return found._replace(reading=reading)
     asked = asked._replace(filter=reading.narrowed(question.filter, with_phrases=False))
     found = yield from _corrected(asked, state)

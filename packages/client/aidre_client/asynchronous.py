@@ -129,6 +129,7 @@ class AsyncRemoteCollection:
         payload: bool = False,
         vectors: bool = False,
         correct: bool = False,
+        operators: bool = True,
         facets: Facets | None = None,
         highlight: bool | HighlightLimits = False,
     ) -> Hits:
@@ -143,6 +144,7 @@ class AsyncRemoteCollection:
             payload=payload,
             vectors=vectors,
             correct=correct,
+            operators=operators,
             facets=facets,
             highlight=highlight,
         )

@@ -171,6 +171,7 @@ class RemoteCollection:
         payload: bool = False,
         vectors: bool = False,
         correct: bool = False,
+        operators: bool = True,
         facets: Facets | None = None,
         highlight: bool | HighlightLimits = False,
     ) -> Hits:
@@ -178,7 +179,8 @@ class RemoteCollection:
 
         Asks for as many pages as that takes, all of one state of the collection. `payload` asks for the semantic
         payload of each chunk, `vectors` for its vectors. With `correct` the server may answer a text without what may
-        be typing errors in it, where it finds little as it is. `facets` and `highlight` are those of a local search,
+        be typing errors in it, where it finds little as it is; with `operators` it may read quotes and `-word`, which
+        a text embedded here (embed="local") does not tell it. `facets` and `highlight` are those of a local search,
         where the server has these extensions. AccessDenied, CollectionMissing, DimensionMismatch, InvalidFilter,
         InvalidInput, RequestFailed, SpaceMissing, Unsupported, VerificationFailed.
         """
@@ -192,6 +194,7 @@ class RemoteCollection:
             payload=payload,
             vectors=vectors,
             correct=correct,
+            operators=operators,
             facets=facets,
             highlight=highlight,
         )

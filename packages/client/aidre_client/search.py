@@ -66,6 +66,7 @@ MAX_RESTARTS = 3
 """How often one operation begins again because its cursor has ended."""
 MAX_IDLE_PAGES = 100
 """Pages in a row that bring no new hit, before the server counts as broken."""
+_QUOTES = frozenset('"“„«「')
 ListedCollections: Any = CollectionList | list[CollectionInfo | str]
 
 
@@ -85,6 +86,17 @@ class Asked:
     """Whether the server may answer the text without what may be typing errors in it."""
     facets: tuple[FacetRequest, ...] = ()
     highlight: HighlightLimits | None = None
+    operators: bool = True
+    """Whether the server may read quotes and `-word` in the text."""
+
+    @property
+    def needs_words(self) -> bool:
+        """Whether the answer depends on the words of the text, and not on its vector alone."""
+        return self.highlight is not None or self.correct
+
+    @property
+    def may_have_operators(self) -> bool:
+        return self.operators and self.text is not None and (" -" in self.text or not _QUOTES.isdisjoint(self.text))
 
 
 def check_asked(
@@ -98,6 +110,7 @@ def check_asked(
     payload: bool,
     vectors: bool,
     correct: bool = False,
+    operators: bool = True,
     facets: Facets | None = None,
     highlight: bool | HighlightLimits = False,
 ) -> Asked:
@@ -119,7 +132,7 @@ def check_asked(
     if limits is not None and text is None:
         raise InvalidInput("highlight needs a text: a vector has no words")
     requests = () if facets is None else to_requests(facets)
-    return Asked(text, numbers, filter, mode, space, min_score, payload, vectors, correct, requests, limits)
+    return Asked(text, numbers, filter, mode, space, min_score, payload, vectors, correct, requests, limits, operators)
 
 
 def check_filter(filter: Any) -> None:
@@ -229,6 +242,8 @@ class RemoteReader:
         members["query"] = asked.text
         if "correct" in found.extensions:  # by default; a list of hits could not say what was asked instead
             members["correct"] = asked.correct
+        if "operators" in found.extensions and not asked.operators:
+            members["operators"] = False
         if asked.highlight is not None:
             members["highlight"] = asdict(asked.highlight)
         if asked.space is not None:
@@ -246,7 +261,7 @@ class RemoteReader:
             return space.id, asked.vector
         if self._sends_text or not self.embedding.applies(asked.mode):
             return None
-        if asked.highlight is not None or asked.correct:  # the server needs the words
+        if asked.needs_words or (asked.may_have_operators and self.embedding.where == "auto"):
             if self.embedding.where == "local":
                 raise InvalidInput("highlight and correct need the text, which embed='local' does not send")
             return None
@@ -361,7 +376,7 @@ class Pager:
         if self._first is not None:
             answer.facets = {name: to_facet(facet) for name, facet in self._first.facets.items()}
             answer.corrected, answer.suggestion = self._first.meta.corrected, self._first.meta.suggestion
-            answer.unknown_fields = tuple(self._first.meta.ignored)
+            answer.understood, answer.unknown_fields = self._first.meta.understood, tuple(self._first.meta.ignored)
         return answer
 
     def next_page(self) -> Steps[list[Hit[RemoteChunk]] | None]:

@@ -25,6 +25,8 @@ ASKED: list[dict[str, Any]] = [
     {"highlight": aidre_client.HighlightLimits(spans=1, snippets=0), "k": 120},
     {"correct": True, "mode": "lexical", "highlight": True},
     {"correct": True, "facets": "even"},
+    {"operators": False, "mode": "lexical"},
+    {"operators": True},
 ]
 
 
@@ -33,11 +35,19 @@ def told(hits: aidre_client.Hits) -> tuple[Any, ...]:
         name: (one.counts, one.documents, one.missing, one.ranges, one.distinct) for name, one in hits.facets.items()
     }
     relevance = None if hits.relevance is None else [round(one, 3) for one in hits.relevance]
-    return [hit.id for hit in hits], facets, list(hits.highlights), hits.corrected, hits.suggestion, relevance
+    return (
+        [hit.id for hit in hits],
+        facets,
+        list(hits.highlights),
+        hits.corrected,
+        hits.suggestion,
+        relevance,
+        hits.understood,
+    )
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=",".join)
-@pytest.mark.parametrize("text", ["alpha word 7", "alpah", "alpha wrod"])
+@pytest.mark.parametrize("text", ["alpha word 7", "alpah", "alpha wrod", "alpha -word", '"word alpha" 7'])
 def test_a_server_says_what_the_library_says(
     proxy: FaultyServer, store: Path, text: str, asked: dict[str, Any]
 ) -> None:
