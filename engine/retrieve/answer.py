@@ -194,7 +194,7 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
         page.best,
         next=page.offset,
         position=position,
-        ignored=() if question.filter is None else reader.unknown_fields(question.filter),
+        ignored=(yield from _unknown_fields(reader, question.filter)),
         reranked=_reranked(reader, query),
         problem=problem,
     )
@@ -203,6 +203,14 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
     if found.best is None and query.offset > 0:
         found = found._replace(best=(yield from _best_of(found)))
     return found._replace(scale=(yield from scale_of(found)))
+
+
+def _unknown_fields(reader: Reader, filter: Filter | None) -> Generator[Step, Any, tuple[str, ...]]:
+    if filter is None:
+        return ()
+    if reader.waits:
+        return cast("tuple[str, ...]", (yield Beside(None, partial(reader.unknown_fields, filter))))
+    return reader.unknown_fields(filter)
 
 
 def query_of(question: Question, state: State) -> Generator[Step, Any, Query]:
