@@ -28,6 +28,7 @@ class Words:
     """A reader of documents that know the word "tea" alone."""
 
     can = Capabilities(lexical=True, hybrid=True, words=True, facets=True, highlight=True)
+    waits = False
     collection = SimpleNamespace(name="docs", spaces=(TEXT,))
     chunks = 3
 
