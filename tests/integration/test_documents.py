@@ -37,6 +37,7 @@ NOT_RUN = {
     "docs/access.md": "bash: serves with the key of a partner; tests/integration/test_authorisation.py asks with keys",
     "docs/backends.md": "needs a server of PostgreSQL; tests/backends runs what it shows",
     "docs/benchmarks.md": "runs benchmarks for hours",
+    "docs/client.md": "installs a package, and asks a server; packages/client/tests runs both",
     "docs/compose/README.md": "needs Docker; tests/integration/test_compose.py reads the commands",
     "docs/conformance.md": "tests a server of somebody else; packages/conformance/tests runs the kit",
     "docs/frameworks.md": "installs packages; `make integrations` does the same",

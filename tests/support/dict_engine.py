@@ -91,7 +91,7 @@ class DictReader:
         if query.mode != "dense" or query.vector is None:
             raise unsupported("lexical")
         scores = self._vectors @ np.asarray(query.vector, np.float32)
-        hits = [
+        hits: list[Hit] = [
             Hit(chunk, float(score))
             for chunk, score in zip(self._chunks.values(), scores, strict=True)
             if self._passes(chunk, query.filter)

@@ -73,7 +73,7 @@ def test_it_connects_searches_and_verifies_without_the_libraries_of_the_engine(
 def test_aidre_has_the_same_objects() -> None:
     from aidre.engine import errors, model, types
 
-    shared = {name for name in aidre_client.__all__ if name in aidre.__all__}
+    shared = {name for name in set(dir(aidre_client)) & set(dir(aidre)) if not name.startswith("_")}
     assert shared >= {"AidreError", "Client", "Facet", "Hit", "Hits", "RequestFailed", "connect", "connect_async"}
     for name in shared:
         assert getattr(aidre, name) is getattr(aidre_client, name), name
