@@ -5,14 +5,13 @@ The kernel has the stable ABI of Python 3.11, so that a platform needs one wheel
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import struct
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +25,7 @@ TARGETS: Final[Mapping[str, str]] = {
     "macosx_11_0_arm64": "aarch64-macos.11.0",
 }
 """What zig calls the platforms of the wheels; the C library is the oldest that the kernel's functions are in."""
+ZIG: Final = (sys.executable, "-m", "ziglang", "cc")
 PLATFORMS: Final = tuple(platform_of(f"aidre-1-cp311-abi3-{name}.whl") for name in TARGETS)
 
 _ELF_MACHINES: Final = {62: "linux_x86_64", 183: "linux_aarch64"}
@@ -35,23 +35,24 @@ _MACH_HEADER_BYTES: Final = 32
 _CODE_SIGNATURE: Final = 0x1D
 
 
-def cross_compiled(sdist: Path, platform: str, folder: Path) -> Path:
-    """The wheel of a source archive for one of TARGETS; what runs on Linux has no `manylinux` tag yet."""
-    compiler = f"{sys.executable} -m ziglang cc -target {TARGETS[platform]}"
+def cross_compiled(sources: Path, platform: str, folder: Path, zig: Sequence[str] = ZIG) -> Path:
+    """The wheel of a source archive or folder for one of TARGETS; what runs on Linux has no `manylinux` tag yet."""
+    compiler = f"{' '.join(zig)} -target {TARGETS[platform]}"
     link = " -Wl,-undefined,dynamic_lookup" if platform.startswith("macosx") else ""
     with tempfile.TemporaryDirectory() as settings:
-        tag = Path(settings) / "tag.cfg"
-        tag.write_text(f"[bdist_wheel]\nplat_name = {platform}\n", encoding="ascii")
-        changed = {"CC": compiler, "LDSHARED": f"{compiler} -shared -s{link}", "DIST_EXTRA_CONFIG": str(tag)}
+        # a folder of its own: setuptools takes up what it compiled before, for whatever machine that was
+        own = f"[build]\nbuild_base = {settings}/build\n[bdist_wheel]\nplat_name = {platform}\n"
+        (Path(settings) / "own.cfg").write_text(own, encoding="utf-8")
+        changed = {
+            "CC": compiler,
+            "LDSHARED": f"{compiler} -shared -s{link}",
+            "DIST_EXTRA_CONFIG": f"{settings}/own.cfg",
+        }
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "wheel", "--no-cache-dir"]
-        words = [*pip, "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(sdist)]
+        words = [*pip, "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(sources)]
         subprocess.run(words, env=os.environ | changed, check=True)
     [wheel] = (path for path in folder.glob("*.whl") if path.stem.endswith(f"-{platform}"))
     return wheel
-
-
-def has_zig() -> bool:
-    return importlib.util.find_spec("ziglang") is not None
 
 
 def kernel_faults(wheel: Path) -> Iterator[str]:
