@@ -19,7 +19,7 @@ from tests.support.compiler import (
     sources,
     zig,
 )
-from tests.support.wheels import TARGETS
+from tests.support.kernel_wheels import TARGETS
 
 SECONDS = 20
 """`make hostile` takes thirty minutes."""
