@@ -15,7 +15,7 @@ RUN python3 -m venv /opt/aidre \
  && for name in $EXTRAS; do grep "^$name==" /src/constraints.txt || exit 1; done > /src/extras.txt \
  && /opt/aidre/bin/python -m pip install --no-cache-dir --no-deps -r /src/lean.txt -r /src/extras.txt
 COPY . /src
-RUN /opt/aidre/bin/python -m pip install --no-cache-dir --no-deps /src \
+RUN /opt/aidre/bin/python -m pip install --no-cache-dir --no-deps /src/packages/client /src \
       $(for name in $PACKAGES; do echo /src/packages/$name; done) \
  && /opt/aidre/bin/python -c "from aidre.engine.native import kernel_name; assert kernel_name() != 'faiss', 'no kernel'" \
  && /opt/aidre/bin/python -m pip uninstall -q -y pip setuptools

@@ -53,8 +53,8 @@ $(VENV)/.torch:
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.torch pyproject.toml constraints.txt setup.py $(wildcard engine/native/*.[ch]) \
-  packages/conformance/pyproject.toml
-	$(PIP) install -c constraints.txt -e . -e packages/conformance
+  packages/client/pyproject.toml packages/conformance/pyproject.toml
+	$(PIP) install -c constraints.txt -e packages/client -e . -e packages/conformance
 	@$(BIN)/python -c "$$WITHOUT_KERNEL"
 	@touch $@
 
@@ -71,13 +71,13 @@ demo: $(VENV)/.installed
 lean: lean.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --no-deps -r lean.txt
-	$(PIP) install --no-deps -e .
+	$(PIP) install --no-deps -e packages/client -e .
 
 lint: $(VENV)/.tools
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/mypy tests benchmarks demo examples
-	$(BIN)/mypy packages/*/tests
+	for tests in packages/*/tests; do $(BIN)/mypy $$tests || exit 1; done
 
 ifdef FILE
 check: $(VENV)/.tools
@@ -135,7 +135,7 @@ integrations:
 	  bin=.venv-integrations/$$name/bin; $(PYTHON) -m venv .venv-integrations/$$name && \
 	  $$bin/python -m pip --disable-pip-version-check -qq install --no-deps -r lean.txt && \
 	  $$bin/python -m pip --disable-pip-version-check -qq install -r integrations/$$name/requirements-test.txt && \
-	  $$bin/python -m pip --disable-pip-version-check -qq install --no-deps . ./integrations/$$name && \
+	  $$bin/python -m pip --disable-pip-version-check -qq install --no-deps ./packages/client . ./integrations/$$name && \
 	  (cd integrations/$$name && ../../$$bin/python -m pytest -q) || exit 1; \
 	done
 

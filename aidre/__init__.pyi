@@ -1,10 +1,3 @@
-from .client.asynchronous import (
-    AsyncClient as AsyncClient,
-    AsyncRemoteCollection as AsyncRemoteCollection,
-    connect_async as connect_async,
-)
-from .client.chunks import RemoteChunk as RemoteChunk
-from .client.client import Client as Client, RemoteCollection as RemoteCollection, connect as connect
 from .engine.embedding.endpoint import Endpoint as Endpoint
 from .engine.errors import (
     AccessDenied as AccessDenied,
@@ -43,7 +36,6 @@ from .engine.model import (
     HighlightLimits as HighlightLimits,
     Query as Query,
 )
-from .engine.types import Facet as Facet, FacetRequest as FacetRequest, Hit as Hit
 from .library.asynchronous import (
     AsyncCollection as AsyncCollection,
     AsyncCollectionView as AsyncCollectionView,
@@ -56,7 +48,22 @@ from .library.collection import (
 )
 from .library.database import Database as Database
 from .library.datasets import from_dataset as from_dataset
-from .library.results import Hits as Hits, SearchResults as SearchResults
 from .opening import open as open, open_async as open_async
+from .remote import (
+    AsyncClient as AsyncClient,
+    AsyncRemoteCollection as AsyncRemoteCollection,
+    Client as Client,
+    RemoteChunk as RemoteChunk,
+    RemoteCollection as RemoteCollection,
+    connect as connect,
+    connect_async as connect_async,
+)
+from .results import (
+    Facet as Facet,
+    FacetRequest as FacetRequest,
+    Hit as Hit,
+    Hits as Hits,
+    SearchResults as SearchResults,
+)
 
 __version__: str

@@ -6,12 +6,12 @@ import sys
 
 
 def main() -> None:
-    from aidre.api.cli.main import main as run_command
     from aidre.engine.checkout import checkout_root, missing_kernel, search_path
 
     root = checkout_root()
     if root is not None:
         sys.path[:0] = search_path(root)  # its packages, too, and not those of the checkout that is installed
+    from aidre.api.cli.main import main as run_command
 
     message = missing_kernel()
     if message is not None:

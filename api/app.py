@@ -1,6 +1,6 @@
 """The application: joins the protocols (`Mounted`), the operators' endpoints, the middleware and the background tasks.
 
-Layers of a request, from the outside: metrics and access log, signatures, admission, routing, endpoint.
+Layers of a request, from the outside: the frame (admission, signatures, metrics, access log), routing, endpoint.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from aidre.api.access import Guard, OriginalTargetMiddleware, WebOrigins, metadata
+from aidre.api.access import Guard, OriginalTarget, WebOrigins, metadata
 from aidre.api.config import Intent, Protocol, Settings
 from aidre.api.http import (
     STATUS,
@@ -46,9 +46,9 @@ from aidre.api.server import (
     ErrorResponses,
     FastPath,
     FastRoutes,
+    Frame,
     FrameMiddleware,
     Mounted,
-    ObserveMiddleware,
     RejectionCache,
 )
 from aidre.engine.embedding import load_stored
@@ -205,27 +205,25 @@ def _layers(
     metrics: Metrics,
     log: AccessLog | None,
 ) -> tuple[ASGIApp, FastPath]:
-    """The router in its middleware, and the fast path, which does the same work without ASGI. Starlette's outermost
-    middleware is left out: it would answer an unexpected error a second time, and it costs time for every message."""
+    """The router in its frame, and the fast path in the same one.
+
+    Starlette's outermost middleware is left out: it would answer an unexpected error a second time, and it costs time
+    for every message.
+    """
     errors = ErrorResponses(mounted, render_error)
     routed = FastRoutes(ExceptionMiddleware(app.router, {HTTPException: _renderer_of_http(errors)}), routes)
-    frame = FrameMiddleware(routed, guard, errors.render, errors.reject, WebOrigins(settings))
-    framed: ASGIApp = frame
-    for one in mounted:
-        if one.wrap is not None:
-            framed = one.wrap(framed)
-    targets = OriginalTargetMiddleware(framed, settings.server) if settings.server.trusted_proxies else None
-    observe = ObserveMiddleware(targets or framed, metrics, log, routes)
-    fast_path = FastPath(
-        app,
-        routed,
-        [path for one in mounted for path in one.fast],
-        observe=observe,
-        frame=frame,
+    frame = Frame(
+        guard,
+        WebOrigins(settings),
+        errors,
+        metrics,
+        log=log,
+        routes=routes,
         sign=next((one.sign for one in mounted if one.sign is not None), None),
-        note_target=None if targets is None else targets.note,
+        note_target=OriginalTarget(settings.server).note if settings.server.trusted_proxies else None,
     )
-    return observe, fast_path
+    fast_paths = [path for one in mounted for path in one.fast]
+    return FrameMiddleware(routed, frame), FastPath(app, routed, fast_paths, frame)
 
 
 def _renderer_of_http(errors: ErrorResponses) -> Callable[[Request, Exception], Awaitable[Response]]:

@@ -159,7 +159,7 @@ def stage_search(benchmark: Benchmark, served: Served) -> None:
 
 def stage_render(benchmark: Benchmark, served: Served) -> None:
     state = State(served.snapshot)
-    shown = VisibleCollection(COLLECTION, state, CollectionSettings(), "public")
+    shown = VisibleCollection(COLLECTION, state.reader, state, CollectionSettings(), "public")
     space = served.snapshot.space(SPACE).space
     answers = [
         Answer(Question(TOP_K), state, "dense", space, query, served.snapshot.search(query), None)

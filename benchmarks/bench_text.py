@@ -207,7 +207,7 @@ def holding(snapshot: Snapshot, statistics: bm25.Statistics, text: str) -> int:
 
 def render(snapshot: Snapshot, query: Query, hits: list[Hit]) -> bytes:
     state = State(snapshot)
-    shown = VisibleCollection(COLLECTION, state, CollectionSettings(), "public")
+    shown = VisibleCollection(COLLECTION, state.reader, state, CollectionSettings(), "public")
     meta = SearchMeta(returned=len(hits), top_k=query.top_k, mode=query.mode)
     answer = Answer(Question(query.top_k), state, query.mode, None, query, hits, None)
     return search.render(shown, answer, ReturnFields(text=True), meta, identifier="00000000", variant=JSON_VARIANT)

@@ -3,12 +3,12 @@
     python -m benchmarks.bench_trust [--rounds N] [--bytes N] [--guess-rounds N] [--update-readme]
 
 The answer is precomputed, so a figure is the cost of the middleware alone: thread time with it minus thread time
-without it, in microseconds, as the median over interleaved rounds. `guard_us` authenticates a key, takes a token from
-its bucket and counts towards the concurrency limit, relative to a server without keys or limits. `budget_us` charges
-the ten chunks of an answer to the daily budget, if one is configured. `trusted_us` is guard, metrics and log together,
-as in a server; `trusted_signed_us` is the additional cost of the signature. `signature_us` is the whole signature of an
-answer; `ed25519_us` the bare signing of as many bytes; `signature_over_ed25519` their ratio, which is comparable
-between machines. `chunk_us` is the cached signature of a chunk.
+without it, in microseconds, as the median over interleaved rounds. `frame_us` is all that a request costs without keys,
+limits and log: its id, its origin, its counts. `guard_us` authenticates a key, takes a token from its bucket and counts
+towards the concurrency limit, beyond that. `budget_us` charges the ten chunks of an answer to the daily budget, if one
+is configured. `log_us` is the access log, `signature_us` the whole signature of an answer, both in the guarded frame;
+`ed25519_us` is the bare signing of as many bytes; `signature_over_ed25519` their ratio, which is comparable between
+machines. `chunk_us` is the cached signature of a chunk.
 
 `guesses_right` says what the time of an answer tells about the questions of others: one key asks 20 of 40 questions,
 then another asks all 40 and takes the 20 fastest answers for those asked before. It is the mean number of right guesses
@@ -27,6 +27,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -43,11 +44,11 @@ from aidre.api.app import create_app
 from aidre.api.config.settings import parse_settings
 from aidre.api.http.access_log import AccessLog
 from aidre.api.http.metrics import Metrics
-from aidre.api.protocols.provenance.answers import AnswerSigner, SignatureMiddleware
+from aidre.api.protocols.provenance.answers import AnswerSigner, signed_headers
 from aidre.api.protocols.provenance.chunks import ChunkSigner, Claims
 from aidre.api.protocols.provenance.keys import KeyRing, make_key
-from aidre.api.server.frame import FrameMiddleware
-from aidre.api.server.observe import ObserveMiddleware
+from aidre.api.server.frame import Frame, FrameMiddleware
+from aidre.api.server.mounted import ErrorResponses
 from aidre.engine.collection import Store
 from aidre.engine.embedding import DEFAULT_SPACE
 from aidre.engine.embedding.embedder import embedding_key, load_embedder
@@ -118,18 +119,17 @@ async def measure(folder: Path, rounds: int, size: int) -> dict[str, Any]:
     answer = constant(b"x" * size)
     guards = {"open": Unlimited(parse_settings(OPEN)), "guarded": Guard(parse_settings(GUARDED), [folder])}
     origins = WebOrigins(parse_settings(GUARDED))
-    frames = {name: FrameMiddleware(answer, guard, _broken, _broken, origins) for name, guard in guards.items()}
-    trusted = ObserveMiddleware(frames["guarded"], metrics, log)
+    errors = ErrorResponses([], _broken)
+
+    def framed(name: str, **options: Any) -> ASGIApp:
+        return FrameMiddleware(answer, Frame(guards[name], origins, errors, metrics, **options))
+
     layers: dict[str, ASGIApp] = {
         "nothing": answer,
-        **frames,
-        "trusted": trusted,
-        "trusted and signed": ObserveMiddleware(
-            SignatureMiddleware(frames["guarded"], AnswerSigner(ring, BASE_URL)), metrics, log
-        ),
-        "metrics": ObserveMiddleware(answer, metrics),
-        "metrics and log": ObserveMiddleware(answer, metrics, log),
-        "signature": SignatureMiddleware(answer, AnswerSigner(ring, BASE_URL)),
+        "open": framed("open"),
+        "guarded": framed("guarded"),
+        "logged": framed("guarded", log=log),
+        "signed": framed("guarded", log=log, sign=partial(signed_headers, AnswerSigner(ring, BASE_URL))),
     }
     sign, base = ring.signing.sign, b"x" * BASE_BYTES
     chunks = ChunkSigner(ring, BASE_URL, 86_400)
@@ -188,7 +188,7 @@ async def asked(app: ASGIApp, headers: Sequence[tuple[bytes, bytes]]) -> float:
         "headers": headers,
         "client": ("203.0.113.7", 40_000),
         "route": Template,
-        "state": {"request_id": "req_0123456789abcdef00"},
+        "state": {},
     }
     began = time.thread_time()
     for _ in range(CALLS):
@@ -218,14 +218,12 @@ def _figures(times: dict[str, list[float]]) -> dict[str, Any]:
     def beyond(name: str, other: str) -> float:
         return median(one - two for one, two in zip(times[name], times[other], strict=True))
 
-    signature = beyond("signature", "nothing")
+    signature = beyond("signed", "logged")
     return {
+        "frame_us": round(beyond("open", "nothing"), 2),
         "guard_us": round(beyond("guarded", "open"), 2),
         "budget_us": round(median(times["budget"]), 2),
-        "trusted_us": round(beyond("trusted", "open"), 2),
-        "trusted_signed_us": round(beyond("trusted and signed", "trusted"), 2),
-        "metrics_us": round(beyond("metrics", "nothing"), 2),
-        "log_us": round(beyond("metrics and log", "metrics"), 2),
+        "log_us": round(beyond("logged", "guarded"), 2),
         "signature_us": round(signature, 2),
         "ed25519_us": round(median(times["ed25519"]), 2),
         "signature_over_ed25519": round(signature / median(times["ed25519"]), 3),

@@ -1,4 +1,4 @@
-"""The data types of the engine: frozen, without behaviour, without imports from other modules.
+"""The data types of the engine, and those that it shares with the client: frozen, without behaviour.
 
 Chunk and Record, which a bulk load makes by the million, are named tuples: as immutable as a frozen dataclass, and made
 in a third of the time. A larger `score` is better in every space: cosine similarity, inner product, or minus the
@@ -14,12 +14,17 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre_client.values import (
+    Highlight as Highlight,
+    HighlightLimits as HighlightLimits,
+    Json as Json,
+    Mode as Mode,
+    Span as Span,
+)
+
 Distance: TypeAlias = Literal["cosine", "dot", "euclidean"]
 Precision: TypeAlias = Literal["float16", "float32"]
 Visibility: TypeAlias = Literal["public", "private"]
-Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
-Json: TypeAlias = Any
-"""A JSON value: None, bool, int, float, str, list or dict."""
 
 MAX_NORM = 1e18
 """Norm of a vector; beyond it the product of two norms, and so a score, can leave float32."""
@@ -171,27 +176,3 @@ class Query:
     mode: Mode = "dense"
     fusion: Fusion = Fusion()
     rescore: Rescore | None = None
-
-
-Span: TypeAlias = tuple[int, int]
-"""Start and end in characters (code points) of a text; the end is not included."""
-
-
-@dataclass(frozen=True, slots=True)
-class HighlightLimits:
-    """`spans` words at most in each text, and `snippets` sentences of at most `snippet_chars` characters."""
-
-    spans: int = 100
-    snippets: int = 1
-    snippet_chars: int = 240
-
-
-@dataclass(frozen=True, slots=True)
-class Highlight:
-    """Where the words of a query are in a chunk: in its text, its title and its section, in order; and the best
-    sentences of the text, which are the first ones where no word is found."""
-
-    text: list[Span]
-    title: list[Span]
-    section: list[Span]
-    snippets: list[Span]

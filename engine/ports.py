@@ -42,7 +42,7 @@ class Capabilities:
     lexical: bool = False
     """Searches in mode lexical, by BM25."""
     hybrid: bool = False
-    """Searches in mode hybrid, in the spaces that `can_fuse` admits."""
+    """Searches in mode hybrid, in the spaces whose scores are cosines or follow from them."""
     rescore: bool = False
     """Rescores a hybrid search in a second space."""
     feedback: bool = False  #: Orders the best hits of a hybrid search anew by what the first ones have in common.
@@ -61,7 +61,7 @@ class Capabilities:
     highlight: bool = False  #: Finds the words of a query in hits.
     recall: bool = False  #: Measures the recall of its searches and reports it.
     words: bool = False
-    """Knows the words of its texts: `corrected`, `completions`."""
+    """Knows the words of its texts: `corrected`, `completions`, and the chunks that a `fields.Wording` asks for."""
 
 
 class TextDictionary(Protocol):
@@ -164,11 +164,6 @@ class Reader(Protocol):
 
     def centroid(self, space_id: str) -> NDArray[np.float32] | None: ...
     def status(self) -> CollectionStatus: ...
-
-
-def can_fuse(reader: Reader, space: EmbeddingSpace) -> bool:
-    """Whether a space can be searched hybrid: its scores are cosines or follow from them; others have no scale."""
-    return reader.can.hybrid and (space.distance == "cosine" or space.normalized)
 
 
 EmbedQueries: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]

@@ -18,6 +18,13 @@ import xxhash
 from numpy.typing import NDArray
 
 from aidre.engine.model import Json, Visibility
+from aidre_client.values import (
+    Facet as Facet,
+    FacetBound as FacetBound,
+    FacetRequest as FacetRequest,
+    FoundChunk,
+    Hit as AnyHit,
+)
 
 if TYPE_CHECKING:
     from aidre.engine.index.fields import Kind
@@ -27,8 +34,8 @@ Passage: TypeAlias = tuple[Hashable, str, str, int | None, bytes]
 made for every hit, and a named tuple takes eight times as long to make."""
 
 
-class RetrievedChunk(Protocol):
-    """A chunk with the properties of its document."""
+class RetrievedChunk(FoundChunk, Protocol):
+    """A chunk with the properties of its document, as an engine gives it: with what answers are made of."""
 
     @property
     def fragments(self) -> tuple[bytes, bytes, bytes, bytes]:
@@ -36,23 +43,6 @@ class RetrievedChunk(Protocol):
 
     @property
     def passage(self) -> Passage: ...
-    @property
-    def id(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def span(self) -> tuple[int, int]:
-        """Start and end of the text in its document, in characters."""
-
-    @property
-    def section(self) -> str | None: ...
-    @property
-    def content_hash(self) -> str:
-        """ "sha256:" and the SHA-256 of the text's UTF-8 bytes in hexadecimal."""
-
-    def vectors(self) -> Mapping[str, NDArray[np.float32]]:
-        """By space, the vector of the chunk with the norm that it was ingested with."""
-
     @property
     def document_key(self) -> Hashable:
         """A key for caches: in one lineage, equal keys are the same content of the same document."""
@@ -63,59 +53,11 @@ class RetrievedChunk(Protocol):
     def document_digests(self) -> Sequence[tuple[str, bytes]]:
         """The id of every chunk of the document, and the SHA-256 of its text."""
 
-    @property
-    def document_id(self) -> str: ...
-    @property
-    def url(self) -> str | None: ...
-    @property
-    def title(self) -> str | None: ...
-    @property
-    def type(self) -> str | None: ...
-    @property
-    def updated_at(self) -> str: ...
-    @property
-    def metadata(self) -> Mapping[str, Json]: ...
-    @property
-    def json_payload(self) -> bytes | None:
-        """The semantic payload: that of the document, else its schema.org object."""
 
-    @property
-    def schema_object(self) -> bytes | None:
-        """The schema.org object as JSON."""
-
-
-class Hit(NamedTuple):
-    """A chunk and its score; larger is better. The properties are those of the chunk."""
-
-    chunk: RetrievedChunk
-    score: float
-
-    def __repr__(self) -> str:
-        return f"<Hit {self.id!r}, score {self.score:.4f}>"
-
-    @property
-    def id(self) -> str:
-        return self.chunk.id
-
-    @property
-    def document_id(self) -> str:
-        return self.chunk.document_id
-
-    @property
-    def text(self) -> str:
-        return self.chunk.text
-
-    @property
-    def title(self) -> str | None:
-        return self.chunk.title
-
-    @property
-    def url(self) -> str | None:
-        return self.chunk.url
-
-    @property
-    def metadata(self) -> Mapping[str, Json]:
-        return self.chunk.metadata
+if TYPE_CHECKING:  # the hits of an engine have chunks of one
+    Hit: TypeAlias = AnyHit[RetrievedChunk]
+else:
+    Hit = AnyHit
 
 
 class ChangelogId(NamedTuple):
@@ -206,48 +148,14 @@ class CollectionStatus(TypedDict):
     warnings: list[str]
 
 
-FacetBound: TypeAlias = int | float | str | None
-
-
-@dataclass(frozen=True, slots=True)
-class FacetRequest:
-    """A field whose values are counted: the most frequent `limit` ones, and the documents with a value in each of
-    `ranges`, pairs of a least value and one above the greatest, where None is an open end. With `exclude_own` the
-    conditions of the filter on the field itself do not hold."""
-
-    field: str
-    limit: int = 20
-    ranges: Sequence[tuple[FacetBound, FacetBound]] = ()
-    exclude_own: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Facet:
-    """The values of a field among some documents.
-
-    `counts` has each distinct value with the number of documents that have it, the most frequent first, equal ones by
-    type and value; a list counts once for each of its values. Dates are RFC 3339. `minimum` and `maximum` are of the
-    numbers, or of the dates where there is no number. `missing` documents lack the field. `distinct` values there are,
-    of which `counts` may have the first ones alone. `ranges` counts the documents with a value in each range.
-    """
-
-    counts: tuple[tuple[str | int | float | bool, int], ...]
-    documents: int
-    missing: int
-    minimum: str | int | float | None
-    maximum: str | int | float | None
-    distinct: int = 0
-    ranges: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, counts: Mapping[tuple[Kind, Any], int], documents: int, missing: int) -> Facet:
-        """From the counts by kind and value, where an instant is in microseconds since 1970."""
-        ordered = sorted(counts.items(), key=lambda pair: (-pair[1], TYPE_ORDER[pair[0][0]], pair[0][1]))
-        shown = tuple((shown_value(kind, value), number) for (kind, value), number in ordered)
-        numbers = [value for kind, value in counts if kind in {"int", "float"}]
-        instants = [shown_value(kind, value) for kind, value in sorted(counts) if kind == "date"]
-        bounds: list[Any] = [min(numbers), max(numbers)] if numbers else [*instants[:1], *instants[-1:]] or [None, None]
-        return cls(shown, documents, missing, bounds[0], bounds[-1], len(shown))
+def facet_of(counts: Mapping[tuple[Kind, Any], int], documents: int, missing: int) -> Facet:
+    """From the counts by kind and value, where an instant is in microseconds since 1970."""
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], TYPE_ORDER[pair[0][0]], pair[0][1]))
+    shown = tuple((shown_value(kind, value), number) for (kind, value), number in ordered)
+    numbers = [value for kind, value in counts if kind in {"int", "float"}]
+    instants = [shown_value(kind, value) for kind, value in sorted(counts) if kind == "date"]
+    bounds: list[Any] = [min(numbers), max(numbers)] if numbers else [*instants[:1], *instants[-1:]] or [None, None]
+    return Facet(shown, documents, missing, bounds[0], bounds[-1], len(shown))
 
 
 TYPE_ORDER: Mapping[Kind, int] = {"bool": 0, "int": 1, "float": 1, "date": 2, "string": 3, "other": 4}

@@ -24,8 +24,10 @@ from setuptools import find_packages
 from aidre.engine.native import kernel_name
 from tests import ROOT
 from tests.support.import_clocks import clocks_read_at_import
+from tests.support.seams import ANY, CLIENT_SEAM, ENGINE_SEAM
 from tests.support.source_tree import (
     BESIDE,
+    CLIENT,
     OUTSIDE,
     PACKAGES,
     RANK,
@@ -67,7 +69,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "app",
         "cli cli/report cli/doctor",
     ),
-    "aidre": ("library", "opening", "client", "conformance"),
+    "aidre": ("library", "opening", "remote", "results", "client", "conformance"),
 }
 """The rooms of each folder from the ground up. A room imports rooms of lower layers; `index/vectors` is a room inside
 the room `index`, and the two may import each other's public names as long as no module is in a circle."""
@@ -78,9 +80,9 @@ MOST_ROOMS = 9
 MOST_MODULES = 14
 """Modules of a room, `__init__` not counted. The command line has one for each family of commands and may have more."""
 MOST_LINES = 600
+NOT_IN_THE_CLIENT = {"faiss", "orjson", "starlette", "xxhash"}
 HEAVY = {"torch", "sentence_transformers", "onnxruntime", "transformers", "mcp", "ray"}
 VAGUE = {"util", "utils", "helper", "helpers", "common", "base", "manager", "factory", "misc"}
-ANY: Collection[str] = ()
 SEAM = {
     "aidre.engine.open_source",
     "aidre.engine.Address",
@@ -98,39 +100,6 @@ BESIDE_THE_SEAM = {
     "aidre.engine.native",
     "aidre.engine.schema_text",
 }
-ENGINE_SEAM: Mapping[str, Collection[str]] = {
-    "aidre.engine.errors": ANY,
-    "aidre.engine.model": ANY,
-    "aidre.engine.ports": ANY,
-    "aidre.engine.types": ANY,
-    "aidre.engine.collection": {
-        "stale_spaces",
-        *("DocumentLocator", "Snapshot", "Store", "Writer", "find_vectors", "local_store"),
-    },
-    "aidre.engine.embedding": {"Embedder", "available_cores"},
-    "aidre.engine.index.fields": {
-        *("And", "Compare", "Filter", "Instant", "Not", "Or", "Scalar", "TITLE", "ValueRange", "filter_digest"),
-        *("FieldIndex", "Kind", "ReservedColumns", "build_fields", "meant_field", "parse_instant", "unknown_fields"),
-        *("with_dates", "with_members"),
-    },
-    "aidre.engine.index.vectors": {"VectorColumn", "decode", "dtype_of", "encode", "encode_query", "score_rows"},
-    "aidre.engine.segment": {"PendingCommit", "RecordColumns", "Staging", "to_columns", "write_pending"},
-    "aidre.engine.storage": {
-        *("NO_KEY", "WriterLock", "adjacent_floats", "adjacent_integers", "check_collection_name", "make_folder"),
-        *("SegmentEntry", "durable", "now", "precision_of", "to_utf8", "upkeep", "with_precision"),
-    },
-    "aidre.ingest.pipeline": {
-        *("Committed", "Counts", "Event", "IngestOptions", "Mirror", "Notice", "Progress", "Run", "SeenIds", "Summary"),
-        *("Tally", "find_stored_drafts", "ingest", "save_read_times"),
-    },
-    "aidre.ingest.records": {"File", "Item", "Rejected", "RowBatch", "Unpublished", "VectorRules"},
-    "aidre.ingest.sandbox": {"SHARED", "TABLES"},
-    "aidre.ingest.sources": {
-        *("FileIds", "FileSource", "ReadFiles", "Source", "check_source_roots", "read_file", "settle_ids"),
-        *("source_files", "survey_sources"),
-    },
-}
-"""What the distributions in packages/ import of aidre: by room its names, or any. What is here they can rely on."""
 EXTENSIONS = {"aidre.engine.native.kernel"}
 """Modules in C."""
 STORED_VALUES = {
@@ -211,6 +180,15 @@ def rooms_are_used_by_their_public_names(tree: Tree) -> Iterator[str]:
                 yield f"{source.path} imports {one.target}.{one.name}: not a public name of the room"
 
 
+def the_client_is_used_by_its_public_names(tree: Tree) -> Iterator[str]:
+    """Those of its rooms, and its errors, which are a module of their own as the engine's are."""
+    for source in tree.product:
+        for one in tree.imports(source):
+            known = one.name is None or one.name in tree.stubs.get(one.target, {})
+            if top_folder(one.target) == CLIENT and one.target != f"{CLIENT}.errors" and not known:
+                yield f"{source.path} imports {one.target}.{one.name}: not a public name of the client"
+
+
 def public_names_exist(tree: Tree) -> Iterator[str]:
     """A public name is defined in the module that the stub names."""
     for package, names in tree.stubs.items():
@@ -277,9 +255,13 @@ def imports_make_no_circle(tree: Tree) -> Iterator[str]:
 
 
 def packages_import_the_seam(tree: Tree) -> Iterator[str]:
-    """A distribution beside aidre imports itself, the public names of those that it depends on, and `ENGINE_SEAM`."""
+    """A distribution beside aidre imports itself, the public names of those that it depends on, and `ENGINE_SEAM`;
+    the client `CLIENT_SEAM`, and nothing of it when it is imported."""
     for source in tree.beside:
         own = source.module.split(".")[0]
+        seam = CLIENT_SEAM if own == CLIENT else ENGINE_SEAM
+        if own == CLIENT and "aidre" in foreign(outside_functions(source.tree)):
+            yield f"{source.path} imports aidre at module level"
         depended = dependencies(tree.root / BESIDE / source.path.split("/")[1])
         for one in tree.imports(source):
             top = one.target.split(".")[0]
@@ -290,9 +272,9 @@ def packages_import_the_seam(tree: Tree) -> Iterator[str]:
                     yield f"{source.path} imports {one.target}.{one.name}: no public name of what it depends on"
                 continue
             whole = f"{one.target}.{one.name}"
-            names = ENGINE_SEAM.get(one.target)
-            if ENGINE_SEAM.get(whole) is not ANY and names is not ANY and one.name not in (names or ()):
-                yield f"{source.path} imports {whole}, which is not in ENGINE_SEAM"
+            names = seam.get(one.target)
+            if seam.get(whole) is not ANY and names is not ANY and one.name not in (names or ()):
+                yield f"{source.path} imports {whole}, which is not in its seam"
 
 
 def dependencies(folder: Path) -> set[str]:
@@ -311,19 +293,22 @@ def folders_are_imported_by_their_full_name(tree: Tree) -> Iterator[str]:
 
 
 def libraries_stay_in_their_rooms(tree: Tree) -> Iterator[str]:
-    """FAISS in the vector index, HTTP in the api, typer in the command line."""
+    """FAISS in the vector index, HTTP in the api, typer in the command line; of the client nothing that is large."""
     places = {"faiss": "engine/index/vectors/", "starlette": "api/", "uvicorn": "api/", "typer": "api/cli/"}
     for source in tree.product:
         for name in sorted(foreign(source.nodes) & places.keys()):
             if not source.path.startswith(places[name]):
                 yield f"{source.path} imports {name}"
+    for source in (one for one in tree.beside if one.module.split(".")[0] == CLIENT):
+        yield from (f"{source.path} imports {name}" for name in sorted(foreign(source.nodes) & NOT_IN_THE_CLIENT))
 
 
 def heavy_libraries_wait_until_they_are_needed(tree: Tree) -> Iterator[str]:
     for source in tree.product + tree.beside:
         at_import = foreign(outside_functions(source.tree)) & HEAVY
         if source.folder != BESIDE:
-            at_import |= {one for one in foreign(outside_functions(source.tree)) if one.startswith("aidre_")}
+            ours = {one for one in foreign(outside_functions(source.tree)) if one.startswith("aidre_")}
+            at_import |= ours - {CLIENT}
         yield from (f"{source.path} imports {name} at module level" for name in sorted(at_import))
 
 
@@ -420,6 +405,11 @@ PLANTED: dict[Rule, Mapping[str, str]] = {
     rooms_are_used_by_their_public_names: {
         "engine/segment/rows.py": "from aidre.engine.storage.lock import Lock\n",
         "engine/storage/lock.py": "class Lock: ...\n",
+    },
+    the_client_is_used_by_its_public_names: {
+        "aidre/remote.py": "from aidre_client.session import Session\nfrom aidre_client.errors import AidreError\n",
+        "packages/client/aidre_client/session.py": "class Session: ...\n",
+        "packages/client/aidre_client/errors.py": "class AidreError: ...\n",
     },
     public_names_exist: {
         "engine/storage/__init__.pyi": "from .lock import Lock as Lock\n",

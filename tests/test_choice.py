@@ -18,7 +18,10 @@ CASES: Sequence[tuple[str, Sequence[str]]] = [
         [f"aidre/library/test_collection{aspect}.py" for aspect in ("", "_filters", "_upkeep")],
     ),
     ("aidre/library/arguments.py", ["aidre/library"]),
-    ("aidre/client/messages.py", ["aidre/client/test_changes.py", "aidre/client/test_verification.py"]),
+    (
+        "packages/client/aidre_client/messages.py",
+        [f"../packages/client/tests/test_{name}.py" for name in ("changes", "verification")],
+    ),
     ("packages/conformance/aidre_conformance/checks/search.py", ["../packages/conformance/tests"]),
     ("packages/conformance/aidre_conformance/report.py", ["../packages/conformance/tests/test_report.py"]),
     ("aidre/__init__.py", ["test_architecture.py", "aidre/library"]),

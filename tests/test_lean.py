@@ -51,7 +51,7 @@ def needed(package: str) -> set[str]:
 
 
 def test_lean_txt_names_all_that_aidre_needs_but_what_loads_other_models() -> None:
-    assert set(pinned("lean.txt")) == needed("aidre") - {"aidre"}
+    assert set(pinned("lean.txt")) == needed("aidre") - {"aidre", "aidre-client"}
 
 
 def test_lean_txt_has_the_versions_that_were_tested_together() -> None:
@@ -63,7 +63,7 @@ def test_the_makefile_and_the_guide_install_the_same() -> None:
     guide = (ROOT / "docs/guide.md").read_text("utf-8")
     makefile = (ROOT / "Makefile").read_text("utf-8")
     assert "install --no-deps -r lean.txt" in makefile
-    assert pip_lines(guide) == ["pip install --no-deps -r lean.txt", "pip install --no-deps ."]
+    assert pip_lines(guide) == ["pip install --no-deps -r lean.txt", "pip install --no-deps ./packages/client ."]
 
 
 def test_every_data_file_is_installed_with_its_package() -> None:
@@ -94,6 +94,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     checkout = folder.with_name("checkout")
     for name in FOLDERS:
         shutil.copytree(ROOT / name, checkout / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    made = shutil.ignore_patterns("__pycache__", "build", "*.egg-info", "tests")
+    shutil.copytree(ROOT / "packages" / "client", checkout / "packages" / "client", ignore=made)
     for name in FILES:
         shutil.copy(ROOT / name, checkout)
     run([sys.executable, "-m", "venv", str(folder)])

@@ -25,8 +25,8 @@ from tests.test_architecture import (
 FOLDERS = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
 NAMES = [folder.name for folder in FOLDERS]
 ENGINES = {"milvus", "postgres"}
-WITHOUT_EXTRA = {"rows"}
-"""What others need, and no user asks for."""
+WITHOUT_EXTRA = {"client", "rows"}
+"""What aidre or others need, and no user asks for."""
 
 every_package = pytest.mark.parametrize("folder", FOLDERS, ids=NAMES)
 
@@ -40,7 +40,7 @@ def needed(folder: Path) -> dict[str, Requirement]:
 
 
 def test_the_packages_are_those_of_the_documents() -> None:
-    assert NAMES == ["conformance", "milvus", "postgres", "ray", "rows"]
+    assert NAMES == ["client", "conformance", "milvus", "postgres", "ray", "rows"]
     assert search_path(ROOT)[1:] == [str(folder) for folder in FOLDERS]
 
 
@@ -49,8 +49,8 @@ def test_a_package_has_the_version_of_aidre_and_needs_that_version_alone(folder:
     project = settings_of(folder)["project"]
     assert (project["name"], project["version"]) == (f"aidre-{folder.name}", __version__)
     ours = {name: str(one.specifier) for name, one in needed(folder).items() if name.startswith("aidre")}
-    assert ours["aidre"] == f"=={__version__}"
-    assert set(ours.values()) == {f"=={__version__}"}
+    assert ("aidre" in ours) == (folder.name != "client"), "aidre needs the client, and not the client aidre"
+    assert set(ours.values()) <= {f"=={__version__}"}
     assert {name.removeprefix("aidre-") for name in ours} - {"aidre"} <= set(NAMES)
 
 
@@ -69,8 +69,15 @@ def test_a_package_is_packed_whole_and_with_its_types(folder: Path) -> None:
 @every_package
 def test_a_package_says_how_it_is_installed_with_all_that_it_needs(folder: Path) -> None:
     ours = [name.removeprefix("aidre-") for name in needed(folder) if name != "aidre" and name.startswith("aidre")]
-    line = " ".join(["pip install .", *(f"./packages/{name}" for name in (*ours, folder.name))])
+    aidre = [] if folder.name == "client" else ["./packages/client", "."]
+    line = " ".join(["pip install", *aidre, *(f"./packages/{name}" for name in (*ours, folder.name))])
     assert f"\n{line}\n" in (folder / "README.md").read_text("utf-8")
+
+
+def test_aidre_needs_the_client_of_its_version_and_what_that_needs_is_left_to_it() -> None:
+    names = {one.name: str(one.specifier) for one in map(Requirement, settings_of(ROOT)["project"]["dependencies"])}
+    assert names["aidre-client"] == f"=={__version__}"
+    assert "http-message-signatures" not in names
 
 
 def test_the_extras_of_aidre_name_the_packages_of_this_version() -> None:

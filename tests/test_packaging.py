@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.network, pytest.mark.process, pytest.mark.slow]
 FOLDERS = {"engine": "aidre/engine", "ingest": "aidre/ingest", "api": "aidre/api", "aidre": "aidre"}
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in", "CHANGELOG.md")
 KERNEL = "aidre/engine/native/kernel.abi3.so"
+CLIENT = "packages/client"
 TIMEOUT_SECONDS = 300
 ENGINE = """
 import sys
@@ -112,10 +113,10 @@ def has_compiler() -> bool:
     return shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0]) is not None
 
 
-def used(wheel: Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Install a wheel, and ingest, search and ask for the status with it."""
+def used(wheel: Path, client: Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Install a wheel with the client, and ingest, search and ask for the status with it."""
     site, notes = folder / "site", folder / "notes"
-    pip("install", "-q", "--no-deps", "--target", str(site), str(wheel))
+    pip("install", "-q", "--no-deps", "--target", str(site), str(client), str(wheel))
     notes.mkdir()
     (notes / "soup.md").write_text("# Soup\n\nA soup of lentils.\n", encoding="utf-8")
     inherited = {name: value for name, value in os.environ.items() if name != VARIABLE}
@@ -168,8 +169,8 @@ def test_a_tree_whose_links_became_files_is_not_built(source: Path, tmp_path: Pa
     assert "aidre/engine is no folder" in done.stderr and "ln -sfn ../engine aidre/engine" in done.stderr
 
 
-def test_the_installed_wheel_ingests_and_searches(wheel: Path, tmp_path: Path) -> None:
-    done = used(wheel, tmp_path)
+def test_the_installed_wheel_ingests_and_searches(wheel: Path, source: Path, tmp_path: Path) -> None:
+    done = used(wheel, source / CLIENT, tmp_path)
     assert done.returncode == 0, done.stderr
     assert "A soup of lentils" in done.stdout
     assert ("kernel: faiss" not in done.stdout) == has_compiler()
@@ -177,7 +178,7 @@ def test_the_installed_wheel_ingests_and_searches(wheel: Path, tmp_path: Path) -
 
 def test_an_engine_that_is_installed_beside_the_wheel_is_found(wheel: Path, source: Path, tmp_path: Path) -> None:
     pytest.importorskip("psycopg")
-    site, packages = tmp_path / "site", (source / "packages" / "rows", source / "packages" / "postgres")
+    site, packages = tmp_path / "site", [source / "packages" / name for name in ("client", "rows", "postgres")]
     pip("install", "-q", "--no-deps", "--target", str(site), str(wheel), *map(str, packages))
     environment = {**os.environ, "PYTHONPATH": str(site)}
     done = subprocess.run(
@@ -198,9 +199,9 @@ def test_without_a_compiler_the_build_goes_on_and_says_so_in_one_line(plain_whee
 
 
 def test_without_the_kernel_all_runs_and_a_kernel_that_is_asked_for_is_missed(
-    plain_wheel: tuple[Path, str], tmp_path: Path
+    plain_wheel: tuple[Path, str], source: Path, tmp_path: Path
 ) -> None:
-    done = used(plain_wheel[0], tmp_path)
+    done = used(plain_wheel[0], source / CLIENT, tmp_path)
     assert done.returncode == 0, done.stderr
     assert "A soup of lentils" in done.stdout
     assert "kernel: faiss" in done.stdout

@@ -12,46 +12,15 @@ import numpy as np
 
 from aidre.engine.errors import InvalidInput
 from aidre.engine.index.fields import Filter, parse_filter
-from aidre.engine.model import Distance, EmbeddingSpace, Json, Mode, Precision
+from aidre.engine.model import Distance, EmbeddingSpace, Json, Precision
+from aidre_client.values import shown
 
 MAX_DIMENSIONS = 65_536
 
 
-def check_range(name: str, value: Any, least: int, most: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidInput(f"{name} must be a whole number from {least} to {most:,}, not {_shown(value)}")
-
-
-def check_mode(mode: Any) -> None:
-    if mode is not None and (not isinstance(mode, str) or mode not in get_args(Mode)):
-        raise InvalidInput(f"mode {_shown(mode)} is unknown: use hybrid, dense or lexical")
-
-
-def check_space_id(space_id: Any) -> None:
-    if space_id is not None and not isinstance(space_id, str):
-        raise InvalidInput(f"space= is the id of a space, not {type(space_id).__name__}")
-
-
-def check_least(min_score: Any) -> None:
-    is_number = isinstance(min_score, int | float | np.number) and not isinstance(min_score, bool)
-    if min_score is not None and (not is_number or math.isnan(min_score)):
-        raise InvalidInput(f"min_score must be a number, not {_shown(min_score)}")
-
-
 def check_wait(wait: Any) -> None:
     if not isinstance(wait, int | float) or isinstance(wait, bool) or not 0 <= wait < math.inf:
-        raise InvalidInput(f"wait must be a number of seconds of at least 0, not {_shown(wait)}")
-
-
-def to_ids(ids: Any, verb: str) -> list[str]:
-    """The ids of documents in a list."""
-    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
-        raise InvalidInput(f"{verb} needs a list of ids, not {type(ids).__name__}")
-    listed = list(ids)
-    for one in listed:
-        if not isinstance(one, str):
-            raise InvalidInput(f"{verb} needs ids that are strings, not {type(one).__name__}")
-    return listed
+        raise InvalidInput(f"wait must be a number of seconds of at least 0, not {shown(wait)}")
 
 
 def to_names(names: Any, argument: str) -> list[str]:
@@ -110,25 +79,17 @@ def to_spaces(space: Any) -> list[EmbeddingSpace] | None:
 
 def _check_space(space: EmbeddingSpace) -> None:
     if not isinstance(space.id, str) or not space.id.strip() or not space.id.isprintable():
-        raise InvalidInput(f"the id of a space is a string that is not blank, not {_shown(space.id)}")
+        raise InvalidInput(f"the id of a space is a string that is not blank, not {shown(space.id)}")
     where = f"space {space.id[:64]!r}"
     size: Any = space.dimensions
     if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= MAX_DIMENSIONS:
-        raise InvalidInput(f"{where}: dimensions is a number from 1 to {MAX_DIMENSIONS:,}, not {_shown(size)}")
+        raise InvalidInput(f"{where}: dimensions is a number from 1 to {MAX_DIMENSIONS:,}, not {shown(size)}")
     for name, allowed in (("distance", get_args(Distance)), ("precision", (None, *get_args(Precision)))):
         value: Any = getattr(space, name)
         if not isinstance(value, str | None) or value not in allowed:
-            raise InvalidInput(f"{where}: {name} is one of {', '.join(filter(None, allowed))}, not {_shown(value)}")
+            raise InvalidInput(f"{where}: {name} is one of {', '.join(filter(None, allowed))}, not {shown(value)}")
     if not isinstance(space.model, str | None):
-        raise InvalidInput(f"{where}: model is the name of one, not {_shown(space.model)}")
+        raise InvalidInput(f"{where}: model is the name of one, not {shown(space.model)}")
     for name in ("query_prefix", "document_prefix"):
         if not isinstance(value := getattr(space, name), str | None):
-            raise InvalidInput(f"{where}: {name} is a string, not {_shown(value)}")
-
-
-def _shown(value: Any) -> str:
-    """The value of a plain type, cut to one short line; of another, its type."""
-    if isinstance(value, str | int | float | None):
-        text = repr(value)
-        return text if len(text) <= 64 else text[:64] + "…"
-    return type(value).__name__
+            raise InvalidInput(f"{where}: {name} is a string, not {shown(value)}")

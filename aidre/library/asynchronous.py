@@ -17,8 +17,7 @@ from aidre.engine.types import Facet
 from aidre.library.collection import WAIT_SECONDS, Collection, CollectionView
 from aidre.library.database import Database
 from aidre.library.documents import Rows
-from aidre.library.facets import Facets
-from aidre.library.results import Hits, SearchResults
+from aidre_client.values import Facets, Hits, SearchResults
 
 if TYPE_CHECKING:
     from aidre.engine.embedding import Endpoint
@@ -55,6 +54,7 @@ class AsyncCollectionView:
         facets: Facets | None = None,
         highlight: bool | HighlightLimits = False,
         correct: bool = False,
+        operators: bool = True,
     ) -> Hits:
         """As `Collection.search`."""
         return await asyncio.to_thread(
@@ -70,6 +70,7 @@ class AsyncCollectionView:
             facets=facets,
             highlight=highlight,
             correct=correct,
+            operators=operators,
         )
 
     async def search_many(

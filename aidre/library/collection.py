@@ -23,17 +23,7 @@ from aidre.engine.index.fields import Filter, field_name
 from aidre.engine.model import Document, EmbeddingSpace, HighlightLimits, Json, Mode
 from aidre.engine.retrieve import Policy, Question, State, answer, query_of, run
 from aidre.engine.types import Facet
-from aidre.library.arguments import (
-    check_least,
-    check_mode,
-    check_range,
-    check_space_id,
-    to_filter,
-    to_ids,
-    to_names,
-    to_path,
-    to_queries,
-)
+from aidre.library.arguments import to_filter, to_names, to_path, to_queries
 from aidre.library.documents import (
     Row,
     Rows,
@@ -45,9 +35,20 @@ from aidre.library.documents import (
     to_matrices,
     to_vector,
 )
-from aidre.library.facets import Facets, to_limits, to_requests
-from aidre.library.results import Hits, SearchResults, to_hits
+from aidre.library.results import to_hits
 from aidre.library.spaces import Spaces
+from aidre_client.values import (
+    Facets,
+    Hits,
+    SearchResults,
+    check_least,
+    check_mode,
+    check_range,
+    check_space_id,
+    to_ids,
+    to_limits,
+    to_requests,
+)
 
 if TYPE_CHECKING:
     from aidre.engine.ports import Reader, Sink, Source
@@ -117,6 +118,7 @@ class CollectionView:
         facets: Facets | None = None,
         highlight: bool | HighlightLimits = False,
         correct: bool = False,
+        operators: bool = True,
     ) -> Hits:
         """The `k` best chunks after the `offset` best ones, best first; those below `min_score` are left out.
 
@@ -124,7 +126,8 @@ class CollectionView:
         missing; a vector, shape (dimensions,), dense; both hybrid, without a model. `space` is an id; without it the
         first space answers that can. A larger score is better; its scale depends on mode and space. `facets` counts
         values of fields in the documents of all matches, `highlight` tells where the words of the text are in each hit.
-        With `correct` a text is answered without what may be typing errors in it, where it finds little as it is.
+        With `correct` a text is answered without what may be typing errors in it, where it finds little as it is. With
+        `operators` a phrase in double quotes has to stand in a hit as it is written, and `-word` must not be in one.
         InvalidInput, InvalidFilter, InvalidVector, DimensionMismatch, SpaceMissing, ModelUnavailable, Unsupported.
         """
         requests = () if facets is None else to_requests(facets)
@@ -141,8 +144,8 @@ class CollectionView:
             nothing = Hits()
             nothing.facets = {one.field: Facet((), 0, 0, None, None) for one in requests}
             return nothing
-        if requests or limits is not None or correct:
-            question = question._replace(facets=requests, highlight=limits, correct=correct)
+        if requests or limits is not None or correct or not operators:
+            question = question._replace(facets=requests, highlight=limits, correct=correct, operators=operators)
         found = run(answer(question, State(reader, self._policy)), self._spaces.embed)
         self._log_unknown(found.ignored)
         if found.problem is not None:
@@ -168,7 +171,7 @@ class CollectionView:
             text, vector = (query, None) if isinstance(query, str) else (None, query)
             question = _to_question(text, vector, k=k, offset=0, filter=parsed, mode=mode, space=space)
             asked.append(run(query_of(question, State(reader, self._policy)), self._spaces.embed))
-        found = reader.search_all(asked) if asked else []
+        found = [Hits(hits) for hits in reader.search_all(asked)] if asked else []
         return SearchResults(found, self._unknown_fields(reader, parsed))
 
     # -- look-up -----------------------------------------------------------------------------------------------

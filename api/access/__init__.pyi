@@ -17,5 +17,5 @@ from .guard import (
     mark_private as mark_private,
 )
 from .metadata import MCP as MCP, RESOURCE_METADATA as RESOURCE_METADATA
-from .original_target import OriginalTargetMiddleware as OriginalTargetMiddleware
+from .original_target import OriginalTarget as OriginalTarget
 from .web_origins import WebOrigins as WebOrigins

@@ -9,7 +9,7 @@ protocol: the protocol of the path renders its refusals.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -88,28 +88,28 @@ class Guard:
             return None
         return self.running.enter(receive, waits=method in {"POST", "PUT"})
 
-    async def admit(self, scope: Any) -> RawHeaders:
-        """Sets the caller in the scope and returns the header fields for the answer.
+    def admit(self, scope: Any) -> RawHeaders | Coroutine[Any, Any, RawHeaders]:
+        """Sets the caller in the scope; returns the header fields for the answer.
 
-        Raises Unauthorized, Forbidden, RateLimited or Unavailable.
+        Where a token or Redis has to be asked, it returns a coroutine that does the same; until it is awaited, nothing
+        is charged. Raises Unauthorized, Forbidden, RateLimited or Unavailable.
         """
         if scope["path"] in HEALTH:
             return NO_FIELDS
         grant = self._known_grant(scope)
+        if grant is None or self._redis is not None:
+            return self._admit_asking(scope, grant)
+        charge = self._charge_of(scope, grant)
+        return self._settle(scope, grant, charge, None if charge is None else self._take(charge))
+
+    async def _admit_asking(self, scope: Any, grant: Grant | Unauthorized | None) -> RawHeaders:
+        """`admit` where a token (no `grant`) or Redis has to be asked."""
         if grant is None:
             grant = await self._token_grant(scope)
         charge, state = self._charge_of(scope, grant), None
         if charge is not None:
             state = await self._redis.take(*charge) if self._redis is not None else self._take(charge)
         return self._settle(scope, grant, charge, state)
-
-    def admit_at_once(self, scope: Any) -> RawHeaders | None:
-        """`admit` without waiting; None, with nothing charged, if a token or Redis has to be asked."""
-        grant = self._known_grant(scope)
-        if grant is None or self._redis is not None:
-            return None
-        charge = self._charge_of(scope, grant)
-        return self._settle(scope, grant, charge, None if charge is None else self._take(charge))
 
     def _known_grant(self, scope: Any) -> Grant | Unauthorized | None:
         """The grant of a request or the error of its credential; None for a credential that may be a token."""

@@ -11,7 +11,7 @@ import re
 from posixpath import normpath
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
 from aidre.api.access.client_address import ClientAddresses
 from aidre.api.config import Server
@@ -21,22 +21,16 @@ TARGET_FORM = re.compile(rb"/[!-~]*")
 """Path and query in visible ASCII."""
 
 
-class OriginalTargetMiddleware:
-    """ASGI middleware that notes the original target without the path of `base_url`, for `request_target`."""
+class OriginalTarget:
+    """Notes the original target of a request without the path of `base_url`, for `request_target`."""
 
-    def __init__(self, app: ASGIApp, server: Server) -> None:
-        self.app = app
+    def __init__(self, server: Server) -> None:
         self._addresses = ClientAddresses(server.trusted_proxies)
         self._header = server.original_uri_header.lower().encode()
         self._prefix = urlsplit(server.base_url or "").path.rstrip("/").encode()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            self.note(scope)
-        await self.app(scope, receive, send)
-
     def note(self, scope: Scope) -> None:
-        """Notes the original target of a request, if a trusted proxy has sent one."""
+        """Does so if a trusted proxy has sent one."""
         original = self._original(scope)
         if original is not None:
             scope.setdefault("state", {}).update({TARGET: original, BELOW_BASE: True})

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from aidre.api.cli.console import counted, print_json, print_lines, print_message, printable
 from aidre.engine.model import Highlight, Json
-from aidre.engine.retrieve import RELEVANT, Answer
+from aidre.engine.retrieve import RELEVANT, Answer, Reading
 from aidre.engine.types import Facet
 
 _DEFAULT_TERMINAL = (100, 24)
@@ -25,6 +25,8 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
 
 def print_found(found: Answer, query: str, *, as_json: bool) -> None:
     """The hits of a search, then its facets; messages say what was searched for, and whether anything fits."""
+    if found.reading is not None:
+        print_message(_told(found.reading))
     if found.corrected is not None:
         print_message(f"results for {printable(found.corrected)!r}; --as-typed searches for {printable(query)!r}")
     if found.suggestion is not None:
@@ -42,6 +44,12 @@ def print_found(found: Answer, query: str, *, as_json: bool) -> None:
         print_json({"facets": {name: _facet_record(facet) for name, facet in facets.items()}})
     elif facets:
         print_lines(facet_line(name, facet) for name, facet in facets.items())
+
+
+def _told(reading: Reading) -> str:
+    """How a query was read: with the phrase "...", without ..."""
+    phrases = [f"with {printable(phrase)!r} as it is written" for phrase in reading.phrases]
+    return "hits " + ", ".join([*phrases, *(f"without {printable(word)!r}" for word in reading.excluded)])
 
 
 def to_records(found: Answer) -> Iterator[dict[str, Json]]:

@@ -286,7 +286,9 @@ def search(
         list[str] | None,
         typer.Option("--facets", metavar="FIELD", help="Count the values of a field in all matches; may be repeated."),
     ] = None,
-    as_typed: Annotated[bool, typer.Option("--as-typed", help="Correct no typing errors.")] = False,
+    as_typed: Annotated[
+        bool, typer.Option("--as-typed", help="Correct no typing errors; read no quotes and no -word.")
+    ] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -304,7 +306,7 @@ def search(
     if collection is None and settings.server.default_collection in opened.collections():
         collection = settings.server.default_collection
     snapshot = opened.open(select_collection(opened, collection))
-    asked = Asked(query, k, filter, mode, facets or (), not as_typed)
+    asked = Asked(query, k, filter, mode, facets or (), not as_typed, not as_typed)
     found = find(snapshot, asked, settings, console.print_message)
     print_found(found, query, as_json=as_json)
     if not found.hits:

@@ -26,7 +26,8 @@ VALUES: Final = 10
 
 class Asked(NamedTuple):
     """`filter` is JSON text; without a `mode` the best mode of the collection is used. `facets` are names of fields.
-    With `correct` a text that finds little is answered without what may be typing errors in it."""
+    With `correct` a text that finds little is answered without what may be typing errors in it; with `operators` its
+    quotes and `-word` are read."""
 
     text: str
     k: int
@@ -34,6 +35,7 @@ class Asked(NamedTuple):
     mode: Mode | None = None
     facets: Sequence[str] = ()
     correct: bool = True
+    operators: bool = True
 
 
 def find(
@@ -53,6 +55,7 @@ def find(
         facets=tuple(FacetRequest(name, VALUES) for name in asked.facets),
         highlight=HighlightLimits() if reader.can.highlight else None,
         correct=asked.correct,
+        operators=asked.operators,
     )
     # What a server withholds from its callers is no secret to who reads the store.
     policy = replace(settings.collection(reader.collection.name).policy, shows_text=True)

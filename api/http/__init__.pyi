@@ -1,10 +1,4 @@
 from .access_log import AccessLog as AccessLog, configure_logging as configure_logging
-from .body import (
-    parse_object as parse_object,
-    read_body as read_body,
-    read_content as read_content,
-    read_object as read_object,
-)
 from .conditional import (
     answer_unless_known as answer_unless_known,
     cacheable_response as cacheable_response,
@@ -13,6 +7,7 @@ from .conditional import (
 from .endpoint import (
     ErrorRenderer as ErrorRenderer,
     PreparedResponse as PreparedResponse,
+    Rejection as Rejection,
     Soon as Soon,
     prepare_headers as prepare_headers,
     renders_errors_with as renders_errors_with,
@@ -86,12 +81,15 @@ from .metrics import (
     Worker as Worker,
 )
 from .operation import Content as Content, Operation as Operation, Parameter as Parameter, link as link
-from .rejection import Rejection as Rejection
 from .request import (
     BELOW_BASE as BELOW_BASE,
     TARGET as TARGET,
     accept_header as accept_header,
     note_error_code as note_error_code,
+    parse_object as parse_object,
+    read_body as read_body,
+    read_content as read_content,
+    read_object as read_object,
     request_id as request_id,
     request_target as request_target,
 )

@@ -9,10 +9,12 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from aidre.api.http.errors import ServerFault
 from aidre.engine.errors import AidreError
@@ -63,3 +65,21 @@ class PreparedResponse(Response):
 def prepare_headers(**fields: str) -> tuple[tuple[bytes, bytes], ...]:
     """Raw header fields; an underscore in a name becomes a hyphen."""
     return tuple((name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in fields.items())
+
+
+class Rejection:
+    """The answer, as an ASGI application, to a request that was rejected before routing, where errors echo its body.
+
+    `read` reads the body and enters the members to echo in the state of the request; its errors are ignored.
+    """
+
+    def __init__(self, error: AidreError, read: Callable[[Request], Awaitable[object]], refuse: ErrorRenderer) -> None:
+        self._error = error
+        self._read = read
+        self._refuse = refuse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        with suppress(AidreError):
+            await self._read(request)
+        await self._refuse(request, self._error)(scope, receive, send)

@@ -28,6 +28,7 @@ from aidre.api.access import Caller
 from aidre.api.http import Conflict
 from aidre.api.retrieval.snapshots import LiveSnapshots
 from aidre.engine.errors import GenerationMissing, InvalidInput
+from aidre.engine.index.fields import filter_digest
 from aidre.engine.model import Mode
 from aidre.engine.ports import Reader
 from aidre.engine.retrieve import Question
@@ -108,16 +109,14 @@ def cursor_binding(
     mode: Mode,
     space: str | None,
     question: Question,
-    *,
-    filter_key: bytes | None,
 ) -> bytes:
-    """The search that a cursor continues, as bytes; `filter_key` is the canonical form of the filter."""
+    """The search that a cursor continues, as bytes."""
     vector = question.vector
     if question.text is not None:
         query = question.text.encode("utf-8", "surrogatepass")
     else:  # a fast hash is enough: a collision deceives nobody but the caller who made it
         query = b"" if vector is None else xxhash.xxh3_128_digest(vector.data)
-    filter = filter_key.hex() if filter_key is not None else None
+    filter = None if question.filter is None else filter_digest(question.filter).hex()
     return orjson.dumps([caller.name, collection, mode, space, vector is None, filter]) + query
 
 

@@ -20,6 +20,7 @@ from aidre.api.retrieval.scheduler import Scheduler
 from aidre.api.retrieval.snapshots import LiveSnapshots
 from aidre.api.retrieval.visibility import VisibleCollection, VisibleCollections
 from aidre.engine.errors import AidreError
+from aidre.engine.index.fields import filter_digest
 from aidre.engine.model import Mode
 from aidre.engine.retrieve import (
     Answer,
@@ -44,16 +45,15 @@ T = TypeVar("T")
 @dataclass(slots=True)
 class Ticket:
     """For whom the steps of one answer are carried out, and where. A cursor of another generation may bring a newer
-    state of the collection. `filter_key` is the canonical form of the question's filter."""
+    state of the collection."""
 
     collection: VisibleCollection
     caller: Caller
     protocol: Protocol
-    filter_key: bytes | None = None
 
     def binding(self, question: Question, mode: Mode, space: str | None) -> bytes:
         """What a cursor of this search is bound to."""
-        return cursor_binding(self.caller, self.collection.name, mode, space, question, filter_key=self.filter_key)
+        return cursor_binding(self.caller, self.collection.name, mode, space, question)
 
 
 class Driver:
@@ -74,6 +74,8 @@ class Driver:
         self._cursors, self._embedders = cursors, embedders
         self._scheduler, self._metrics = scheduler, metrics
         self._max_results = max_results
+        self._pinned: dict[str, tuple[str, int]] = {}
+        """By collection, the lineage and generation that were last kept for a cursor."""
 
     async def drive(self, steps: Generator[Step, Any, T], *tickets: Ticket) -> T:
         """The result of the steps, with a ticket for each place that they name. Raises what they raise, Overloaded."""
@@ -122,7 +124,7 @@ class Driver:
             return self._scheduler.run_in_thread(partial(later_page, reader, newest, query, first, self._max_results))
         seconds = reader.estimated_seconds(query)
         if query.mode == "dense":
-            batch_key = reader, query.space, query.top_k, ticket.filter_key
+            batch_key = reader, query.space, query.top_k, query.filter and filter_digest(query.filter)
             search = partial(first_pages, reader, max_results=self._max_results)
             return self._scheduler.run_batched(seconds, batch_key, query, search)
         return self._scheduler.run(seconds, partial(first_page, reader, query, self._max_results))
@@ -143,9 +145,10 @@ class Driver:
         """The cursor of the page after an answer, whose generation is kept for it."""
         if found.next is None:
             return None
-        reader, position = found.state.reader, found.position
-        if position is None and reader.can.generations:
-            self._snapshots.pin(ticket.collection.name, reader)
-        following = next_cursor(None if position is None else position.mark, reader, found.next)
-        space = None if found.space is None else found.space.id
-        return self._cursors.write(following, ticket.binding(found.question, found.mode, space))
+        reader, position, name = found.state.reader, found.position, ticket.collection.name
+        state = reader.lineage, reader.generation
+        if position is None and reader.can.generations and self._pinned.get(name) != state:
+            self._pinned[name] = state
+            self._snapshots.source.pin(name, reader.generation)  # one small file on disk
+        binding = ticket.binding(found.question, found.mode, None if found.space is None else found.space.id)
+        return self._cursors.write(next_cursor(position and position.mark, reader, found.next), binding)

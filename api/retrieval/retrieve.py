@@ -24,7 +24,7 @@ from aidre.api.retrieval.scheduler import Scheduler
 from aidre.api.retrieval.snapshots import LiveSnapshots
 from aidre.api.retrieval.visibility import VisibleCollection, VisibleCollections
 from aidre.engine.errors import CollectionMissing, Unanswerable
-from aidre.engine.index.fields import Filter, filter_digest, parse_filter
+from aidre.engine.index.fields import Filter, parse_filter
 from aidre.engine.model import Json
 from aidre.engine.ports import Reader
 from aidre.engine.retrieve import Answer, Question, Ranking, Step, answer, find_documents
@@ -142,7 +142,14 @@ class Retrieval:
             own = question if filter is None else await self._with_filter(question, filter, ticket)
             asked.append((own, collection.state))
             tickets.append(ticket)
-        steps = find_documents(str(question.text), asked, bound=bound, keywords=keywords, correct=question.correct)
+        steps = find_documents(
+            str(question.text),
+            asked,
+            bound=bound,
+            keywords=keywords,
+            correct=question.correct,
+            operators=question.operators,
+        )
         return await self._drive(steps, *tickets)
 
     async def _drive(self, steps: Generator[Step, Any, T], *tickets: Ticket) -> T:
@@ -156,18 +163,12 @@ class Retrieval:
         parsed, collection = await self._parse_filter(filter), ticket.collection
         if not collection.settings.return_text:
             check_tests_no_text(parsed, collection.snapshot, collection.settings)
-        ticket.filter_key = filter_digest(parsed)
         return question._replace(filter=parsed)
 
     async def _parse_filter(self, value: Any) -> Filter:
         if _json_bytes(value) > INLINE_FILTER_BYTES:
             return await self._scheduler.run_in_thread(partial(parse_filter, value))
         return parse_filter(value)
-
-    async def _unknown_fields(self, snapshot: Reader, filter: Filter) -> tuple[str, ...]:
-        if snapshot.waits:
-            return await self._scheduler.run_in_thread(partial(snapshot.unknown_fields, filter))
-        return snapshot.unknown_fields(filter)
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         """What takes long and is no search. Raises Overloaded."""

@@ -64,7 +64,6 @@ class LiveSnapshots:
         self.collections: Mapping[str, OpenCollection] = {}
         """By name, sorted. The mapping is replaced on changes and never modified."""
         self._damaged: set[str] = set()
-        self._pinned: dict[str, tuple[str, int]] = {}
         self.gone: frozenset[str] = frozenset()
         """Collections that were in service and are in the store no more."""
         self._refreshing = threading.Lock()
@@ -170,13 +169,6 @@ class LiveSnapshots:
                 kept = ((time.monotonic(), snapshot), *current.kept)[:MAX_KEPT]
                 self.collections = {**self.collections, name: replace(current, kept=kept)}
         return snapshot
-
-    def pin(self, name: str, snapshot: Reader) -> None:
-        """Keep the generation on disk for a cursor: one small file for each generation that got one."""
-        state = snapshot.lineage, snapshot.generation
-        if self._pinned.get(name) != state:
-            self._pinned[name] = state
-            self.source.pin(name, snapshot.generation)
 
     async def follow(self, refreshed: Callable[[], None]) -> None:
         """Refreshes until it is cancelled, and calls `refreshed` after each time."""

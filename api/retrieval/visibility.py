@@ -20,16 +20,13 @@ MAX_CACHED_LOOKUPS = 1_024
 
 @dataclass(frozen=True, slots=True)
 class VisibleCollection:
-    """A collection that a caller may see, at one snapshot."""
+    """A collection that a caller may see, at one snapshot; `state` is that and the policy of its searches."""
 
     name: str
+    snapshot: Reader
     state: State
     settings: CollectionSettings
     visibility: Visibility
-
-    @property
-    def snapshot(self) -> Reader:
-        return self.state.reader
 
     @property
     def description(self) -> str:
@@ -119,4 +116,4 @@ class VisibleCollections:
     def _at(self, name: str, snapshot: Reader) -> VisibleCollection:
         settings = self._settings.collection(name)
         visibility = visibility_in_force(snapshot.collection.visibility, settings)
-        return VisibleCollection(name, State(snapshot, settings.policy), settings, visibility)
+        return VisibleCollection(name, snapshot, State(snapshot, settings.policy), settings, visibility)

@@ -1,7 +1,6 @@
 from .connection import Connection as Connection, connection_capacity as connection_capacity
 from .fast_path import FastPath as FastPath
 from .fast_routes import FastRoutes as FastRoutes
-from .frame import FrameMiddleware as FrameMiddleware
+from .frame import Frame as Frame, FrameMiddleware as FrameMiddleware
 from .mounted import ErrorResponses as ErrorResponses, Mounted as Mounted
-from .observe import ObserveMiddleware as ObserveMiddleware
 from .overload import RejectionCache as RejectionCache

@@ -2,28 +2,26 @@
 
 The endpoint's coroutine is run at once, up to its first wait. Most searches end there, and the answer is written. One
 that waits for other searches of the same turn goes on when these are done (`Soon`). One that waits for anything else is
-continued by a task (`Begun`), and a request that cannot be admitted without waiting goes the general way from its
-start. The functions of the middleware do the same work on both ways, so the answers are equal.
+continued by a task, and a request that cannot be admitted without waiting goes the general way. `Frame` does the same
+work on both ways, so the answers are equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from time import perf_counter
+import types
+from collections.abc import Callable, Collection, Coroutine, Generator
+from functools import partial
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from aidre.api.access.limits import RawHeaders
 from aidre.api.http import HttpError, Soon
-from aidre.api.server.begun import BEGUN, Begun
 from aidre.api.server.fast_routes import FastRoutes
-from aidre.api.server.frame import FrameMiddleware
-from aidre.api.server.mounted import Sign
-from aidre.api.server.observe import ObserveMiddleware
+from aidre.api.server.frame import BEGUN, Begun, Frame
 
 
 class Answer(NamedTuple):
@@ -42,27 +40,14 @@ class FastPath:
     """One per process, for the routes with the paths `paths` of `app`.
 
     Their endpoints need no task before their first wait (`asyncio.timeout` would), and return a Response with all of
-    its body. `note_target` is that of `OriginalTargetMiddleware`.
+    its body.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        routes: FastRoutes,
-        paths: Collection[str],
-        *,
-        observe: ObserveMiddleware,
-        frame: FrameMiddleware,
-        sign: Sign | None = None,
-        note_target: Callable[[Scope], None] | None = None,
-    ) -> None:
+    def __init__(self, app: ASGIApp, routes: FastRoutes, paths: Collection[str], frame: Frame) -> None:
         self._app = app
         self._routes = routes
         self._paths = frozenset(paths)
-        self._observe = observe
-        self.frame = frame
-        self._sign = sign
-        self._note_target = note_target
+        self._frame = frame
 
     def takes(self, scope: Scope) -> bool:
         """Whether the request is for one of the routes, which is entered in its scope. An answer to HEAD is not worth
@@ -73,69 +58,105 @@ class FastPath:
     def answer(self, scope: Scope, receive: Receive, reply: Reply) -> None:
         """Answers a request whose whole body has come, or leaves it to the application. Calls `reply` once, now or in a
         few turns of the event loop."""
-        started = perf_counter()
-        if self._note_target is not None:
-            self._note_target(scope)
+        frame = self._frame
         scope["app"] = self._app
-        fields = self.frame.begin(scope)
-        admitted: RawHeaders | None = []
+        run = _Run(frame, scope, reply, frame.begin(scope))
         try:
-            admitted = self.frame.admit_at_once(scope)
+            frame.check(scope)
+            running = frame.guard.running
+            admitted = None if running.count >= running.most else frame.guard.admit(scope)
         except HttpError as error:
-            reply(self.finish(scope, self.frame.rejection(scope, error), Begun(fields, [], started)))
+            response = frame.rejection(scope, error)
+            assert isinstance(response, Response)
+            run.finish(response)
             return
-        if admitted is None:
-            reply(None)
+        if isinstance(admitted, list):
+            run.begun.admitted = admitted
+            run.start(scope["route"].endpoint(Request(scope, receive)))
             return
-        endpoint = scope["route"].endpoint(Request(scope, receive))
-        _Run(self, scope, reply, Begun(fields, admitted, started, endpoint)).step()
-
-    def finish(self, scope: Scope, response: Response, begun: Begun) -> Answer:
-        """The answer with all of its header fields, counted and logged."""
-        status, body = response.status_code, bytes(response.body)
-        headers = self.frame.headers(scope, status, response.raw_headers, begun.fields, begun.admitted)
-        if self._sign is not None:
-            headers = self._sign(scope, status, headers, body)
-        self._observe.begin()
-        self._observe.end(scope, status, len(body), perf_counter() - begun.started)
-        return Answer(status, headers, body)
+        if admitted is not None:
+            admitted.close()  # the application asks again
+        run.leave()
 
 
 class _Run:
     """A request on the fast path. It holds a slot of the concurrency limit while it waits."""
 
-    __slots__ = ("_begun", "_is_held", "_path", "_reply", "_scope")
+    __slots__ = ("_endpoint", "_frame", "_is_held", "_reply", "_scope", "begun")
 
-    def __init__(self, path: FastPath, scope: Scope, reply: Reply, begun: Begun) -> None:
-        self._path = path
+    def __init__(self, frame: Frame, scope: Scope, reply: Reply, begun: Begun) -> None:
+        self._frame = frame
         self._scope = scope
         self._reply = reply
-        self._begun = begun
         self._is_held = False
+        self.begun = begun
 
-    def step(self, _: object = None) -> None:
+    def start(self, endpoint: Coroutine[Any, Any, Response]) -> None:
+        self._endpoint = endpoint
+        self._step()
+
+    def _step(self, _: object = None) -> None:
         """Runs the endpoint up to its next wait."""
-        path, scope, begun = self._path, self._scope, self._begun
         try:
-            waited_for = begun.endpoint.send(None)
+            waited_for = self._endpoint.send(None)
         except StopIteration as end:
             response: Response = end.value
         except Exception:  # the outermost handler of this path
-            response = path.frame.fault(scope)
+            response = self._frame.fault(self._scope)
         else:
             self._wait(waited_for)
             return
         if self._is_held:
-            path.frame.release()
-        self._reply(path.finish(scope, response, begun))
+            self._frame.guard.running.release()
+        self.finish(response)
 
     def _wait(self, waited_for: Any) -> None:
         if not self._is_held:
             self._is_held = True
-            self._path.frame.hold()
+            self._frame.guard.running.hold()
         if isinstance(waited_for, Soon):
-            waited_for.add_done_callback(self.step)
+            waited_for.add_done_callback(self._step)
         else:
-            self._begun.waited_for = waited_for
-            self._scope["state"][BEGUN] = self._begun
-            self._reply(None)
+            self.begun.rest = partial(_answer_resumed, self._endpoint, waited_for)
+            self.leave()
+
+    def leave(self) -> None:
+        """Leaves the request to the application."""
+        self._scope["state"][BEGUN] = self.begun
+        self._reply(None)
+
+    def finish(self, response: Response) -> None:
+        """Replies with all header fields; counts and logs the request."""
+        frame, scope = self._frame, self._scope
+        status, body = response.status_code, bytes(response.body)
+        headers = frame.headers(scope, status, response.raw_headers, self.begun)
+        if frame.sign is not None:
+            headers = frame.sign(scope, status, headers, body)
+        frame.end(scope, status, len(body), self.begun.started)
+        self._reply(Answer(status, headers, body))
+
+
+async def _answer_resumed(
+    endpoint: Coroutine[Any, Any, Response], waited_for: Any, scope: Scope, receive: Receive, send: Send
+) -> None:
+    response = await _resume(endpoint, waited_for)
+    await response(scope, receive, send)
+
+
+@types.coroutine
+def _resume(endpoint: Coroutine[Any, Any, Response], waited_for: Any) -> Generator[Any, Any, Response]:
+    """Hands the wait of a started endpoint, and then every later one, on to the task that awaits this.
+
+    A task can be created only for a coroutine that has not started.
+    """
+    try:
+        while True:
+            try:
+                sent = yield waited_for
+            except BaseException as error:  # a cancellation is the endpoint's
+                waited_for = endpoint.throw(error)
+            else:
+                waited_for = endpoint.send(sent)
+    except StopIteration as end:
+        response: Response = end.value
+        return response

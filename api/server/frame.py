@@ -1,177 +1,272 @@
-"""The middleware around every request: request id, Host and Origin, CORS without credentials, admission, and the last
-error handler."""
+"""What is done with every request before its endpoint and after it: request id, Host and Origin, CORS without
+credentials, admission, signature, metrics and access log, and the last error handler.
+
+`Frame` is that work as plain functions. `FrameMiddleware` calls them around an ASGI application, `fast_path.py` around
+an endpoint, so the answers of both ways are equal.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from aidre.api.access import Guard, WebOrigins, caller_in, mark_private
+from aidre.api.access import ANONYMOUS, Guard, WebOrigins, caller_in, mark_private
 from aidre.api.access.limits import RawHeaders, Slot
-from aidre.api.http import CONNECTION_ERROR, ErrorRenderer, HttpError, MethodNotAllowed, Overloaded, ServerFault
-from aidre.api.server.begun import BEGUN, Begun
+from aidre.api.http import (
+    CONNECTION_ERROR,
+    OTHER,
+    AccessLog,
+    HttpError,
+    MethodNotAllowed,
+    Metrics,
+    Overloaded,
+    ServerFault,
+)
+from aidre.api.server.mounted import ErrorResponses, Sign
 from aidre.api.server.overload import REJECTED
-from aidre.engine.errors import AidreError
 
 logger = logging.getLogger("aidre")
 
 METHODS = "GET, HEAD, POST, PUT, DELETE, OPTIONS"
 PREFLIGHT_SECONDS = "600"
 SERVER_FAULT = "the server failed: try again, or tell the operator the request_id"
+BEGUN = "begun"
+"""Key in `scope["state"]`: the `Begun` of a request that the fast path leaves to the application."""
 
-Rejecter = Callable[[Request, AidreError], ASGIApp]
-"""Gives the response to a request that was not admitted."""
+
+@dataclass(slots=True)
+class Begun:
+    """A request that is counted and has an id.
+
+    `fields` are header fields of every answer to it, `admitted` those that the guard adds; None before it has admitted
+    the request. `started` is by `perf_counter`.
+    """
+
+    fields: RawHeaders
+    started: float
+    admitted: RawHeaders | None = None
+    rest: ASGIApp | None = None
+    """Continues an endpoint that has run up to its first wait."""
 
 
-class FrameMiddleware:
-    """Admits requests with `guard` and answers the others with `reject`; `render_error` is for overdue requests and
-    unexpected errors.
+class Frame:
+    """One per process. `guard` admits requests, and `errors` answers the others, overdue ones and faults.
 
-    `origins` says which hosts and web origins are answered; the others get 421 and 403.
+    `origins` says which hosts and web origins are answered; the others get 421 and 403. `note_target` is
+    `OriginalTarget.note`; `routes` give the templates under which requests are counted.
     """
 
     def __init__(
-        self, app: ASGIApp, guard: Guard, render_error: ErrorRenderer, reject: Rejecter, origins: WebOrigins
+        self,
+        guard: Guard,
+        origins: WebOrigins,
+        errors: ErrorResponses,
+        metrics: Metrics,
+        *,
+        log: AccessLog | None = None,
+        routes: Sequence[Route] = (),
+        sign: Sign | None = None,
+        note_target: Callable[[Scope], None] | None = None,
     ) -> None:
-        self.app = app
-        self._guard = guard
-        self._reject = reject
-        self._render_error = render_error
+        self.guard = guard
+        self.errors = errors
+        self.sign = sign
+        self.log = log
         self._origins = origins
+        self._metrics = metrics
+        self._static_paths = {route.path for route in routes if not route.param_convertors}
+        self._parametrized = [route for route in routes if route.param_convertors]
+        self._note_target = note_target
+
+    def begin(self, scope: Scope) -> Begun:
+        """Gives a request its id and counts it; `end` has to follow."""
+        started = perf_counter()
+        if self._note_target is not None:
+            self._note_target(scope)
+        identifier = f"req_{random.getrandbits(72):018x}"
+        scope.setdefault("state", {})["request_id"] = identifier
+        self._metrics.request_started()
+        return Begun([(b"x-request-id", identifier.encode()), *self._origins.cors_fields(scope)], started)
+
+    def check(self, scope: Scope) -> None:
+        """Raises the error that the connection found, or that of a wrong Host or Origin."""
+        if CONNECTION_ERROR in scope["state"]:
+            raise scope["state"][CONNECTION_ERROR]
+        self._origins.check(scope)
+
+    def rejection(self, scope: Scope, error: HttpError) -> ASGIApp:
+        """The response to a request that was not admitted; a Response, but on paths whose protocol reads the body
+        first."""
+        app = self.errors.reject(Request(scope), error)
+        if isinstance(error, Overloaded) and isinstance(app, Response):
+            scope["state"][REJECTED] = True
+        return app
+
+    def fault(self, scope: Scope) -> Response:
+        """Logs the exception that is being handled; returns the response to it."""
+        logger.exception("request %s failed", scope["state"]["request_id"])
+        return self.errors.render(Request(scope), ServerFault(SERVER_FAULT))
+
+    def headers(self, scope: Scope, status: int, headers: RawHeaders, begun: Begun) -> RawHeaders:
+        """The header fields of a response with those of the frame, before its signature."""
+        # A 429 describes the limit that was exceeded, which need not be the guard's.
+        admitted = begun.admitted if begun.admitted is not None and status != 429 else ()
+        framed = [*headers, *begun.fields, *admitted]
+        return mark_private(framed) if caller_in(scope).name else framed
+
+    def end(self, scope: Scope, status: int, size: int, started: float) -> None:
+        """Counts and logs a request that has ended, by its error code and its caller in `scope["state"]`; `size` is
+        that of the content in bytes."""
+        seconds = perf_counter() - started
+        route = scope.get("route")
+        template = self._template(scope["path"]) if route is None else route.path
+        state: dict[str, Any] = scope["state"]
+        code = state.get("code")
+        self._metrics.request_ended(template, status, seconds, code)
+        if self.log is not None:
+            self.log.write(
+                identifier=state["request_id"],
+                method=scope["method"],
+                route=template,
+                status=status,
+                code=code,
+                seconds=seconds,
+                size=size,
+                caller=state.get("caller", ANONYMOUS).logged,
+            )
+
+    def _template(self, path: str) -> str:
+        """The declared route of a path that was rejected before routing."""
+        if path in self._static_paths:
+            return path
+        return next((route.path for route in self._parametrized if route.path_regex.match(path)), OTHER)
+
+
+class FrameMiddleware:
+    """The outermost ASGI middleware: `frame` around the application."""
+
+    def __init__(self, app: ASGIApp, frame: Frame) -> None:
+        self.app = app
+        self.frame = frame
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        begun: Begun | None = scope.setdefault("state", {}).get(BEGUN)
-        framed = _FramedSend(scope, send, self.begin(scope) if begun is None else begun.fields)
+        frame = self.frame
+        begun: Begun = scope.setdefault("state", {}).get(BEGUN) or frame.begin(scope)
+        framed = _FramedSend(frame, scope, begun, send)
         try:
-            app = self._resumed(begun, framed, receive) if begun else await self._admitted(scope, framed, receive)
+            app = await self._admitted(scope, framed, receive)
             await app(scope, framed.slot or receive, framed.send)
         except ClientDisconnect:
             return
         except asyncio.CancelledError:
             if framed.slot is None or framed.started or not framed.slot.is_over():
                 raise
-            await self._render_error(Request(scope), self._guard.running.overdue())(scope, receive, framed.send)
+            overdue = frame.errors.render(Request(scope), frame.guard.running.overdue())
+            await overdue(scope, receive, framed.send)
         except Exception:  # the outermost handler of all
-            response = self.fault(scope)
+            response = frame.fault(scope)
             if not framed.started:
                 await response(scope, receive, framed.send)
         finally:
             if framed.slot is not None:
-                self._guard.running.leave(framed.slot)
+                frame.guard.running.leave(framed.slot)
+            frame.end(scope, framed.status, framed.size, begun.started)
 
     async def _admitted(self, scope: Scope, framed: _FramedSend, receive: Receive) -> ASGIApp:
         """The application that answers: the inner one for an admitted request."""
+        frame, guard, begun = self.frame, self.frame.guard, framed.begun
+        if begun.rest is not None:
+            framed.slot = guard.running.enter_held(receive)
+            return begun.rest
         try:
-            self._check(scope)
+            frame.check(scope)
             unmetered = _unmetered(scope)
             if unmetered is not None:
                 return unmetered
-            framed.slot = self._guard.enter(scope["path"], scope["method"], receive)
-            framed.admitted = await self._guard.admit(scope)
+            framed.slot = guard.enter(scope["path"], scope["method"], receive)
+            admitted = guard.admit(scope)
+            begun.admitted = admitted if isinstance(admitted, list) else await admitted
         except HttpError as error:
-            return self._rejection(scope, error)
+            return frame.rejection(scope, error)
         return self.app
-
-    def _resumed(self, begun: Begun, framed: _FramedSend, receive: Receive) -> ASGIApp:
-        """The rest of a request that the fast path has admitted and started."""
-        framed.slot, framed.admitted = self._guard.running.enter_held(receive), begun.admitted
-        return begun
-
-    # -- the same work for the fast path -----------------------------------------------------------------------------
-
-    def begin(self, scope: Scope) -> RawHeaders:
-        """Gives the request an id; returns the header fields of every answer to it."""
-        identifier = f"req_{random.getrandbits(72):018x}"
-        scope["state"]["request_id"] = identifier
-        return [(b"x-request-id", identifier.encode()), *self._origins.cors_fields(scope)]
-
-    def admit_at_once(self, scope: Scope) -> RawHeaders | None:
-        """The header fields from the guard; None, with nothing done, if the request has to wait or to be rejected at
-        the concurrency limit. Raises the HttpErrors of a request that is not admitted."""
-        self._check(scope)
-        running = self._guard.running
-        return None if running.count >= running.most else self._guard.admit_at_once(scope)
-
-    def hold(self) -> None:
-        """Occupies a slot for a request that waits."""
-        self._guard.running.hold()
-
-    def release(self) -> None:
-        """Ends `hold` for a request that is answered without a task."""
-        self._guard.running.release()
-
-    def rejection(self, scope: Scope, error: HttpError) -> Response:
-        """The response to a request that was not admitted, on a path whose protocol does not read the body first."""
-        app = self._rejection(scope, error)
-        assert isinstance(app, Response)
-        return app
-
-    def fault(self, scope: Scope) -> Response:
-        """Logs the exception that is being handled; returns the response to it."""
-        logger.exception("request %s failed", scope["state"]["request_id"])
-        return self._render_error(Request(scope), ServerFault(SERVER_FAULT))
-
-    @staticmethod
-    def headers(scope: Scope, status: int, headers: RawHeaders, fields: RawHeaders, admitted: RawHeaders) -> RawHeaders:
-        """The header fields of a response with those of `begin` and of the guard."""
-        # A 429 describes the limit that was exceeded, which need not be the guard's.
-        framed = [*headers, *fields, *(admitted if status != 429 else ())]
-        return mark_private(framed) if caller_in(scope).name else framed
-
-    # -- inside ------------------------------------------------------------------------------------------------------
-
-    def _rejection(self, scope: Scope, error: HttpError) -> ASGIApp:
-        app = self._reject(Request(scope), error)
-        if isinstance(error, Overloaded) and isinstance(app, Response):
-            scope["state"][REJECTED] = True
-        return app
-
-    def _check(self, scope: Scope) -> None:
-        """Raises the error that the connection found, or that of a wrong Host or Origin."""
-        if CONNECTION_ERROR in scope["state"]:
-            raise scope["state"][CONNECTION_ERROR]
-        self._origins.check(scope)
 
 
 class _FramedSend:
-    """Sends a response with the shared header fields, without a body if the request is HEAD."""
+    """Sends a response with the header fields of the frame and its signature, without a body if the request is HEAD.
 
-    __slots__ = ("_fields", "_is_head", "_scope", "_send", "admitted", "slot", "started")
+    The head of an answer of known length is held back until its body comes, which its signature covers.
+    """
 
-    def __init__(self, scope: Scope, send: Send, fields: RawHeaders) -> None:
+    __slots__ = ("_frame", "_held", "_is_head", "_scope", "_send", "begun", "size", "slot", "started", "status")
+
+    def __init__(self, frame: Frame, scope: Scope, begun: Begun, send: Send) -> None:
+        self._frame = frame
         self._scope = scope
         self._send = send
-        self._fields = fields
         self._is_head = scope["method"] == "HEAD"
-        self.admitted: RawHeaders = []
-        """Header fields from `Guard.admit`."""
+        self._held: Message | None = None
+        self.begun = begun
         self.slot: Slot | None = None
         self.started = False
+        self.status = self.size = 0
 
     def send(self, message: Message) -> Awaitable[None]:
         if message["type"] == "http.response.start":
-            self.started = True
-            if self.slot is not None:
-                self.slot.begun = True
-            message["headers"] = FrameMiddleware.headers(
-                self._scope, message["status"], message["headers"], self._fields, self.admitted
-            )
-        else:
-            if self._is_head:
-                message = {**message, "body": b""}
-            if self.slot is not None and message.get("more_body", False):
-                return self.slot.tell(self._send, message)
+            return self._send_head(message)
+        body = b"" if self._is_head else message.get("body", b"")
+        self.size += len(body)
+        if self._is_head:
+            message = {**message, "body": b""}
+        if self._held is not None:
+            return self._send_held(body, message)
+        if self.slot is not None and message.get("more_body", False):
+            return self.slot.tell(self._send, message)
         return self._send(message)
+
+    def _send_head(self, message: Message) -> Awaitable[None]:
+        frame, self.started, self.status = self._frame, True, message["status"]
+        if self.slot is not None:
+            self.slot.begun = True
+        message["headers"] = frame.headers(self._scope, self.status, message["headers"], self.begun)
+        if frame.sign is not None and not self._is_head:
+            if _has_length(message["headers"]):
+                self._held = message
+                return _nothing()
+            self._sign(message, b"")
+        return self._send(message)
+
+    async def _send_held(self, body: bytes, message: Message) -> None:
+        head, self._held = self._held, None
+        assert head is not None
+        if not message.get("more_body", False):
+            self._sign(head, body)
+        await self._send(head)
+        await self._send(message)
+
+    def _sign(self, head: Message, body: bytes) -> None:
+        assert self._frame.sign is not None
+        head["headers"] = self._frame.sign(self._scope, self.status, head["headers"], body)
+
+
+async def _nothing() -> None: ...
+
+
+def _has_length(headers: RawHeaders) -> bool:
+    return any(name == b"content-length" for name, _ in headers)
 
 
 def _unmetered(scope: Scope) -> Response | None:

@@ -19,7 +19,8 @@ from aidre.api.http import ErrorRenderer
 from aidre.engine.errors import AidreError
 
 Sign = Callable[[Scope, int, RawHeaders, bytes], RawHeaders]
-"""The header fields of an answer with those of its signature: from the scope, the status, the fields and the body."""
+"""The header fields of an answer with those of its signature: from the scope, the status, the fields and the body, b""
+where a stream begins."""
 Reject = Callable[[Request, AidreError], ASGIApp | None]
 """The application that answers a request which was not admitted; None for the usual error response."""
 
@@ -40,10 +41,8 @@ class Mounted:
     reject: Reject | None = None
     state: Mapping[str, Any] = field(default_factory=dict)
     """Attributes of `app.state` that the endpoints read."""
-    wrap: Callable[[ASGIApp], ASGIApp] | None = None
-    """Middleware around admission and routing, inside of the metrics and the access log."""
     sign: Sign | None = None
-    """What `wrap` does to a whole answer, for the fast path."""
+    """Signs every whole answer."""
     fast: Collection[str] = ()
     """Paths of routes that the fast path answers, see `FastPath`."""
     refresh: Callable[[], None] | None = None

@@ -10,4 +10,4 @@ from .lookup import DocumentLocator as DocumentLocator, find_vectors as find_vec
 from .merge_policy import LARGE_SEGMENT_ROWS as LARGE_SEGMENT_ROWS
 from .snapshot import Snapshot as Snapshot
 from .store import Store as Store, local_store as local_store, stale_spaces as stale_spaces
-from .writer import Writer as Writer
+from .writer import Sources as Sources, Writer as Writer, check_upsert as check_upsert

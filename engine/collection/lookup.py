@@ -69,7 +69,7 @@ def find_vectors(
         rows = view.segment.find_keys(space.id, [keys[number] for number in missing.tolist()])
         hits = rows >= 0
         codes[missing[hits]] = view.segment.columns[space.id].take(rows[hits])
-        norms[missing[hits]] = view.segment.norms(space.id)[rows[hits]]
+        norms[missing[hits]] = view.segment.columns[space.id].norms[rows[hits]]
         is_found[missing[hits]] = True
     return is_found, EncodedVectors(codes, norms)
 
@@ -92,7 +92,7 @@ def stored_records(
         for space in spaces:
             rows = np.arange(chunk_rows.start, chunk_rows.stop)
             codes[space.id].append(segment.columns[space.id].take(rows))
-            norms[space.id].append(segment.norms(space.id)[rows])
+            norms[space.id].append(segment.columns[space.id].norms[rows])
             if space.id in keys:
                 keys[space.id] += segment.key_column(space.id).take(pa.array(rows)).to_pylist()
     vectors = {one: EncodedVectors(np.concatenate(codes[one]), np.concatenate(norms[one])) for one in codes}

@@ -26,10 +26,10 @@ from aidre.engine.index.fields import (
     with_members,
 )
 from aidre.engine.index.text import WordFinder
-from aidre.engine.index.vectors import SearchDepth, encode_query, search_depth
+from aidre.engine.index.vectors import SearchDepth, encode_query, is_unit, search_depth
 from aidre.engine.model import Highlight, HighlightLimits, Query
 from aidre.engine.native import kernel_name
-from aidre.engine.ports import Capabilities, can_fuse
+from aidre.engine.ports import Capabilities
 from aidre.engine.search import (
     FEEDBACK_DEPTH,
     FacetCounter,
@@ -40,8 +40,9 @@ from aidre.engine.search import (
     estimate_lexical,
     search_dense,
     search_dense_batch,
+    search_lexical,
 )
-from aidre.engine.segment import SegmentReader, Segments, SegmentView, StoredChunk, TopK, highlight_chunk
+from aidre.engine.segment import SegmentReader, Segments, SegmentView, StoredChunk, TopK
 from aidre.engine.storage import (
     SEGMENTS,
     Manifest,
@@ -125,7 +126,7 @@ class Snapshot:
         elif query.text is None:
             raise InvalidInput(f"a {query.mode} search needs text")
         elif query.mode == "lexical":
-            ranked = bm25.search(self.segments, self._statistics, query.text, k=k, filter=filter)
+            ranked = search_lexical(self.segments, self._statistics, query.text, k=k, filter=filter)
         else:
             ranked = self._search_hybrid(query, query.text, k, filter)
         if query.filter is not None:
@@ -211,7 +212,7 @@ class Snapshot:
     def highlight(self, text: str, hits: Sequence[Hit], limits: HighlightLimits) -> list[Highlight]:
         words = bm25.query_words(self.segments, self._statistics, text)
         finder = WordFinder([(word.terms, word.weight) for word in words])
-        return [highlight_chunk(finder, cast(StoredChunk, hit.chunk), limits) for hit in hits]
+        return [cast(StoredChunk, hit.chunk).highlight(finder, limits) for hit in hits]
 
     def scan(self, filter: Filter | None = None) -> Iterator[StoredChunk]:
         """In the order of storage: oldest segment first."""
@@ -354,7 +355,7 @@ class Snapshot:
 
     def _search_hybrid(self, query: Query, text: str, k: int, filter: Filter | None) -> TopK:
         state, vector = self._encode(query.space, query.vector)
-        if not can_fuse(self, state.space):
+        if not is_unit(state.space):
             raise InvalidInput(
                 f"embedding space {state.space.id!r} cannot be searched hybrid: its scores have no common scale; "
                 "use mode dense or lexical"

@@ -31,8 +31,8 @@ The state of a writer is spread over three objects, each the only one to change 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -93,8 +93,7 @@ class Writer:
         self._pending = PendingCommit()
         self._locator = DocumentLocator()
         self._declared = (description, visibility, tuple(sorted(dates)))
-        self._source_roots = dict(self._manifest.source_roots)
-        self._source_states = dict(self._manifest.source_states)
+        self._sources = Sources(dict(self._manifest.source_roots), dict(self._manifest.source_states))
         self._stale = {state.space.id: state for state in stale}
         garbage.remove_unfinished(folder, self._manifest.changes)
 
@@ -132,8 +131,7 @@ class Writer:
         SpaceConflict while a space is stale.
         """
         records = records if isinstance(records, RecordColumns) else to_columns(records)
-        self._check_records(records)
-        self._check_vectors(vectors, sum(records.chunks.counts))
+        check_upsert(records, vectors, self.spaces, self._stale)
         self._wait_for(records.ids)
         if self._pending.is_empty:
             self._merge_due()
@@ -245,29 +243,22 @@ class Writer:
 
     def source_roots(self) -> Mapping[str, str]:
         """The folder or URL that each source was read from, so that two do not share a name by accident."""
-        return dict(self._source_roots)
+        return dict(self._sources.roots)
 
     def set_source_root(self, source: str, root: str) -> None:
-        if self._source_roots.get(source) != root:
-            self._source_roots[source] = root
-            self._pending.changed = True
+        self._pending.changed |= self._sources.set_root(source, root)
 
     def source_states(self) -> Mapping[str, Mapping[str, str]]:
         """HTTP validators and the like of each fetched listing (feed, sitemap), by URL, for conditional requests."""
-        return dict(self._source_states)
+        return dict(self._sources.states)
 
     def set_source_state(self, url: str, state: Mapping[str, str]) -> None:
         """Set the state of a listing; call it after all of its documents were upserted."""
-        if self._source_states.get(url) != state:
-            self._source_states[url] = dict(state)
-            self._pending.changed = True
+        self._pending.changed |= self._sources.set_state(url, state)
 
     def forget_source(self, source: str) -> None:
         """Remove the root of a source, and the states of listings whose default source name it is."""
-        states = {url: state for url, state in self._source_states.items() if _default_source_name(url) != source}
-        if self._source_roots.pop(source, None) is not None or len(states) < len(self._source_states):
-            self._source_states = states
-            self._pending.changed = True
+        self._pending.changed |= self._sources.forget(source)
 
     # -- commits in a thread -----------------------------------------------------------------------------------
 
@@ -317,7 +308,7 @@ class Writer:
             raise InvalidInput("segments cannot be adopted while documents are pending: commit them first")
         if {entry.id for entry in self._manifest.segments} & {entry.id for entry in segments}:
             raise InvalidInput("these segments are part of the collection already: adopt each once")
-        self._check_not_stale()
+        check_not_stale(self._stale)
         staged = open_staged(staging, segments, withdrawn)
         ids = staged.live_ids()
         locations = self._locate(ids)
@@ -391,28 +382,7 @@ class Writer:
         return self.generations.manifest
 
     def _declaration(self) -> Declaration:
-        return Declaration(*self._declared, dict(self._source_roots), dict(self._source_states))
-
-    def _check_records(self, records: RecordColumns) -> None:
-        if 0 in records.chunks.counts:
-            empty = records.ids[records.chunks.counts.index(0)]
-            raise InvalidDocument(f"document {empty!r} has no chunks: leave it out or delete it", document_id=empty)
-
-    def _check_not_stale(self) -> None:
-        if self._stale:
-            space_id = next(iter(self._stale))
-            raise SpaceConflict(
-                f"embedding space {space_id!r} holds vectors of another revision: compute them anew first",
-                embedding_space=space_id,
-                member="revision",
-            )
-
-    def _check_vectors(self, vectors: Mapping[str, EncodedVectors], chunks: int) -> None:
-        self._check_not_stale()
-        for space_id in self.spaces:
-            rows = len(vectors[space_id].codes) if space_id in vectors else 0
-            if rows != chunks:
-                raise InvalidInput(f"embedding space {space_id!r} got {rows} vectors: bring {chunks}, one a chunk")
+        return Declaration(*self._declared, dict(self._sources.roots), dict(self._sources.states))
 
     def _wait_for(self, document_ids: Sequence[str]) -> None:
         """Wait for the commit in flight if it holds any of these documents."""
@@ -442,6 +412,59 @@ class Writer:
         return values
 
 
+# -- what every writer remembers and checks, also of other engines --------------------------------------------
+
+
+@dataclass(slots=True)
+class Sources:
+    """The roots of sources, and the states of fetched listings by URL. A method tells whether it changed anything."""
+
+    roots: dict[str, str]
+    states: dict[str, Mapping[str, str]]
+
+    def set_root(self, source: str, root: str) -> bool:
+        is_new = self.roots.get(source) != root
+        self.roots[source] = root
+        return is_new
+
+    def set_state(self, url: str, state: Mapping[str, str]) -> bool:
+        is_new = self.states.get(url) != state
+        self.states[url] = dict(state)
+        return is_new
+
+    def forget(self, source: str) -> bool:
+        """Remove the root of a source, and the states of listings whose default source name it is."""
+        kept = {url: state for url, state in self.states.items() if _default_source_name(url) != source}
+        is_known = self.roots.pop(source, None) is not None or len(kept) < len(self.states)
+        self.states = kept
+        return is_known
+
+
 def _default_source_name(url: str) -> str:
     """The name of a source that is a URL and was given no other name."""
     return url.partition("://")[2].rstrip("/")
+
+
+def check_upsert(
+    records: RecordColumns, vectors: Mapping[str, EncodedVectors], spaces: Iterable[str], stale: Iterable[str]
+) -> None:
+    """InvalidDocument for a document without chunks, InvalidInput for a missing vector, SpaceConflict while a space is
+    stale."""
+    if 0 in records.chunks.counts:
+        empty = records.ids[records.chunks.counts.index(0)]
+        raise InvalidDocument(f"document {empty!r} has no chunks: leave it out or delete it", document_id=empty)
+    check_not_stale(stale)
+    chunks = sum(records.chunks.counts)
+    for space_id in spaces:
+        rows = len(vectors[space_id].codes) if space_id in vectors else 0
+        if rows != chunks:
+            raise InvalidInput(f"embedding space {space_id!r} got {rows} vectors: bring {chunks}, one a chunk")
+
+
+def check_not_stale(stale: Iterable[str]) -> None:
+    for space_id in stale:
+        raise SpaceConflict(
+            f"embedding space {space_id!r} holds vectors of another revision: compute them anew first",
+            embedding_space=space_id,
+            member="revision",
+        )

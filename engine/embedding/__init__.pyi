@@ -2,7 +2,6 @@ from .embedder import (
     DEFAULT_SPACE as DEFAULT_SPACE,
     FUNCTION_MODEL as FUNCTION_MODEL,
     Embedder as Embedder,
-    EmbedTexts as EmbedTexts,
     FunctionEmbedder as FunctionEmbedder,
     embedding_key as embedding_key,
     load_embedder as load_embedder,

@@ -1,2 +1,2 @@
 from . import kernel as kernel
-from .loading import FALL_BACK as FALL_BACK, kernel_name as kernel_name, native as native, read_vector as read_vector
+from .loading import FALL_BACK as FALL_BACK, kernel_name as kernel_name, native as native

@@ -41,12 +41,3 @@ native, _name = _load()
 def kernel_name() -> str:
     """The instruction set of the kernel in use, or `faiss`."""
     return _name
-
-
-def read_vector(body: bytes, name: bytes) -> tuple[bytes, bytes] | None:
-    """A list of numbers, read out of a JSON object: float32, and the object with an empty list in their place.
-
-    None without the kernel, and where a parser of JSON has to decide. All else of the object remains unchecked.
-    """
-    found: tuple[bytes, bytes] | None = None if native is None else native.read_vector(body, name)
-    return found

@@ -9,12 +9,19 @@ from .answer import (
     Step as Step,
     Together as Together,
     answer as answer,
+    parsed_ranges as parsed_ranges,
     query_of as query_of,
     scale_of as scale_of,
 )
-from .facets import parsed_ranges as parsed_ranges
 from .grouping import Ranking as Ranking, find_documents as find_documents
-from .modes import resolve_mode as resolve_mode, text_modes as text_modes, text_spaces as text_spaces
+from .modes import (
+    is_lexical as is_lexical,
+    resolve_mode as resolve_mode,
+    tells_words as tells_words,
+    text_modes as text_modes,
+    text_spaces as text_spaces,
+)
+from .operators import Reading as Reading
 from .pages import Page as Page, first_page as first_page, first_pages as first_pages, later_page as later_page
 from .question import Policy as Policy, Question as Question, State as State
 from .relevance import (

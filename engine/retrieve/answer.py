@@ -6,7 +6,7 @@ the event loop, and throws the errors of a step into it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
@@ -14,18 +14,18 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.errors import InvalidInput, ModelUnavailable, Unsupported
-from aidre.engine.index.fields import Filter
+from aidre.engine.errors import InvalidInput, ModelUnavailable, Unsupported, printable_name
+from aidre.engine.index.fields import Filter, ValueRange, field_name, parse_range, without_field
 from aidre.engine.index.text import MAX_HIGHLIGHTED
 from aidre.engine.model import EmbeddingSpace, Highlight, Mode, Query, Rescore
-from aidre.engine.ports import Reader, can_fuse
-from aidre.engine.retrieve.facets import counted_facets
-from aidre.engine.retrieve.modes import resolve_mode
+from aidre.engine.ports import Reader
+from aidre.engine.retrieve.modes import can_fuse, is_lexical, resolve_mode, tells_words
+from aidre.engine.retrieve.operators import Reading, read_operators
 from aidre.engine.retrieve.pages import Page
 from aidre.engine.retrieve.question import Question, State
-from aidre.engine.retrieve.relevance import RelevanceScale, calibrated_scale, is_calibrated
-from aidre.engine.retrieve.repair import Finding, better_of, finding
-from aidre.engine.types import Facet, Hit
+from aidre.engine.retrieve.relevance import Finding, RelevanceScale, calibrated_scale, finding, is_calibrated
+from aidre.engine.retrieve.repair import better_of
+from aidre.engine.types import Facet, FacetRequest, Hit
 
 HIGHLIGHT_SECONDS = 5e-8
 """About the time in which words are looked for in a character."""
@@ -99,7 +99,8 @@ class Answer(NamedTuple):
     that finds something, too. `space` and the query's vector are None for a lexical search. `best` is the best hit of
     all pages, None where it is not known. `next` is the offset of the next page, `position` that of this one where it
     is a later one. `ignored` are the fields of the filter that no document has. `reranked` says what ordered the first
-    hits anew. `problem` is why a model was done without.
+    hits anew. `problem` is why a model was done without. `reading` are the operators that were read in the text; where
+    its phrases stand nowhere, the text without quotes is the `corrected` one.
     """
 
     question: Question
@@ -119,11 +120,12 @@ class Answer(NamedTuple):
     facets: tuple[Facet, ...] = ()
     highlights: list[Highlight] | None = None
     problem: ModelUnavailable | None = None
+    reading: Reading | None = None
 
     @property
     def relevances(self) -> list[float] | None:
         """The relevance of each hit, from 0 to 1; None without a scale."""
-        return None if self.scale is None else self.scale.relevances(hit.score for hit in self.hits)
+        return None if self.scale is None else self.scale.relevances([hit.score for hit in self.hits])
 
 
 def answer(question: Question, state: State) -> Generator[Step, Any, Answer]:
@@ -131,16 +133,44 @@ def answer(question: Question, state: State) -> Generator[Step, Any, Answer]:
     has_extras = bool(question.facets) or question.highlight is not None
     if has_extras:
         _check_extras(question, state.reader)
+    found = yield from _as_read(question, state)
+    return (yield from _with_extras(found)) if has_extras else found
+
+
+def _as_read(question: Question, state: State) -> Generator[Step, Any, Answer]:
+    """The answer to a question by its operators, if it has any: where its phrases stand nowhere, without them."""
+    reading = None
+    if question.operators and question.text is not None and tells_words(state):
+        reading = read_operators(question.text)
+    if reading is None:
+        return (yield from _corrected(question, state))
+    asked, narrowed = question._replace(text=reading.text), reading.narrowed(question.filter)
+    try:
+        found = yield from _corrected(asked._replace(filter=narrowed), state)
+    except InvalidInput:  # a cursor may belong to the question without phrases
+        if question.cursor is None or not reading.phrases:
+            raise
+    else:
+        is_found = bool(found.hits) or not reading.phrases
+        if not is_found and found.query.offset > 0:  # a page after the last hit
+            is_found = (yield Count(state.reader, cast("Filter", narrowed))) > 0
+        if is_found:
+            return found._replace(reading=reading)
+    asked = asked._replace(filter=reading.narrowed(question.filter, with_phrases=False))
+    found = yield from _corrected(asked, state)
+    return found._replace(reading=reading, corrected=found.corrected or reading.text)
+
+
+def _corrected(question: Question, state: State) -> Generator[Step, Any, Answer]:
+    """The answer to a question without what may be typing errors in it."""
     repaired = None
-    if question.correct and question.text is not None and question.vector is None and state.tells_words:
+    if question.correct and question.text is not None and question.vector is None and tells_words(state):
         repaired = state.reader.corrected(question.text)
     if repaired is None:
-        found = yield from find(question, state)
-    elif question.cursor is not None:
-        found = yield from _later_page(question, repaired, state)
-    else:
-        found = yield from _better(question, repaired, state)
-    return (yield from _with_extras(found)) if has_extras else found
+        return (yield from find(question, state))
+    if question.cursor is not None:
+        return (yield from _later_page(question, repaired, state))
+    return (yield from _better(question, repaired, state))
 
 
 def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
@@ -210,7 +240,7 @@ def _vector_of(
     try:
         vector: NDArray[np.float32] = yield Embed(space, str(question.text))
     except ModelUnavailable as problem:
-        if question.mode is not None or not state.is_lexical:
+        if question.mode is not None or not is_lexical(state):
             raise
         return "lexical", None, None, problem
     return mode, space, vector, None
@@ -259,7 +289,7 @@ def scale_of(found: Answer) -> Generator[Step, Any, RelevanceScale]:
         best,
         chunks=chunks,
         centroid=reader.centroid(space.id),
-        searched=f"{best.chunk.title or ''} {best.chunk.text}" if policy.lexical else None,
+        by_words=policy.lexical,
     )
 
 
@@ -307,14 +337,8 @@ def _later_page(question: Question, repaired: str, state: State) -> Generator[St
 
 def _check_extras(question: Question, reader: Reader) -> None:
     """Unsupported, InvalidInput."""
-    asked = (
-        ("facets", bool(question.facets), reader.can.facets),
-        (
-            "highlight",
-            question.highlight is not None,
-            reader.can.highlight,
-        ),
-    )
+    highlights = question.highlight is not None
+    asked = ("facets", bool(question.facets), reader.can.facets), ("highlight", highlights, reader.can.highlight)
     for capability, is_asked, is_possible in asked:
         if is_asked and not is_possible:
             raise Unsupported(
@@ -330,7 +354,7 @@ def _with_extras(found: Answer) -> Generator[Step, Any, Answer]:
     facets: tuple[Facet, ...] = ()
     if question.facets:
         text = question.text if found.mode == "lexical" else None
-        facets = yield Beside(None, partial(counted_facets, reader, question.facets, question.filter, text))
+        facets = yield Beside(None, partial(_counted_facets, reader, question.facets, question.filter, text))
     highlights: list[Highlight] | None = None
     if question.highlight is not None:
         lengths = (end - start for start, end in (hit.chunk.span for hit in found.hits))
@@ -339,3 +363,26 @@ def _with_extras(found: Answer) -> Generator[Step, Any, Answer]:
             seconds, partial(reader.highlight, str(question.text), found.hits, question.highlight)
         )
     return found._replace(facets=facets, highlights=highlights)
+
+
+def _counted_facets(
+    reader: Reader, requests: Sequence[FacetRequest], filter: Filter | None, text: str | None
+) -> tuple[Facet, ...]:
+    """The facets of the documents that pass a filter; with `text` of those with a word of it. InvalidFilter."""
+    return tuple(_counted(reader, one, filter, text) for one in requests)
+
+
+def _counted(reader: Reader, request: FacetRequest, filter: Filter | None, text: str | None) -> Facet:
+    field = field_name(request.field)
+    if request.exclude_own and filter is not None:
+        filter = without_field(filter, field)
+    return reader.facet(field, filter, text=text, limit=request.limit, ranges=parsed_ranges(request))
+
+
+def parsed_ranges(request: FacetRequest, where: str | None = None) -> tuple[ValueRange, ...]:
+    """The ranges of a facet; `where` names it in an error. InvalidFilter."""
+    where = f"facet {printable_name(request.field)!r}" if where is None else where
+    name = field_name(request.field)
+    return tuple(
+        parse_range(name, low, high, f"{where}.ranges[{number}]") for number, (low, high) in enumerate(request.ranges)
+    )

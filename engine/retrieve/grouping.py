@@ -11,8 +11,11 @@ from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from aidre.engine.retrieve.answer import Answer, Step, Together, find
+from aidre.engine.retrieve.modes import tells_words
+from aidre.engine.retrieve.operators import Reading, read_operators
 from aidre.engine.retrieve.question import Question, State
-from aidre.engine.retrieve.repair import Finding, better_of, finding
+from aidre.engine.retrieve.relevance import Finding, finding
+from aidre.engine.retrieve.repair import better_of
 from aidre.engine.types import Hit
 
 CHUNKS_PER_DOCUMENT: Final = 2
@@ -43,6 +46,7 @@ class Ranking:
     found: Finding
     corrected: str | None = None
     suggestion: str | None = None
+    reading: Reading | None = None
 
 
 class _Scope(NamedTuple):
@@ -54,13 +58,41 @@ class _Scope(NamedTuple):
 
 
 def find_documents(
-    text: str, asked: Sequence[Asked], *, bound: float, keywords: Sequence[str] = (), correct: bool = False
+    text: str,
+    asked: Sequence[Asked],
+    *,
+    bound: float,
+    keywords: Sequence[str] = (),
+    correct: bool = False,
+    operators: bool = False,
 ) -> Generator[Step, Any, Ranking]:
     """The documents that a text finds in all of the collections, at most `top_k` of each.
 
     Hits below the relevance `bound` are left out; `keywords` only order documents. With `correct` a text that finds
-    little is answered without what may be typing errors in it.
+    little is answered without what may be typing errors in it. With `operators` quotes and `-word` are read, where all
+    of the collections can do that; phrases that stand nowhere are searched without quotes.
     """
+    reading = read_operators(text) if operators and all(tells_words(state) for _, state in asked) else None
+    if reading is None:
+        return (yield from _corrected(text, asked, bound=bound, keywords=keywords, correct=correct))
+    narrowed = _narrowed(asked, reading, with_phrases=True)
+    found = yield from _corrected(reading.text, narrowed, bound=bound, keywords=keywords, correct=correct)
+    if found.documents or found.cut or not reading.phrases:
+        return replace(found, reading=reading)
+    narrowed = _narrowed(asked, reading, with_phrases=False)
+    found = yield from _corrected(reading.text, narrowed, bound=bound, keywords=keywords, correct=correct)
+    return replace(found, reading=reading, corrected=found.corrected or reading.text)
+
+
+def _narrowed(asked: Sequence[Asked], reading: Reading, *, with_phrases: bool) -> list[Asked]:
+    filters = (reading.narrowed(question.filter, with_phrases=with_phrases) for question, _ in asked)
+    return [(question._replace(filter=filter), state) for (question, state), filter in zip(asked, filters, strict=True)]
+
+
+def _corrected(
+    text: str, asked: Sequence[Asked], *, bound: float, keywords: Sequence[str], correct: bool
+) -> Generator[Step, Any, Ranking]:
+    """The documents without what may be typing errors in the text."""
 
     def ask(words: str) -> Generator[Step, Any, Ranking]:
         return _ranking(words, asked, bound, keywords)
@@ -77,7 +109,7 @@ def _repaired(text: str, typed: Ranking, asked: Sequence[Asked]) -> str | None:
     """The text without typing errors: by the words of the collection of the best document, which may know a word that
     others lack; where nothing was found, of the first collection that can repair it."""
     states = [asked[document.place][1] for document in typed.documents[:1]] or [state for _, state in asked]
-    repairs = (state.reader.corrected(text) for state in states if state.tells_words)
+    repairs = (state.reader.corrected(text) for state in states if tells_words(state))
     return next(filter(None, repairs), None)
 
 
@@ -126,6 +158,7 @@ def _by_document(scored: Iterable[tuple[float, Hit]]) -> list[list[tuple[float, 
 
 def _boosted(document: DocumentHit, state: State, keywords: Sequence[str]) -> DocumentHit:
     """Raises the score by the share of the user's keywords that the best chunk has; it only orders results."""
-    lower = state.searched_text(document.hits[0].chunk).lower()
+    chunk = document.hits[0].chunk
+    lower = (f"{chunk.title or ''} {chunk.text}" if state.policy.lexical else chunk.title or "").lower()
     gain = MAX_BOOST * sum(word.lower() in lower for word in keywords) / len(keywords)
     return document._replace(score=round(min(document.score + gain, 1.0), 4))

@@ -1,4 +1,4 @@
-"""In which mode and space a question is searched: the one place that decides it."""
+"""In which mode and space a question is searched, and whether by words: the one place that decides it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,23 @@ from collections.abc import Sequence
 
 from aidre.engine.errors import InvalidInput, SpaceMissing, Unanswerable
 from aidre.engine.model import EmbeddingSpace, Mode
-from aidre.engine.ports import Reader, can_fuse
+from aidre.engine.ports import Reader
 from aidre.engine.retrieve.question import Question, State
+
+
+def is_lexical(state: State) -> bool:
+    """Whether a collection may be searched by words."""
+    return state.policy.lexical and state.reader.can.lexical
+
+
+def tells_words(state: State) -> bool:
+    """Whether callers may be shown words of its texts: corrections and completions."""
+    return state.policy.shows_text and state.policy.lexical and state.reader.can.words
+
+
+def can_fuse(reader: Reader, space: EmbeddingSpace) -> bool:
+    """Whether a space can be searched hybrid: its scores are cosines or follow from them; others have no scale."""
+    return reader.can.hybrid and (space.distance == "cosine" or space.normalized)
 
 
 def text_modes(state: State) -> list[Mode]:
@@ -15,7 +30,7 @@ def text_modes(state: State) -> list[Mode]:
     reader, policy = state
     models = text_spaces(reader.collection.spaces, policy.spaces)
     modes: list[Mode] = ["dense"] if models else []
-    if state.is_lexical:
+    if is_lexical(state):
         modes.append("lexical")
         if any(can_fuse(reader, model) for model in models):
             modes.insert(0 if can_fuse(reader, models[0]) else 1, "hybrid")
@@ -40,12 +55,12 @@ def resolve_mode(state: State, question: Question) -> tuple[Mode, EmbeddingSpace
         mode = "lexical" if space is None else "hybrid" if can_fuse(reader, space) else "dense"
     if not state.policy.lexical and mode == "hybrid":
         mode = "dense"
-    if mode != "dense" and not state.is_lexical:
+    if mode != "dense" and not is_lexical(state):
         raise _not_lexical(state, space)
     if mode == "lexical":
         return mode, None
     if space is None:
-        cure = "lexical does not" if state.is_lexical else "ask by a vector"
+        cure = "lexical does not" if is_lexical(state) else "ask by a vector"
         raise Unanswerable(f"this collection has no embedding model: mode {mode} needs one, {cure}")
     if mode == "hybrid" and not can_fuse(reader, space):
         what = "embedding space" if reader.can.hybrid else "collection, whose engine lacks the capability hybrid,"

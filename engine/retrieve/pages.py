@@ -47,9 +47,9 @@ def first_pages(reader: Reader, queries: Sequence[Query], max_results: int) -> l
 
 
 def _first_page_of(reader: Reader, query: Query, hits: list[Hit], max_results: int) -> Page:
-    if len(hits) < query.top_k or len(hits) >= max_results:
-        return Page(hits, None, _best(hits))
-    return Page(hits, len(hits) if len(hits) < reader.count(query.filter) else None, _best(hits))
+    best = _best(hits)
+    is_last = len(hits) < query.top_k or len(hits) >= max_results or len(hits) >= reader.count(query.filter)
+    return Page(hits, None if is_last else len(hits), best)
 
 
 def _best(hits: Sequence[Hit]) -> Hit | None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.model import Fusion, HighlightLimits, Mode
 from aidre.engine.ports import Reader
-from aidre.engine.types import FacetRequest, RetrievedChunk
+from aidre.engine.types import FacetRequest
 
 if TYPE_CHECKING:
     from aidre.engine.index.fields import Filter
@@ -25,7 +25,8 @@ class Question(NamedTuple):
     Without `mode` a text is searched hybrid; dense if its space cannot be fused or the collection is not searched by
     words; lexical without a model. `space` is an id. `offset` hits are left out. `cursor` names a later page of an
     earlier search, in the terms of whoever carries the steps out. With `correct` a text that finds little is answered
-    without what may be typing errors in it. With `scaled` the answer has a scale of relevance.
+    without what may be typing errors in it. With `scaled` the answer has a scale of relevance. With `operators` quotes
+    and `-word` in the text are read (`operators.py`).
     """
 
     top_k: int
@@ -40,6 +41,7 @@ class Question(NamedTuple):
     highlight: HighlightLimits | None = None
     correct: bool = False
     scaled: bool = True
+    operators: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +66,3 @@ class State(NamedTuple):
 
     reader: Reader
     policy: Policy = Policy()
-
-    @property
-    def is_lexical(self) -> bool:
-        """Whether it may be searched by words."""
-        return self.policy.lexical and self.reader.can.lexical
-
-    @property
-    def tells_words(self) -> bool:
-        """Whether callers may be shown words of its texts: corrections and completions."""
-        return self.policy.shows_text and self.policy.lexical and self.reader.can.words
-
-    def searched_text(self, chunk: RetrievedChunk) -> str:
-        """Where words of a query may be looked for: title and text, the title alone if words must not find a chunk."""
-        return f"{chunk.title or ''} {chunk.text}" if self.policy.lexical else chunk.title or ""

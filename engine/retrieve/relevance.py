@@ -53,13 +53,13 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.embedding import DEFAULT_SPACE
-from aidre.engine.index.text import LANGUAGES, find_codes, to_term, tokenize, tokenize_query
+from aidre.engine.index.text import LANGUAGES, words_met
 from aidre.engine.model import EmbeddingSpace, Mode, Query
 from aidre.engine.types import Hit
 
@@ -115,6 +115,23 @@ class RelevanceScale:
         ]
 
 
+class Finding(NamedTuple):
+    """How well a question does: whether anything relevant was found, and the share of its best hit; 0 if shares of the
+    collection have no bound, and so cannot be compared."""
+
+    is_relevant: bool
+    share: float
+
+
+def finding(hits: Sequence[Hit], scale: RelevanceScale) -> Finding:
+    """Of the hits of the first page, best first."""
+    if not hits:
+        return Finding(False, 0.0)
+    best = hits[0].score
+    share = to_share(best, scale.mode, scale.space) if scale.bound > 0 else 0.0
+    return Finding(scale.relevances([best])[0] >= RELEVANT, share)
+
+
 def is_calibrated(space: EmbeddingSpace) -> bool:
     """Whether there is a bound for the scores of a space."""
     return space.model == DEFAULT_SPACE.model
@@ -127,22 +144,22 @@ def calibrated_scale(
     *,
     chunks: int,
     centroid: NDArray[np.float32] | None,
-    searched: str | None,
+    by_words: bool,
 ) -> RelevanceScale:
     """The scale for the hits of a query by its best one, in a space that is calibrated.
 
-    `chunks` counts those that pass the filter, `centroid` is the mean of the stored vectors, `searched` is where the
-    words of the question may be looked for, None in a collection not searched by words.
+    `chunks` counts those that pass the filter, `centroid` is the mean of the stored vectors. `by_words`: words of the
+    question may be looked for in the hit.
     """
     text, cosine = str(query.text), cosine_of(best, query.vector, query.space)
     if cosine is None:
         return RelevanceScale(query.mode, space, 0.0)
     likeness = likeness_of(centroid, query.vector)
-    if searched is None:
-        demanded, found = demanded_cosine(chunks, text, likeness), cosine
-    else:
+    if by_words:
         demanded = demanded_evidence(chunks, word_factor(text), likeness)
-        found = evidence(text, cosine, searched)
+        found = evidence(text, cosine, f"{best.chunk.title or ''} {best.chunk.text}")
+    else:
+        demanded, found = demanded_cosine(chunks, text, likeness), cosine
     return RelevanceScale(query.mode, space, bound_at(to_share(best.score, query.mode, space), found, demanded))
 
 
@@ -153,17 +170,8 @@ def bound_at(share: float, found: float, demanded: float) -> float:
 
 def evidence(question: str, cosine: float, text: str) -> float:
     """That a hit with a cosine and a text answers a question."""
-    words = tokenize_query(question)
-    asked = _terms(words)
-    # Few stems begin otherwise than their words, and to stem all words of the text would take most of the time.
-    starts = {word[:2] for word in (*words, *asked)}
-    met = asked & _terms(
-        word for word in set(tokenize(text[:_MAX_TEXT_CHARS])) if word[:2] in starts or not word.isascii()
-    )
-    if any(_terms(tokenize_query(code)) <= met for code in find_codes(question)):
-        cosine = max(cosine, _CODE_COSINE)
-    share = len(met) / len(asked) if asked else 0.0
-    return cosine * (1 + _SHARE_WEIGHT * share) / (1 + _SHARE_WEIGHT)
+    share, has_code = words_met(question, text[:_MAX_TEXT_CHARS])
+    return (max(cosine, _CODE_COSINE) if has_code else cosine) * (1 + _SHARE_WEIGHT * share) / (1 + _SHARE_WEIGHT)
 
 
 def demanded_evidence(chunks: int, factor: float, likeness: float | None) -> float:
@@ -199,11 +207,6 @@ def likeness_of(
 def word_factor(question: str) -> float:
     """Grows with the content words of the question to 1."""
     return min(_FACTOR + _FACTOR_PER_WORD * word_count(question), 1.0)
-
-
-def _terms(words: Iterable[str]) -> set[str]:
-    """English stems; words of other languages are cut alike in a question and in a text."""
-    return {term for word in set(words) if (term := to_term(word, "en")) is not None}
 
 
 def cosine_of(hit: Hit, vector: NDArray[np.float32] | Sequence[float] | None, space: str | None) -> float | None:

@@ -13,14 +13,13 @@ whose results change: a set has some that are misspelled in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, Final, TypeVar
 
 from aidre.engine.embedding import default_vocabulary
 from aidre.engine.errors import Busy, ModelUnavailable
 from aidre.engine.index.text import normalize
-from aidre.engine.retrieve.relevance import RELEVANT, RelevanceScale, to_share
-from aidre.engine.types import Hit
+from aidre.engine.retrieve.relevance import Finding
 
 T = TypeVar("T")
 
@@ -28,23 +27,6 @@ CLEARLY_MORE: Final = 1.11
 _MIN_STEM: Final = 5
 """Letters that two words share if they may be forms of one."""
 _WORD: Final = re.compile(r"[^\W\d_]+")
-
-
-class Finding(NamedTuple):
-    """How well a question does: whether anything relevant was found, and the share of its best hit; 0 if shares of the
-    collection have no bound, and so cannot be compared."""
-
-    is_relevant: bool
-    share: float
-
-
-def finding(hits: Sequence[Hit], scale: RelevanceScale) -> Finding:
-    """Of the hits of the first page, best first."""
-    if not hits:
-        return Finding(False, 0.0)
-    best = hits[0].score
-    share = to_share(best, scale.mode, scale.space) if scale.bound > 0 else 0.0
-    return Finding(scale.relevances([best])[0] >= RELEVANT, share)
 
 
 def better_of(

@@ -176,7 +176,9 @@ def query_words(segments: Sequence[SegmentView], statistics: Statistics, text: s
     """
     words = []
     for terms, occurrences in analyze_query(text, statistics.languages).items():
-        frequency = sum(view.document_frequency(term) for view in segments for term in terms)
+        frequency = 0
+        for view in segments:
+            frequency += sum(map(view.document_frequency, terms))
         if frequency:
             others = max(0, statistics.chunks - frequency)
             idf = math.log1p((others + 0.5) / (frequency + 0.5))

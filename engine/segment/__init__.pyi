@@ -1,5 +1,4 @@
 from .cache import BoundedCache as BoundedCache
-from .highlights import highlight_chunk as highlight_chunk
 from .merge import (
     LiveRows as LiveRows,
     Recompute as Recompute,
@@ -12,12 +11,15 @@ from .reader import SegmentReader as SegmentReader
 from .records import ChunkColumns as ChunkColumns, RecordColumns as RecordColumns, to_columns as to_columns
 from .staged import StagedSegments as StagedSegments, open_staged as open_staged
 from .stored_chunk import StoredChunk as StoredChunk
-from .top_k import TopK as TopK, merge_top_k as merge_top_k
 from .view import (
     RowMask as RowMask,
     Segments as Segments,
     SegmentView as SegmentView,
+    TopK as TopK,
+    merge_top_k as merge_top_k,
     pack_bitmap as pack_bitmap,
+    rows_containing as rows_containing,
+    rows_with as rows_with,
 )
 from .workers import MAX_WORKERS as MAX_WORKERS, Workers as Workers
 from .writer import (

@@ -235,14 +235,14 @@ def _concatenated(columns: Iterable[pa.ChunkedArray]) -> pa.ChunkedArray:
 
 def _copied_vectors(source: LiveRows, space: EmbeddingSpace) -> Iterator[KeyedVectors]:
     """Stored vectors and keys of the live rows, block by block; a contiguous block is not copied."""
-    column, norms = source.segment.columns[space.id], source.segment.norms(space.id)
+    column = source.segment.columns[space.id]
     keys = source.segment.key_column(space.id)
     for rows in row_blocks(source.chunk_rows):
         first, end = int(rows[0]), int(rows[-1]) + 1
         if end - first == len(rows):
-            yield EncodedVectors(column.codes[first:end], norms[first:end]), keys.slice(first, len(rows))
+            yield EncodedVectors(column.codes[first:end], column.norms[first:end]), keys.slice(first, len(rows))
         else:
-            yield EncodedVectors(column.take(rows), norms[rows]), keys.take(pa.array(rows))
+            yield EncodedVectors(column.take(rows), column.norms[rows]), keys.take(pa.array(rows))
 
 
 def _recomputed_vectors(source: LiveRows, compute: Recompute) -> Iterator[KeyedVectors]:

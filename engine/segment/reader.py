@@ -7,10 +7,11 @@ lexicon, words, keys, vector index) that are missing or damaged are rebuilt in m
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,6 @@ from aidre.engine.index.vectors import VectorColumn, VectorIndex, open_index, tr
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.segment.build import build_stored_fields, lexical_texts
 from aidre.engine.segment.cache import BoundedCache, max_masks
-from aidre.engine.segment.hit_columns import Passages, fragment_buffers
 from aidre.engine.storage import (
     CHUNKS_FILE,
     DOCUMENTS_FILE,
@@ -34,8 +34,11 @@ from aidre.engine.storage import (
     WORDS_FILE,
     ArrowFile,
     BinaryArray,
+    BytesColumn,
     FileProblem,
     FileUnreadable,
+    FixedColumn,
+    IntegerColumn,
     Manifest,
     SegmentEntry,
     Table,
@@ -47,6 +50,7 @@ from aidre.engine.storage import (
 )
 
 T = TypeVar("T")
+N = TypeVar("N", bound=np.generic)
 
 _MAX_MASKS = 64
 _MAX_MASK_BYTES = 1 << 23
@@ -129,9 +133,9 @@ class SegmentReader:
         """Open the vectors of a space, and its index if there is a sound one that was built from these vectors."""
         name = vectors_file(space.id)
         batch = self._open_primary(name, self.entry.chunks).batches[0]
-        values = batch.column(0).values.to_numpy(zero_copy_only=True)
+        values, norms = (one.to_numpy(zero_copy_only=True) for one in (batch.column(0).values, batch.column(1)))
         self._vectors[space.id] = batch
-        self.columns[space.id] = VectorColumn(space, values.reshape(-1, space.dimensions))
+        self.columns[space.id] = VectorColumn(space, values.reshape(-1, space.dimensions), norms)
         index = find_index_file(self.entry.files, space.id)
         if index is None:
             return
@@ -208,8 +212,11 @@ class SegmentReader:
     # -- rows ----------------------------------------------------------------------------------------------
 
     @cached_property
-    def passages(self) -> Passages:
-        return Passages(self.id, self.chunks)
+    def passage_columns(self) -> tuple[IntegerColumn, BytesColumn, BytesColumn, IntegerColumn, FixedColumn]:
+        """Document row, id, text, token count and digest of each chunk, for every hit whose text is returned."""
+        chunks = self.chunks
+        texts = chunks.bytes("id"), chunks.bytes("text")
+        return (chunks.integers("document_row"), *texts, chunks.integers("token_count"), chunks.fixed("content_hash"))
 
     @cached_property
     def chunk_counts(self) -> NDArray[np.int32] | None:
@@ -228,10 +235,6 @@ class SegmentReader:
         # A search does not verify the content of documents.arrow, so bound the range by the rows of the segment.
         return range(max(0, first), min(first + int(self.documents.value("chunks", document_row)), self.entry.chunks))
 
-    def norms(self, space_id: str) -> NDArray[np.float32]:
-        """The norms that the vectors of a space had when they were ingested, shape (chunks,)."""
-        return np.asarray(self._vectors[space_id].column(1).to_numpy(zero_copy_only=True))
-
     def key_column(self, space_id: str) -> pa.Array:
         return self._vectors[space_id].column(2)
 
@@ -243,7 +246,41 @@ class SegmentReader:
         mask = self._masks.get(key)
         return self._masks.add(key, self.fields.mask(filter_)) if mask is None else mask
 
-    def to_chunks(self, document_mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """The mask over chunk rows that corresponds to a mask over document rows."""
+    def to_chunks(self, of_documents: NDArray[N]) -> NDArray[N]:
+        """A value for each chunk row, from those of document rows."""
         counts = self.chunk_counts
-        return document_mask if counts is None else np.repeat(document_mask, counts)
+        return of_documents if counts is None else np.repeat(of_documents, counts)
+
+
+# -- what every hit of an answer reads ---------------------------------------------------------------------------
+# Arrow would make a scalar for each value. A slice of a buffer is bytes in one step, and never reads beyond the end of
+# the file, even if an offset is damaged.
+
+
+class FragmentBuffers(NamedTuple):
+    """The columns behind `StoredChunk.fragments`, in one batch of BATCH_ROWS chunks.
+
+    Value i of a column of strings is `values[offsets[i] : offsets[i + 1]]`; etags have a fixed width and no offsets.
+    The buffers do not keep the mapped file alive: keep the Table as long as them.
+    """
+
+    id_offsets: Any
+    ids: Any
+    source_offsets: Any
+    sources: Any
+    metadata_offsets: Any
+    metadata: Any
+    etag_offsets: None
+    etags: Any
+
+
+def fragment_buffers(chunks: Table) -> list[FragmentBuffers]:
+    """The buffers of each batch of a chunks file."""
+    columns = [chunks.raw(name) for name in ("id", "json_source", "json_metadata", "etag")]
+    return [FragmentBuffers(*itertools.chain(*views)) for views in zip(*columns, strict=True)]
+
+
+def fragment_arrays(chunks: Table) -> list[tuple[Any, ...]]:
+    """The same for the kernel: (offsets, bytes) of ids, of sources and of metadata, and the etags, batch by batch."""
+    strings = [chunks.buffers(name) for name in ("id", "json_source", "json_metadata")]
+    return list(zip(*strings, chunks.arrays("etag"), strict=True))

@@ -11,9 +11,9 @@ import orjson
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from aidre.engine.index.text import WordFinder
 from aidre.engine.index.vectors import decode
-from aidre.engine.model import Json
-from aidre.engine.segment.hit_columns import Passage
+from aidre.engine.model import Highlight, HighlightLimits, Json, Span
 from aidre.engine.segment.reader import SegmentReader
 from aidre.engine.storage import BATCH_ROWS, ETAG_BYTES
 
@@ -44,8 +44,11 @@ class StoredChunk(Struct, eq=False):
         )
 
     @property
-    def passage(self) -> Passage:
-        return self.segment.passages[self.row]
+    def passage(self) -> tuple[tuple[str, int], str, str, int | None, bytes]:
+        row = self.row
+        documents, ids, texts, token_counts, digests = self.segment.passage_columns
+        key = self.segment.id, documents.get(row) or 0
+        return key, ids[row].decode(), texts[row].decode(), token_counts.get(row), digests[row]
 
     # -- the chunk -------------------------------------------------------------------------------------------
 
@@ -82,11 +85,22 @@ class StoredChunk(Struct, eq=False):
 
     def vectors(self) -> dict[str, NDArray[np.float32]]:
         """By space, the chunk's vector, float32 of shape (dimensions,), scaled to the norm it was ingested with."""
-        row = np.array([self.row], dtype=np.int64)
-        return {
-            space: decode(column.take(row), self.segment.norms(space)[self.row : self.row + 1])[0]
-            for space, column in self.segment.columns.items()
-        }
+        row = slice(self.row, self.row + 1)
+        columns = self.segment.columns.items()
+        return {space: decode(column.codes[row], column.norms[row])[0] for space, column in columns}
+
+    def highlight(self, finder: WordFinder, limits: HighlightLimits) -> Highlight:
+        """The words of a query in text, title and section, by the language that the chunk is indexed in."""
+        lexicon = self.segment.lexicon
+        language = lexicon.tags[lexicon.languages[self.row]]
+        text = self.text
+        words = finder.find(text, language)
+
+        def spans(heading: str | None) -> list[Span]:
+            return [] if not heading else [word[:2] for word in finder.find(heading, language)[: limits.spans]]
+
+        snippets = finder.snippets(text, words, limits.snippets, limits.snippet_chars)
+        return Highlight([word[:2] for word in words[: limits.spans]], spans(self.title), spans(self.section), snippets)
 
     # -- its document ----------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The segments of one generation, each without its deleted documents: the input of every kind of search.
+"""The segments of one generation, each without its deleted documents: what is searched, and the best hits of it.
 
 A segment is addressed by its ordinal (`segment_ord`), its index in the generation. FAISS needs another address, since
 one scan covers the inverted lists of several segments: there a row has the number
@@ -9,26 +9,31 @@ where no two vector indexes of one space and generation share a slot. A vector i
 generation with it is searched, and keeps it in every later generation that shares its segment, because the numbers are
 stored in its lists; new indexes take the free slots. So slots do not follow the order of segments, and
 `Segments.segment_ords` translates them back.
+
+Hits of several segments are ordered by score and then by chunk id (`merge_top_k`). The merge is associative: hits that
+were merged before can be merged again.
 """
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, reduce
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.index.fields import Compare, Filter, filter_digest
-from aidre.engine.index.text import Postings
+from aidre.engine.index.fields import Compare, Filter, Wording, filter_digest, split_wording
+from aidre.engine.index.text import analyze_query, comparable_text, phrase_pattern
 from aidre.engine.index.vectors import Bitmap, ScanGroup, VectorIndex, group_by_codebook, native_columns
 from aidre.engine.native import native
 from aidre.engine.segment.cache import BoundedCache, max_masks
-from aidre.engine.segment.hit_columns import fragment_arrays
-from aidre.engine.segment.reader import SegmentReader
+from aidre.engine.segment.reader import SegmentReader, fragment_arrays
+from aidre.engine.segment.stored_chunk import StoredChunk
 from aidre.engine.storage import BATCH_ROWS, ETAG_BYTES, MAX_SEGMENT_ROWS
 
 if TYPE_CHECKING:
@@ -83,7 +88,8 @@ class SegmentView:
         self.live = RowMask(None if deleted is None else segment.to_chunks(~deleted), segment.entry.chunks)
         mask_limit = max_masks(segment.entry.chunks, _MAX_MASKS, _MAX_MASK_BYTES)
         self._masks: BoundedCache[bytes, RowMask] = BoundedCache(mask_limit)
-        self._postings: BoundedCache[str, Postings | None] = BoundedCache(_MAX_TERMS)
+        self.postings = lru_cache(_MAX_TERMS)(segment.lexicon.postings)
+        """The chunks that hold a term, deleted ones included; None where there are none."""
         self._frequencies: BoundedCache[str, int] = BoundedCache(_MAX_TERMS)
 
     # -- rows ----------------------------------------------------------------------------------------------
@@ -95,28 +101,31 @@ class SegmentView:
         key = filter_digest(filter_)
         mask = self._masks.get(key)
         if mask is None:
-            documents = self.segment.document_mask(filter_)
-            if self.deleted is not None:
-                documents = documents & ~self.deleted
-            mask = self._masks.add(key, RowMask(self.segment.to_chunks(documents), self.segment.entry.chunks))
+            mask = self._masks.add(key, RowMask(self._passing(filter_), self.segment.entry.chunks))
         return mask
 
-    def document_mask(self, filter_: Filter | None) -> NDArray[np.bool_]:
-        """The live documents that pass the filter."""
+    def _passing(self, filter_: Filter) -> NDArray[np.bool_]:
+        """The live chunks that pass the filter, as a mask."""
+        of_documents, wording = split_wording(filter_)
+        chunks = self.segment.to_chunks(self._documents(of_documents))
+        return chunks if wording is None else _narrowed(self, wording, chunks)
+
+    def _documents(self, filter_: Filter | None) -> NDArray[np.bool_]:
         live = np.ones(self.segment.entry.documents, np.bool_) if self.deleted is None else ~self.deleted
         return live if filter_ is None else self.segment.document_mask(filter_) & live
+
+    def document_mask(self, filter_: Filter | None) -> NDArray[np.bool_]:
+        """The live documents of which a chunk passes the filter."""
+        if filter_ is None or split_wording(filter_)[1] is None:
+            return self._documents(filter_)
+        documents = np.zeros(self.segment.entry.documents, np.bool_)
+        documents[self.segment.to_chunks(np.arange(len(documents)))[self.row_mask(filter_).rows()]] = True
+        return documents
 
     def is_live(self, document_row: int) -> bool:
         return self.deleted is None or not self.deleted[document_row]
 
     # -- terms ---------------------------------------------------------------------------------------------
-
-    def postings(self, term: str) -> Postings | None:
-        """The chunks that hold a term, deleted ones included; None where there are none."""
-        try:
-            return self._postings[term]
-        except KeyError:
-            return self._postings.add(term, self.segment.lexicon.postings(term))
 
     def document_frequency(self, term: str) -> int:
         """The number of live chunks that contain a term; a chunk is the document of BM25."""
@@ -157,6 +166,54 @@ class SegmentView:
         if with_schema_object:
             mask &= self.segment.documents.chunked("schema_object").is_valid().to_numpy()
         return bool((mask if self.deleted is None else mask & ~self.deleted).any())
+
+
+# -- wording -----------------------------------------------------------------------------------------------
+
+
+def _narrowed(view: SegmentView, wording: Wording, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The rows among the allowed ones that have the wording, as a mask: the lexicon gives the chunks that contain all
+    terms of a phrase, and their texts decide."""
+    languages = tuple(view.languages)
+    for word in wording.excluded:
+        groups = list(analyze_query(word, languages))
+        if groups:
+            allowed = allowed.copy()
+            allowed[rows_with(view, groups)] = False
+    for phrase in wording.phrases:
+        groups = list(analyze_query(phrase, languages))
+        rows = rows_with(view, groups) if groups else np.arange(len(allowed))
+        found = rows_containing(view, rows[allowed[rows]], (phrase,))
+        allowed = np.zeros(len(allowed), np.bool_)
+        allowed[found] = True
+    return allowed
+
+
+def rows_with(view: SegmentView, groups: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
+    """The chunks that contain a term of each group, ascending, deleted ones included."""
+    lists = []
+    for terms in groups:
+        present = [postings.rows for term in terms if (postings := view.postings(term)) is not None]
+        if not present:
+            return np.empty(0, np.int64)
+        lists.append(present[0] if len(present) == 1 else reduce(np.union1d, present))
+    return reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), sorted(lists, key=len)).astype(np.int64)
+
+
+def rows_containing(view: SegmentView, rows: NDArray[np.int64], phrases: Iterable[str]) -> NDArray[np.int64]:
+    """Those of the rows whose title, section or text has all of the phrases."""
+    patterns = [pattern for phrase in phrases if (pattern := phrase_pattern(phrase)) is not None]
+    found = [row for row in rows.tolist() if _contains(StoredChunk(view.segment, row), patterns)]
+    return np.array(found, np.int64)
+
+
+def _contains(chunk: StoredChunk, patterns: Sequence[re.Pattern[str]]) -> bool:
+    text = comparable_text(chunk.text)
+    return all(
+        pattern.search(text) is not None
+        or any(pattern.search(comparable_text(heading)) for heading in (chunk.title, chunk.section) if heading)
+        for pattern in patterns
+    )
 
 
 class Segments(tuple[SegmentView, ...]):
@@ -234,3 +291,70 @@ class Segments(tuple[SegmentView, ...]):
             ]
             codes = self._native_codes.setdefault(space_id, made)
         return codes
+
+
+# -- the best hits of several segments -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TopK:
+    """Hits, best first: for each the ordinal of its segment in the generation, its chunk row and its score."""
+
+    segment_ords: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    scores: NDArray[np.float64]
+
+
+def merge_top_k(
+    segments: Sequence[SegmentView],
+    segment_ords: Sequence[NDArray[np.int64]],
+    rows: Sequence[NDArray[np.int64]],
+    scores: Sequence[NDArray[np.float64]],
+    k: int,
+) -> TopK:
+    """The best `k` hits of several lists; list n is `segment_ords[n]`, `rows[n]` and `scores[n]`, of one length.
+
+    Larger scores are better, and ties go to the smaller chunk id, in order of its UTF-8 bytes.
+    """
+    if not segment_ords:
+        return TopK(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+    if len(segment_ords) == 1:
+        segment_ord, row, score = segment_ords[0], rows[0], scores[0]
+    else:
+        segment_ord, row, score = np.concatenate(segment_ords), np.concatenate(rows), np.concatenate(scores)
+    if (score[1:] < score[:-1]).all():  # in descending order without ties already
+        return TopK(segment_ord[:k], row[:k], score[:k])
+    order = _select(segments, segment_ord, row, score, k)
+    return TopK(segment_ord[order], row[order], score[order])
+
+
+def _select(
+    segments: Sequence[SegmentView],
+    segment_ord: NDArray[np.int64],
+    row: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    k: int,
+) -> NDArray[np.int64]:
+    """The indices of the best `k` hits by (-score, chunk id). Reads ids only where scores tie."""
+    order = np.argsort(-scores, kind="stable")
+    if len(order) > k:
+        order = order[: int(np.searchsorted(-scores[order], -scores[order[k - 1]], side="right"))]
+    sorted_scores = scores[order]
+    if not (sorted_scores[1:] == sorted_scores[:-1]).any():
+        return order[:k]
+    # Within a segment the stored rank of an id breaks a tie; ids are compared only between segments.
+    ranks = np.empty(len(order), dtype=np.uint32)
+    for ord_ in np.unique(segment_ord[order]):
+        is_own = segment_ord[order] == ord_
+        ranks[is_own] = segments[ord_].segment.ids.ranks[row[order][is_own]]
+    order = order[np.lexsort((ranks, segment_ord[order], -sorted_scores))]
+    order = order[_first_of_each_run(segment_ord[order], scores[order], k)]
+    keys = [(-scores[i], segments[segment_ord[i]].segment.chunks.bytes("id")[row[i]]) for i in order.tolist()]
+    return order[sorted(range(len(keys)), key=keys.__getitem__)][:k]
+
+
+def _first_of_each_run(segment_ord: NDArray[np.int64], scores: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """At most `k` hits of each run of one segment and score, so that a tie of thousands reads few ids."""
+    starts = np.flatnonzero(np.r_[True, (segment_ord[1:] != segment_ord[:-1]) | (scores[1:] != scores[:-1])])
+    within = np.arange(len(segment_ord)) - np.repeat(starts, np.diff(np.r_[starts, len(segment_ord)]))
+    return np.flatnonzero(within < k)

@@ -7,6 +7,7 @@ from .arrow import (
     FileUnreadable as FileUnreadable,
     check_bytes as check_bytes,
     check_file as check_file,
+    kernels as kernels,
     list_array as list_array,
     list_values as list_values,
     open_bytes as open_bytes,
@@ -98,7 +99,6 @@ from .json_columns import (
     split_binary as split_binary,
     strip_braces as strip_braces,
 )
-from .kernels import kernels as kernels
 from .lock import WriterLock as WriterLock
 from .manifest import (
     MAX_KEPT_GENERATIONS as MAX_KEPT_GENERATIONS,
@@ -121,5 +121,10 @@ from .manifest import (
     with_precision as with_precision,
     write_current as write_current,
 )
-from .table import Table as Table
+from .table import (
+    BytesColumn as BytesColumn,
+    FixedColumn as FixedColumn,
+    IntegerColumn as IntegerColumn,
+    Table as Table,
+)
 from .upkeep import upkeep as upkeep

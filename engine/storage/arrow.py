@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -34,6 +34,18 @@ _CHECKSUM_BLOCK_BYTES = 1 << 24
 MAX_COUNT = 1 << 53
 """Counts, sizes and offsets are far below it; their sums fit a signed 64-bit integer."""
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=MAX_COUNT)]
+
+
+class _Kernels:
+    def __getattr__(self, name: str) -> Any:
+        import pyarrow.compute
+
+        return getattr(pyarrow.compute, name)
+
+
+kernels: Final[Any] = _Kernels()
+"""Arrow's compute functions, imported at the first use: that takes a tenth of a second, and a search needs none.
+Untyped, since their stubs reject arrays of `Any`."""
 
 
 class FileProblem(Exception):

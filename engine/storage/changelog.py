@@ -28,9 +28,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine.storage import durable
-from aidre.engine.storage.arrow import FileMissing, FileProblem, map_file, open_bytes, write_file
+from aidre.engine.storage.arrow import FileMissing, FileProblem, kernels, map_file, open_bytes, write_file
 from aidre.engine.storage.format import CHANGES, CHANGES_SCHEMA, CHUNKS_SCHEMA
-from aidre.engine.storage.kernels import kernels
 from aidre.engine.storage.manifest import ChangesEntry, Manifest
 
 PROMISED_SECONDS = 30 * 24 * 3600

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine.storage.kernels import kernels
+from aidre.engine.storage.arrow import kernels
 
 # -- intervals ---------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine.storage.kernels import kernels
+from aidre.engine.storage.arrow import kernels
 
 Column: TypeAlias = "pa.Array[Any]"
 """An Arrow array of large binary, large string or a scalar type, as each function says."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from aidre.api.http.body import BODY_SECONDS
+from aidre.api.http.request import BODY_SECONDS
 from aidre.api.server.connection import Connection as Served
 from benchmarks.load import processor_seconds
 from tests.hostile.client import Connection, posted

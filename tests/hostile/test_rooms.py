@@ -11,7 +11,12 @@ from tests import ROOT
 from tests.hostile import rooms
 from tests.hostile.report import Report
 
-ALWAYS = [Path("aidre/library"), Path("aidre/client"), Path("packages/conformance/aidre_conformance"), Path("examples")]
+ALWAYS = [
+    Path("aidre/library"),
+    Path("packages/client/aidre_client"),
+    Path("packages/conformance/aidre_conformance"),
+    Path("examples"),
+]
 BY_CHANCE = 2
 
 

@@ -16,9 +16,9 @@ from tests import ROOT
 from tests.support.crossings import REQUESTS, Calls, crossing_of
 
 MOST: Final[Mapping[str, tuple[int, int]]] = {
-    "POST /search, the general way": (56, 44),
-    "POST /search, the fast way": (56, 42),
-    "POST /ask": (56, 59),
+    "POST /search, the general way": (42, 23),
+    "POST /search, the fast way": (42, 22),
+    "POST /ask": (48, 27),
 }
 """Files and returns."""
 COUNTS: Final = r"(.+): (\d+) files, \d+ changes of file, (\d+) returns"

@@ -67,7 +67,7 @@ def search(client: Client, authorization: str | None = None) -> httpx.Response:
 
 
 def write_pending_lines(client: Client) -> None:
-    log = client.app.middleware_stack._log  # type: ignore[union-attr]
+    log = client.app.middleware_stack.frame.log  # type: ignore[union-attr]
     assert log is not None
     client._runner.run(log.close())
 

@@ -9,11 +9,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.support.clocks import WAIT_SECONDS
-from tests.support.servers import Served
+
+if TYPE_CHECKING:
+    from tests.support.servers import Served
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """SO_LINGER: closing sends RST, and drops what was not sent."""
@@ -154,10 +157,22 @@ def faulty(store: Path, configuration: str = "") -> Iterator[tuple[FaultyServer,
     proxy = FaultyServer()
     if "[server]" not in configuration:
         configuration = '[server]\nbase_url = "{base}"\n' + configuration
-    server = Served(store, configuration.replace("{base}", proxy.url))
+    server = _served(store, configuration.replace("{base}", proxy.url))
     proxy.behind = server.port
     with server.run(), proxy.run():
         yield proxy, server
+
+
+def _served(store: Path, configuration: str) -> Served:
+    """A server in this process, or in another one where the client alone is installed."""
+    if find_spec("aidre") is None:
+        from tests.support.outside import Outside
+
+        outside: Any = Outside(store, configuration)
+        return outside  # type: ignore[no-any-return]
+    from tests.support.servers import Served
+
+    return Served(store, configuration)
 
 
 @contextmanager

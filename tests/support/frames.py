@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,7 +13,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from aidre.api.access.guard import Guard
 from aidre.api.access.web_origins import WebOrigins
 from aidre.api.config.settings import parse_settings
-from aidre.api.server.frame import FrameMiddleware
+from aidre.api.http.metrics import Metrics
+from aidre.api.server.frame import Frame, FrameMiddleware
+from aidre.api.server.mounted import ErrorResponses
 from aidre.engine.errors import AidreError
 
 PLACES = 2
@@ -25,7 +28,7 @@ class Door:
         base = '[server]\nbase_url = "http://127.0.0.1:8000"\n'
         self.guard = Guard(parse_settings(f"{base}[limits]\nconcurrency = {PLACES}\n"))
         self.guard.running.seconds = deadline
-        self._frame = FrameMiddleware(app, self.guard, refused, refused, WebOrigins(self.guard._settings))
+        self._frame = framed(app, self.guard)
 
     @property
     def taken(self) -> int:
@@ -46,6 +49,12 @@ class Door:
         scope: Scope = {"type": "http", "method": method, "path": path, "headers": [], "client": ("192.0.2.1", 1)}
         await self._frame(scope, receive or whole, told)
         return status
+
+
+def framed(app: ASGIApp, guard: Guard, metrics: Metrics | None = None, **options: Any) -> FrameMiddleware:
+    """An application in its frame; `options` are those of `Frame`."""
+    origins = WebOrigins(guard._settings)
+    return FrameMiddleware(app, Frame(guard, origins, ErrorResponses([], refused), metrics or Metrics(()), **options))
 
 
 def refused(request: Request, error: AidreError) -> Response:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.collection.snapshot import Snapshot
-from aidre.engine.index.text import to_term, tokenize
+from aidre.engine.index.text.analysis import to_term, tokenize
 from aidre.engine.model import Fusion, Query
 from aidre.engine.search import bm25
 from aidre.engine.types import Hit
@@ -43,8 +43,12 @@ def found(snapshot: Snapshot, mode: str, **members: object) -> dict[str, float]:
 
 def bm25_plus(snapshot: Snapshot, text: str, **members: object) -> dict[str, float]:
     """BM25, and DELTA times the weight of every word of the query that a chunk contains."""
-    query = bm25.query_words(snapshot.segments, bm25.Statistics(snapshot.segments), text)
-    scores = found(snapshot, "lexical", text=text, **members)
+    segments, statistics = snapshot.segments, bm25.Statistics(snapshot.segments)
+    query = bm25.query_words(segments, statistics, text)
+    filter: Any = members.get("filter")
+    ranked = bm25.search(segments, statistics, text, k=max(1, snapshot.chunks), filter=filter)
+    places = zip(ranked.segment_ords.tolist(), ranked.rows.tolist(), ranked.scores.tolist(), strict=True)
+    scores = {segments[place].segment.chunks.value("id", row): score for place, row, score in places}
     for chunk_id in scores:
         chunk = snapshot.get(chunk_id)
         assert chunk is not None

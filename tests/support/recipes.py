@@ -224,7 +224,7 @@ def client(filled: Path) -> Iterator[Client]:
 def as_caller(client: Client, caller: Caller, path: str, body: Any) -> httpx.Response:
     """Asks as a caller with a name."""
 
-    async def admit(scope: Scope) -> list[tuple[bytes, bytes]]:
+    def admit(scope: Scope) -> list[tuple[bytes, bytes]]:
         scope["state"]["caller"] = caller
         return []
 

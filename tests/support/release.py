@@ -35,6 +35,8 @@ RELEASED = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:(?:a|b|rc)(?:
 SECTION = re.compile(r"^## \[([^\]]+)\](?: - (\S+))?$", re.MULTILINE)
 LEAN, CONSTRAINTS = ROOT / "lean.txt", ROOT / "constraints.txt"
 TRIED = """
+import aidre, aidre_client
+assert aidre.connect is aidre_client.connect
 from aidre.api.cli.main import run
 from aidre.engine.native import kernel_name
 assert kernel_name() != "faiss", "the kernel of the wheel does not load"

@@ -14,7 +14,9 @@ BESIDE = "packages"
 """The distributions beside aidre: `packages/postgres/aidre_postgres`, with tests in `packages/postgres/tests`."""
 FOLDERS = (*PACKAGES, "aidre", BESIDE, "benchmarks", "tests", "demo", "examples")
 OUTSIDE = {"benchmarks", "tests", "demo", "examples"}
-RANK = {"engine": 0, "ingest": 1, "api": 2, "aidre": 3, BESIDE: 4}
+CLIENT = "aidre_client"
+"""The distribution that aidre needs, and takes errors and types of results from; the others need aidre."""
+RANK = {CLIENT: -1, "engine": 0, "ingest": 1, "api": 2, "aidre": 3, BESIDE: 4}
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,8 @@ def is_ours(name: str) -> bool:
 
 
 def top_folder(module: str) -> str:
+    if module.split(".", maxsplit=1)[0] == CLIENT:
+        return CLIENT
     if module.startswith("aidre_"):
         return BESIDE
     second = module.split(".")[1] if "." in module else ""
@@ -165,8 +169,11 @@ def outside_functions(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def defined(tree: ast.Module) -> set[str]:
+    """The names that a module defines, or hands on: `from aidre_client import connect as connect`."""
     found: set[str] = set()
     for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            found.update(alias.name for alias in node.names if alias.name == alias.asname)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.Assign | ast.AnnAssign):

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from aidre.client.client import connect
+from aidre_client import connect
 from tests.support.clocks import WAIT_SECONDS
 from tests.support.intake_agent import Agent
 from tests.support.processes import running

@@ -28,7 +28,7 @@ from aidre.api.protocols.provenance import Provenance
 from aidre.api.retrieval import LIFETIME_SECONDS, Retrieval, VisibleCollection
 from aidre.engine.index.fields import MAX_DEPTH, MAX_NODES, MAX_VALUES
 from aidre.engine.model import MAX_NORM, Mode
-from aidre.engine.retrieve import RELEVANT
+from aidre.engine.retrieve import RELEVANT, is_lexical, tells_words
 from aidre.engine.storage import PROMISED_SECONDS
 
 SCORES = {
@@ -71,6 +71,10 @@ BEHAVIOUR = {
     "correct": "a word of query that the collection lacks, one letter from a word that it has, may be a typing error: "
     "where query as typed finds nothing relevant, or much less, the repaired text is answered and "
     "meta.corrected is that text; else meta.suggestion offers it; correct: false refuses both",
+    "operators": "in query, a phrase in double quotes has to stand in a result as it is written, and -word (after a "
+    "blank, of three letters and more) must not be in one; meta.understood says what was read; a phrase that stands "
+    "nowhere is searched without quotes, and meta.corrected is that text; operators: false reads none; where a "
+    "collection returns no text, none are read",
     "suggest": "endpoints.suggest completes the last word of q by the words of the collection, the most frequent "
     "first; limit says how many at most; a collection that does not return text refuses (403)",
     "media_types": "application/aidre+json is provisional and preferred; application/json is accepted and sent too",
@@ -87,6 +91,10 @@ WRITING = {
     "repeat": "the same Idempotency-Key with the same request again gets the first answer, for a day",
 }
 """How documents are written."""
+
+
+OF_WORDS = {"correct": True, "suggest": {"default": SUGGESTIONS_DEFAULT}, "operators": ["phrase", "exclude"]}
+"""Extensions where a collection may tell words of its texts."""
 
 
 def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None) -> Discovery:
@@ -108,7 +116,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
         extensions={
             "relevance": {"minimum": 0, "maximum": 1, "bound": RELEVANT},
             "query_vector": VECTOR_ENCODING,
-            **({"correct": True, "suggest": {"default": SUGGESTIONS_DEFAULT}} if _tells_words(collections) else {}),
+            **(OF_WORDS if _tells_words(collections) else {}),
             "filter_operators": ["nin", "contains"],
             "browse": BROWSING,
             **extensions(collections),
@@ -122,7 +130,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
 
 
 def _tells_words(collections: list[VisibleCollection]) -> bool:
-    return not collections or any(one.state.tells_words for one in collections)
+    return not collections or any(tells_words(one.state) for one in collections)
 
 
 def _endpoints(retrieval: Retrieval, caller: Caller, collections: list[VisibleCollection]) -> Endpoints:
@@ -152,7 +160,7 @@ def _may_write(settings: Settings, caller: Caller) -> bool:
 
 def _modes(collections: list[VisibleCollection]) -> list[Mode]:
     """Every mode that some collection has, or will have once it has a model, the default one first."""
-    if collections and not any(one.state.is_lexical for one in collections):
+    if collections and not any(is_lexical(one.state) for one in collections):
         return ["dense"]
     is_hybrid = not collections or any(one.snapshot.can.hybrid for one in collections)
     return ["hybrid", "dense", "lexical"] if is_hybrid else ["dense", "lexical"]

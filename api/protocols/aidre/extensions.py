@@ -28,7 +28,7 @@ from aidre.engine.errors import printable_name
 from aidre.engine.index.fields import MAX_CHARACTERS, field_name
 from aidre.engine.index.text import MAX_HIGHLIGHTED
 from aidre.engine.model import Highlight, HighlightLimits
-from aidre.engine.retrieve import parsed_ranges
+from aidre.engine.retrieve import Question, parsed_ranges
 
 FACET_VALUES, MAX_FACET_VALUES = 20, 1_000
 """Values of a facet, unless the request says how many, and at most."""
@@ -89,13 +89,11 @@ def _parse_facet(request: str | FacetRequest, path: str) -> types.FacetRequest:
     return parsed
 
 
-def parse_highlight(request: bool | HighlightRequest | None, query: str | None) -> HighlightLimits | None:
+def parse_highlight(request: bool | HighlightRequest, query: str | None) -> HighlightLimits:
     """Raises BadRequest."""
-    if request is None or request is False:
-        return None
     if query is None:
         raise BadRequest("highlight needs query: a vector has no words", member="highlight")
-    if request is True:
+    if isinstance(request, bool):
         return DEFAULTS
     return HighlightLimits(
         min(request.spans or DEFAULTS.spans, MOST.spans),
@@ -104,10 +102,12 @@ def parse_highlight(request: bool | HighlightRequest | None, query: str | None) 
     )
 
 
-def check_extensions(facets: bool, highlight: bool, collection: VisibleCollection) -> None:
+def check_extensions(question: Question, collection: VisibleCollection) -> None:
     """Raises UnsupportedReturnField where the collection withholds its text, Unprocessable where its engine cannot."""
     can = collection.snapshot.can
-    for name, is_asked, is_possible in (("facets", facets, can.facets), ("highlight", highlight, can.highlight)):
+    highlights = question.highlight is not None
+    asked = ("facets", bool(question.facets), can.facets), ("highlight", highlights, can.highlight)
+    for name, is_asked, is_possible in asked:
         if is_asked and not collection.settings.return_text:
             raise UnsupportedReturnField(f"this collection does not return text, so it has no {name}", field=name)
         if is_asked and not is_possible:

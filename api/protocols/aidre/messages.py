@@ -129,6 +129,9 @@ class SearchRequest(Message):
     correct: Annotated[
         bool | None, Meta(description="false: answer `query` as it is typed, and suggest nothing; true if left out")
     ] = None
+    operators: Annotated[
+        bool | None, Meta(description="false: read no quotes and no -word in `query`; true if left out")
+    ] = None
     return_: Annotated[ReturnFields | None, Meta(description="Which members each result has")] = field(
         default=None, name="return"
     )
@@ -222,6 +225,13 @@ class Result(Message):
     highlight: Highlight | UnsetType = UNSET
 
 
+class Understood(Message):
+    """Operators of a query: phrases in quotes have to stand in a result, excluded words must not."""
+
+    phrases: list[str] | UnsetType = UNSET
+    excluded: list[str] | UnsetType = UNSET
+
+
 class SearchMeta(Message):
     """How the search was done."""
 
@@ -243,6 +253,7 @@ class SearchMeta(Message):
     ignored: Annotated[list[str], Meta(description="Fields of the filter that no document has")] | UnsetType = UNSET
     corrected: Annotated[str, Meta(description="The text that was answered in place of `query`")] | UnsetType = UNSET
     suggestion: Annotated[str, Meta(description="`query` without what may be typing errors")] | UnsetType = UNSET
+    understood: Annotated[Understood, Meta(description="Operators that were read in `query`")] | UnsetType = UNSET
     next_cursor: Annotated[str, Meta(description="Send it as `cursor` for the next page")] | UnsetType = UNSET
 
 

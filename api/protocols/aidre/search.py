@@ -74,11 +74,12 @@ from aidre.api.protocols.aidre.messages import (
     ReturnFields,
     SearchMeta,
     SearchRequest,
+    Understood,
 )
-from aidre.api.protocols.provenance import Provenance, provenance_of
+from aidre.api.protocols.provenance import Provenance
 from aidre.api.retrieval import Retrieval, Served, VisibleCollection, visible_payload
 from aidre.engine.model import Visibility
-from aidre.engine.native import read_vector
+from aidre.engine.native import native
 from aidre.engine.retrieve import RELEVANT, Answer, Question
 from aidre.engine.types import Layout, RetrievedChunk
 
@@ -136,7 +137,8 @@ def parse_content(content: bytes, limits: Limits) -> Search:
 
     The kernel reads the vector. What a client sends beside it is the same in most of its requests, and parsed once.
     """
-    found = read_vector(content, b"query_vector")
+    # None where a parser of JSON has to decide; else the numbers, and the body with an empty list in their place.
+    found = None if native is None else native.read_vector(content, b"query_vector")
     if found is None:
         return parse(parse_object(content), limits)
     numbers, rest = found
@@ -164,7 +166,8 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
     members = {**body}
     vector = _parse_vector(members.pop("query_vector", None))
     read_integers(members, "top_k", least=MIN_FLOAT_INTEGER)
-    members |= read_limits(members, MIN_FLOAT_INTEGER)
+    if not members.keys().isdisjoint(("facets", "highlight")):
+        members |= read_limits(members, MIN_FLOAT_INTEGER)
     request = read_message(members, SearchRequest)
     if (request.query is None) == (vector is None):
         raise BadRequest("send exactly one of query and query_vector", members=["query", "query_vector"])
@@ -187,8 +190,9 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
         cursor=request.cursor,
         mode=request.mode,
         facets=parse_facets(request.facets) if request.facets else (),
-        highlight=parse_highlight(request.highlight, request.query),
+        highlight=parse_highlight(request.highlight, request.query) if request.highlight else None,
         correct=request.correct is not False,
+        operators=request.operators is not False,
     )
     return Search(question, request.filter, request.collection, request.top_k, request.return_ or DEFAULT_FIELDS)
 
@@ -394,6 +398,7 @@ def _meta(served: Served, requested: int | None) -> SearchMeta:
         ignored=list(answer.ignored) if answer.ignored else UNSET,
         corrected=answer.corrected or UNSET,
         suggestion=answer.suggestion or UNSET,
+        understood=UNSET if answer.reading is None else Understood(**answer.reading.understood),
         next_cursor=served.next_cursor or UNSET,
     )
 
@@ -406,12 +411,18 @@ def _retrieval(request: Request) -> Retrieval:
     return retrieval
 
 
+def _provenance(request: Request) -> Provenance | None:
+    """What signs; None without a key."""
+    provenance: Provenance | None = request.app.state.provenance
+    return provenance
+
+
 @renders_errors_with(render_error)
 async def discover(request: Request) -> Response:
     # 3.2 requires application/json, the examples show application/aidre+json: sent only if json is not acceptable.
     accept = accept_header(request)
     variant = AIDRE_VARIANT if quality(accept, JSON) == 0 < quality(accept, AIDRE_JSON) else JSON_VARIANT
-    body = msgspec.json.encode(discovery.document(_retrieval(request), caller_of(request), provenance_of(request)))
+    body = msgspec.json.encode(discovery.document(_retrieval(request), caller_of(request), _provenance(request)))
     etag = f'"{etag_digest(body)}-{variant.mark}"'
     return conditional_response(request, Representation(body, variant, etag, "max-age=300"))
 
@@ -427,7 +438,8 @@ async def search(request: Request) -> Response:
     if question.vector is not None and not may_query_by_vector(caller, collection.settings):
         raise _vector_query_refused(request, caller)
     check_granted(asked.fields, collection, caller.vectors)
-    check_extensions(bool(question.facets), question.highlight is not None, collection)
+    if question.facets or question.highlight is not None:
+        check_extensions(question, collection)
     if retrieval.counts_chunks:
         check_facets(question.facets, collection)
     served = await retrieval.ask(collection, question, caller, "aidre", filter=asked.filter)
@@ -439,7 +451,7 @@ async def search(request: Request) -> Response:
         _meta(served, asked.top_k),
         identifier=request_id(request),
         variant=variant,
-        provenance=provenance_of(request),
+        provenance=_provenance(request),
     )
     retrieval.metrics.observe_stage("aidre", "render", perf_counter() - started)
     return PreparedResponse(content, SEARCH_HEADERS[variant.mark])
@@ -485,7 +497,7 @@ async def show_chunk(request: Request) -> Response:
     variant = negotiate(request)
     name = request.query_params.get("collection")
     collection, chunk = await _retrieval(request).chunk(_chunk_id(request), name, caller_of(request), "aidre")
-    provenance = provenance_of(request)
+    provenance = _provenance(request)
     etag_parts = _etag_parts(collection, variant, provenance)
     signature = None if provenance is None else provenance.chunk(collection.name, chunk)
     body = render_chunk(collection, chunk, etag_parts, signature)

@@ -18,7 +18,7 @@ from aidre.engine.retrieve import Answer, Question
 def build_question(intake: OfferedIntake, data: Mapping[str, Any], query_chars: int) -> Question | None:
     """The question of a submission; None if its data leave the query template blank."""
     text = fill_template(intake.query, data)[:query_chars].strip()
-    return Question(top_k=intake.top_k, text=text) if text else None
+    return Question(top_k=intake.top_k, text=text, operators=False) if text else None
 
 
 def offer_items(answer: Answer, min_score: float, *, returns_text: bool) -> list[OfferItem]:

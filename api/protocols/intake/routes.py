@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import msgspec
 import orjson
@@ -24,9 +25,11 @@ from aidre.api.http import (
     renders_errors_with,
 )
 from aidre.api.protocols.intake import manifest
-from aidre.api.protocols.intake.envelope import IntakeError, invalid, refuse, respond, set_session
+from aidre.api.protocols.intake.envelope import Code, IntakeError, invalid, refuse, respond, set_session
 from aidre.api.protocols.intake.messages import BindRequest, IntakeRequest, Scope
 from aidre.api.protocols.intake.service import Acceptance, IntakeService
+from aidre.api.retrieval import Retrieval
+from aidre.api.server import Mounted
 from aidre.engine.errors import AidreError
 
 MIN_BODY_LIMIT_BYTES = 65_536
@@ -82,11 +85,6 @@ def check_consent(scope: Sequence[Scope], needed: Scope) -> None:
         raise invalid(f"agent.consent_scope must include {needed}: ask the user")
 
 
-def reject(error: AidreError) -> ASGIApp:
-    """The answer to a request that the middleware rejected; it echoes the session_id of the body."""
-    return Rejection(error, _read_body, refuse)
-
-
 async def _read_body(request: Request) -> dict[str, Any]:
     """The JSON object of the body. Every later answer echoes its session_id, if valid."""
     limit = max(_service(request).settings.limits.body_bytes, MIN_BODY_LIMIT_BYTES)
@@ -129,3 +127,27 @@ routes = [
     Route("/intakes/bind", bind, methods=["POST"]),
     Route("/intakes/{id}", submit, methods=["POST"]),
 ]
+
+
+# -- in the application ----------------------------------------------------------------------------------------
+
+
+def mount(retrieval: Retrieval, folder: Path) -> Mounted:
+    """`folder` is for the ledger of offers and binds."""
+    if not retrieval.settings.intakes:
+        return Mounted(error_codes=get_args(Code), state={"intake": None})
+    service = IntakeService(retrieval, folder)
+    return Mounted(
+        routes=routes,
+        error_codes=get_args(Code),
+        error_renderers=dict.fromkeys(("intakes", WELL_KNOWN), refuse),
+        reject=_reject,
+        state={"intake": service},
+        open=service.open,
+        close=service.close,
+    )
+
+
+def _reject(request: Request, error: AidreError) -> ASGIApp | None:
+    """The answer to a request that the middleware rejected: it echoes the session_id of the body, as every other."""
+    return Rejection(error, _read_body, refuse) if request.scope["path"].startswith("/intakes/") else None

@@ -170,7 +170,9 @@ class _Search:
     filter: Any
 
     async def page(self, hits: int, cursor: str | None = None) -> Served:
-        question = Question(min(hits, self.retrieval.max_results), self.text, cursor=cursor, scaled=False)
+        question = Question(
+            min(hits, self.retrieval.max_results), self.text, cursor=cursor, scaled=False, operators=False
+        )
         return await self.retrieval.ask(
             self.collection, question, self.caller, "intent", filter=self.filter, charge=False
         )

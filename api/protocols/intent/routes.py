@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 import orjson
@@ -17,7 +18,9 @@ from starlette.types import ASGIApp
 from aidre.api.http import (
     JSON,
     BadRequest,
+    RateLimited,
     Rejection,
+    Unauthorized,
     UnsupportedMediaType,
     cacheable_response,
     parse_content_type,
@@ -25,7 +28,7 @@ from aidre.api.http import (
     renders_errors_with,
 )
 from aidre.api.protocols.intent import discovery
-from aidre.api.protocols.intent.envelope import context_of, envelope_members, refuse, respond
+from aidre.api.protocols.intent.envelope import Reason, context_of, envelope_members, refuse, respond
 from aidre.api.protocols.intent.messages import (
     MAX_ID_CHARS,
     EventAnswer,
@@ -39,6 +42,8 @@ from aidre.api.protocols.intent.messages import (
 from aidre.api.protocols.intent.receipts import Nonce, build_access_event
 from aidre.api.protocols.intent.retrieve import SignedRequest, render_citations, render_content, retrieve_passages
 from aidre.api.protocols.intent.service import Service
+from aidre.api.retrieval import Retrieval
+from aidre.api.server import Mounted
 from aidre.engine.errors import AidreError
 
 Members: TypeAlias = dict[str, Any]
@@ -65,11 +70,6 @@ def _for_partners(endpoint: PartnerEndpoint) -> Callable[[Request], Awaitable[Re
             await service.receipts.spend(nonce)
 
     return authenticated
-
-
-def reject(error: AidreError) -> ASGIApp:
-    """The answer to a partner whose request the middleware rejected; it echoes the request_id of the body."""
-    return Rejection(error, _read_json, refuse)
 
 
 async def _read_json(request: Request) -> tuple[bytes, Any]:
@@ -163,3 +163,32 @@ routes = [
     Route(discovery.RETRIEVE, retrieve, methods=["POST"]),
     Route(discovery.EVENTS, report, methods=["POST"]),
 ]
+
+
+# -- in the application ----------------------------------------------------------------------------------------
+
+
+SIGNED_PATHS = frozenset({discovery.RETRIEVE, discovery.EVENTS})
+"""Paths of signed requests, whose answers name the request, also when it is not admitted."""
+
+
+def mount(retrieval: Retrieval, folder: Path) -> Mounted:
+    """`folder` is for the ledger."""
+    if not retrieval.settings.intent.declared:
+        return Mounted(error_codes=get_args(Reason), state={"intent": None})
+    service = Service(retrieval, folder)
+    return Mounted(
+        routes=routes,
+        error_codes=get_args(Reason),
+        error_renderers=dict.fromkeys(("aip", discovery.WELL_KNOWN), refuse),
+        reject=_reject,
+        state={"intent": service},
+        open=service.open,
+        close=service.close,
+    )
+
+
+def _reject(request: Request, error: AidreError) -> ASGIApp | None:
+    """The answer to a partner whose request the middleware rejected; it echoes the request_id of the body."""
+    is_signed = request.scope["path"] in SIGNED_PATHS
+    return Rejection(error, _read_json, refuse) if is_signed and isinstance(error, RateLimited | Unauthorized) else None

@@ -1,4 +1,4 @@
-from . import mcp as mcp, routes as routes
+from . import mcp as mcp
 from .envelope import (
     INTERNAL_ERROR_MESSAGE as INTERNAL_ERROR_MESSAGE,
     AnswerResponse as AnswerResponse,
@@ -20,7 +20,7 @@ from .messages import (
     Question as Question,
     Texts as Texts,
 )
-from .mount import mount as mount
 from .openapi import OPERATIONS as OPERATIONS
 from .promise_table import delete_results as delete_results
 from .promises import PROMISES_FILE as PROMISES_FILE, Progress as Progress, Promises as Promises
+from .routes import mount as mount

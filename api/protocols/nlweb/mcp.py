@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,6 @@ from aidre.api.access import ANONYMOUS, Caller, Guard, caller_of
 from aidre.api.http import JSON, Unauthorized, UnsupportedMediaType, parse_content_type, read_body, renders_errors_with
 from aidre.api.protocols.nlweb.answer import Service
 from aidre.api.protocols.nlweb.envelope import refuse
-from aidre.api.protocols.nlweb.mcp_resources import MIME_TYPE, list_resources, read_resource
 from aidre.api.protocols.nlweb.mcp_tools import Tool, ToolResult, call_tool, list_tools
 from aidre.api.protocols.nlweb.stream import cancel_on_disconnect
 from aidre.api.retrieval import Retrieval
@@ -50,6 +50,8 @@ REQUEST_ID_TYPES = (str, int)
 RESPONSE_ID_TYPES = (str, int, type(None))
 PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32_700, -32_600, -32_602
 RESOURCE_NOT_FOUND = -32_002
+SCHEME = "aidre://collections/"
+MIME_TYPE = "application/json"
 DEFAULT_ACCEPT = b"application/json, text/event-stream"
 """Sent to the SDK for a request without Accept."""
 DRAIN_SECONDS = 10.0
@@ -68,7 +70,7 @@ class McpEndpoint:
 
     async def respond(self, request: Request) -> Response:
         """The response to one message; 202 without a body for a notification."""
-        settings = self._service.settings
+        settings = self._service.retrieval.settings
         if parse_content_type(request.headers.get("content-type", ""))[0] != JSON:
             raise UnsupportedMediaType(f"Content-Type must be {JSON}", {"Accept": JSON})
         body = await read_body(request, settings.limits.body_bytes)
@@ -302,6 +304,41 @@ def _parse_leniently(line: Any) -> Any:
         return None
 
 
+# -- resources -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """`text` is the JSON that reading it gives."""
+
+    uri: str
+    name: str
+    description: str
+    text: str
+
+
+def list_resources(caller: Caller, service: Service) -> Iterator[Resource]:
+    """The collections that the caller may see over NLWeb."""
+    for one in service.retrieval.collections.visible(caller, "nlweb"):
+        snapshot = one.snapshot
+        content = {
+            "name": one.name,
+            "description": one.description,
+            "visibility": one.visibility,
+            "updated_at": snapshot.collection.updated_at,
+            "documents": snapshot.documents,
+            "chunks": snapshot.chunks,
+            "site": one.name,
+        }
+        text = orjson.dumps(content, option=orjson.OPT_INDENT_2).decode()
+        yield Resource(SCHEME + one.name, one.name, one.description, text)
+
+
+def read_resource(uri: str, caller: Caller, service: Service) -> Resource | None:
+    """None for one that does not exist for the caller."""
+    return next((one for one in list_resources(caller, service) if one.uri == uri), None)
+
+
 # -- SDK -------------------------------------------------------------------------------------------------------
 
 
@@ -314,7 +351,7 @@ def _create_session_manager(service: Service) -> StreamableHTTPSessionManager:
         app=_create_server(service),
         json_response=True,
         stateless=True,
-        max_request_body_size=service.settings.limits.body_bytes,
+        max_request_body_size=service.retrieval.settings.limits.body_bytes,
     )
 
 
@@ -358,7 +395,7 @@ def _create_server(service: Service) -> Server[Any]:
             raise MCPError(code=RESOURCE_NOT_FOUND, message="there is no such resource: resources/list names all")
         return ReadResourceResult(contents=[TextResourceContents(uri=found.uri, mime_type=MIME_TYPE, text=found.text)])
 
-    organization = service.settings.server.organization
+    organization = service.retrieval.settings.server.organization
     server: Server[Any] = Server(
         "aidre",
         version=version("aidre"),
@@ -390,7 +427,7 @@ def _caller(context: ServerRequestContext[Any, Any]) -> Caller:
 def _describe(tool: Tool, service: Service) -> Any:
     from mcp_types import Tool as McpTool, ToolAnnotations
 
-    template = service.settings.nlweb.template if tool.name == "ask" else None
+    template = service.retrieval.settings.nlweb.template if tool.name == "ask" else None
     meta: dict[str, Any] | None = None
     if template is not None:
         meta = {"openai/outputTemplate": template.uri, "openai/widgetAccessible": template.widget_accessible}

@@ -56,6 +56,7 @@ class AskPrefer(OpenMessage):
     correct: Annotated[
         bool | None, Meta(description="false: answer the question as it is typed, and suggest nothing")
     ] = None
+    operators: Annotated[bool | None, Meta(description="false: read no quotes and no -word in the question")] = None
 
 
 class AskMeta(OpenMessage):
@@ -121,6 +122,9 @@ class NlwebMeta(OpenMessage):
         UnsetType
     ) = UNSET
     suggestion: Annotated[str, Meta(description="The question without what may be typing errors")] | UnsetType = UNSET
+    understood: Annotated[
+        dict[str, list[str]], Meta(description="Operators of the question: phrases in quotes, and excluded words")
+    ] | (UnsetType) = UNSET
     ignored_filters: Annotated[list[str], Meta(description="Members of the query that do not filter")] | UnsetType = (
         UNSET
     )

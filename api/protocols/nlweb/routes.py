@@ -1,7 +1,13 @@
-"""NLWeb 0.55 over HTTP (7): POST /ask and /await, GET /ask for EventSource and older clients, and GET /sites."""
+"""NLWeb 0.55 over HTTP (7): POST /ask and /await, GET /ask for EventSource and older clients, and GET /sites.
+
+`mount` makes it part of the application, with /mcp over the same service.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -22,10 +28,12 @@ from aidre.api.http import (
     read_body,
     renders_errors_with,
 )
-from aidre.api.protocols.nlweb.answer import Service, answer, complete_answer, find_items
+from aidre.api.protocols.nlweb import mcp
+from aidre.api.protocols.nlweb.answer import ChatModel, Items, Service, answer, complete_answer, find_items
 from aidre.api.protocols.nlweb.envelope import (
     VERSION,
     AnswerResponse,
+    Code,
     Dialect,
     NlwebFailure,
     Outcome,
@@ -35,6 +43,8 @@ from aidre.api.protocols.nlweb.envelope import (
     respond,
 )
 from aidre.api.protocols.nlweb.messages import NlwebMeta, Site, SiteList
+from aidre.api.protocols.nlweb.promise_table import MAX_PROMISES
+from aidre.api.protocols.nlweb.promises import Promises
 from aidre.api.protocols.nlweb.query import (
     MODES,
     RESPONSE_FORMATS,
@@ -51,6 +61,8 @@ from aidre.api.protocols.nlweb.stream import (
     render_events,
     render_failure,
 )
+from aidre.api.retrieval import Retrieval
+from aidre.api.server import Mounted
 from aidre.engine.model import Json
 
 FORM = "application/x-www-form-urlencoded"
@@ -91,7 +103,7 @@ async def sites(request: Request) -> Response:
         Site(name=visible.name, description=visible.description, documents=visible.snapshot.documents)
         for visible in service.retrieval.collections.visible(caller_of(request), "nlweb")
     ]
-    names = dict.fromkeys([*(collection.name for collection in collections), *service.settings.nlweb.sites])
+    names = dict.fromkeys([*(collection.name for collection in collections), *service.retrieval.settings.nlweb.sites])
     meta = NlwebMeta(response_type="answer", version=VERSION)
     return cacheable_response(
         request, msgspec.json.encode(SiteList(meta=meta, sites=list(names), collections=collections)), "no-cache"
@@ -102,7 +114,7 @@ async def _ask(request: Request, body: Body) -> Response:
     service, caller = _service(request), caller_of(request)
     dialect = detect_dialect(body)
     try:
-        ask = read_ask(body, service.settings, streaming=_accepts_only_stream(request))
+        ask = read_ask(body, service.retrieval.settings, streaming=_accepts_only_stream(request))
     except NlwebFailure as error:
         return _reject(request, error, body, dialect)
     if not ask.streaming:
@@ -145,7 +157,7 @@ def _accepts_only_stream(request: Request) -> bool:
 
 async def _read_body(request: Request) -> Body:
     """The body of a request: JSON, or the form that some clients send."""
-    limit = _service(request).settings.limits.body_bytes
+    limit = _service(request).retrieval.settings.limits.body_bytes
     media_type, charset = parse_content_type(request.headers.get("content-type", JSON))
     if media_type not in {JSON, FORM} and not media_type.endswith("+json"):
         raise UnsupportedMediaType(f"Content-Type must be {JSON}", {"Accept": JSON})
@@ -174,7 +186,7 @@ def _from_parameters(text: str) -> Body:
 def _self_description(request: Request) -> Response:
     """Describes how to use the endpoint, for a GET without parameters."""
     service = _service(request)
-    base, limits = service.settings.server.base_url, service.settings.limits
+    base, limits = service.retrieval.settings.server.base_url, service.retrieval.settings.limits
     body = {
         "_meta": build_meta(AnswerResponse(()), response_format="conversational_search"),
         "results": [],
@@ -201,3 +213,29 @@ routes = [
     Route("/await", await_, methods=["POST"]),
     Route("/sites", sites, methods=["GET"]),
 ]
+
+
+# -- in the application ----------------------------------------------------------------------------------------
+
+
+def mount(retrieval: Retrieval, folders: Sequence[Path]) -> Mounted:
+    """The file of promises is in the first of `folders` that can be written. A replica promises nothing and answers
+    instead: the request that comes back for the answer may reach another one."""
+    settings = retrieval.settings.nlweb
+    promises = Promises(folders, settings.timeout, max_promises=0 if retrieval.is_replica else MAX_PROMISES)
+    model = ChatModel(settings.llm) if settings.llm is not None else None
+    service = Service(retrieval, promises, Items(settings.actions), model)
+    endpoint = mcp.McpEndpoint(service)
+
+    async def close() -> None:
+        await endpoint.close()
+        await promises.close()
+
+    return Mounted(
+        routes=[*routes, *mcp.routes],
+        error_codes=get_args(Code),
+        error_renderers=dict.fromkeys(("ask", "await", "mcp", "sites"), refuse),
+        state={"nlweb": service, "mcp": endpoint},
+        open=promises.open,
+        close=close,
+    )

@@ -14,7 +14,7 @@ from binascii import b2a_base64
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 from aidre.api.http import BELOW_BASE, request_target
 from aidre.api.protocols.provenance.keys import KeyRing, SigningKey
@@ -93,37 +93,8 @@ class AnswerSigner:
         self._parameters = COMPONENTS + parameters.encode()
 
 
-class SignatureMiddleware:
-    """ASGI middleware that signs answers. It has to be outside of all middleware that writes answers."""
-
-    def __init__(self, app: ASGIApp, signer: AnswerSigner) -> None:
-        self.app = app
-        self._signer = signer
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] == "HEAD":
-            await self.app(scope, receive, send)
-            return
-        start: Message | None = None
-
-        async def send_signed(message: Message) -> None:
-            nonlocal start
-            if message["type"] == "http.response.start":
-                if _has_content(message["headers"]):
-                    start = message  # held back until the body arrives
-                    return
-                message = _signed_start(self._signer, scope, message, b"")
-            elif start is not None:
-                held, start = start, None
-                is_whole = not message.get("more_body", False)
-                await send(_signed_start(self._signer, scope, held, message.get("body", b"")) if is_whole else held)
-            await send(message)
-
-        await self.app(scope, receive, send_signed)
-
-
 def signed_headers(signer: AnswerSigner, scope: Scope, status: int, headers: Fields, body: bytes) -> Fields:
-    """The header fields of a whole answer, with those of its signature."""
+    """The header fields of an answer with those of its signature; `body` is empty where a stream begins."""
     if scope["method"] == "HEAD":
         return headers
     if not _has_content(headers):
@@ -134,10 +105,6 @@ def signed_headers(signer: AnswerSigner, scope: Scope, status: int, headers: Fie
         return headers
     content_type = dict(headers)[b"content-type"]
     return [*_untransformed(headers), *signer.fields(scope["method"], uri, status, content_type, body)]
-
-
-def _signed_start(signer: AnswerSigner, scope: Scope, start: Message, body: bytes) -> Message:
-    return {**start, "headers": signed_headers(signer, scope, start["status"], start["headers"], body)}
 
 
 def _has_content(headers: Iterable[tuple[bytes, bytes]]) -> bool:

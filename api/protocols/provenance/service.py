@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from starlette.requests import Request
-
 from aidre.api.config import Settings
 from aidre.api.protocols.provenance.answers import COMPONENTS, LABEL, LIFETIME_SECONDS, TAG, AnswerSigner
 from aidre.api.protocols.provenance.chunks import TYPE, ChunkSigner, Claims
@@ -58,9 +56,3 @@ def provenance_for(settings: Settings) -> Provenance | None:
     server, provenance = settings.server, settings.provenance
     ring = KeyRing(Path(settings.provenance.key))
     return Provenance(ring, str(server.base_url), server.origin, provenance.lifetime, provenance.alg)
-
-
-def provenance_of(request: Request) -> Provenance | None:
-    """The signers of the application that answers the request; None if it has no key."""
-    provenance: Provenance | None = request.app.state.provenance
-    return provenance

@@ -105,7 +105,19 @@ class Compare:
     value: Scalar | tuple[Scalar, ...]
 
 
-Filter: TypeAlias = And | Or | Not | Compare
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """The chunks that have every phrase as it is written, and none of the excluded words.
+
+    It is asked of chunks, not of documents: `SegmentView.row_mask` finds them, in a filter that is a Wording or an And
+    with one among its operands. No JSON is parsed as one.
+    """
+
+    phrases: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+
+
+Filter: TypeAlias = And | Or | Not | Compare | Wording
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +215,7 @@ def _convert_dates(filter_: Filter, names: frozenset[str]) -> Filter:
             if isinstance(value, tuple):
                 return replace(filter_, value=_ordered(_instant(scalar, path) for scalar in value))
             return replace(filter_, value=_instant(value, path))
-        case Compare():
+        case Compare() | Wording():
             return filter_
         case Not(operand):
             return Not(_convert_dates(operand, names))
@@ -263,11 +275,23 @@ def comparisons(filter_: Filter) -> Iterator[Compare]:
     match filter_:
         case Compare():
             yield filter_
+        case Wording():
+            return
         case Not(operand):
             yield from comparisons(operand)
         case And(operands) | Or(operands):
             for operand in operands:
                 yield from comparisons(operand)
+
+
+def split_wording(filter_: Filter) -> tuple[Filter | None, Wording | None]:
+    """The conditions on documents, and that on the words of their chunks."""
+    operands = filter_.operands if isinstance(filter_, And) else (filter_,)
+    wording = next((one for one in operands if isinstance(one, Wording)), None)
+    if wording is None:
+        return filter_, None
+    others = tuple(one for one in operands if one is not wording)
+    return (And(others) if others else None), wording
 
 
 def filter_fields(filter_: Filter) -> frozenset[str]:
@@ -292,6 +316,8 @@ def _compute_digest(filter_: Filter) -> bytes:
         case Compare(name, op, value):
             values = value if isinstance(value, tuple) else (value,)
             return _hash([op, name, *(f"{type(scalar).__name__}:{_text(scalar)}" for scalar in values)])
+        case Wording(phrases, excluded):
+            return _hash(["wording", str(len(phrases)), *phrases, *excluded])
         case Not(operand):
             return _hash(["not", _compute_digest(operand).hex()])
         case And((operand,)) | Or((operand,)):

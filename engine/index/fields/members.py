@@ -23,6 +23,7 @@ from aidre.engine.index.fields.filters import (
     Filter,
     Not,
     Or,
+    Wording,
     comparisons,
     filter_fields,
     stored_name,
@@ -61,6 +62,8 @@ def _renamed(filter_: Filter, names: dict[str, str]) -> Filter:
     match filter_:
         case Compare(name):
             return replace(filter_, field=names[name])
+        case Wording():
+            return filter_
         case Not(operand):
             return Not(_renamed(operand, names))
         case And(operands):

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from aidre.engine.errors import InvalidFilter
 from aidre.engine.index.fields.builder import (
     Columns,
     Content,
@@ -36,7 +37,18 @@ from aidre.engine.index.fields.columns import (
     dtype_of,
 )
 from aidre.engine.index.fields.counting import ValueCounts, bounds_of, count_values
-from aidre.engine.index.fields.filters import RESERVED, And, Compare, Filter, Instant, Not, Or, Scalar, ValueRange
+from aidre.engine.index.fields.filters import (
+    RESERVED,
+    And,
+    Compare,
+    Filter,
+    Instant,
+    Not,
+    Or,
+    Scalar,
+    ValueRange,
+    Wording,
+)
 from aidre.engine.index.fields.members import TITLE
 from aidre.engine.storage import BinaryArray, StringDictionary, build_dictionary, empty_binary_array, to_utf8
 
@@ -151,6 +163,8 @@ class FieldIndex:
                 return self._existing(name) if value else ~self._existing(name)
             case Compare(name, op, value):
                 return self._compared(name, op, value)
+            case Wording():
+                raise InvalidFilter("documents have no wording: it is asked of their chunks")
             case Not(operand):
                 return ~self.mask(operand)
             case And(operands):

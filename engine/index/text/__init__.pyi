@@ -1,15 +1,23 @@
 from .analysis import (
     TOKEN as TOKEN,
     analyze_query as analyze_query,
+    english_terms as english_terms,
+    find_codes as find_codes,
+    find_sequences as find_sequences,
+    is_plain as is_plain,
     normalize as normalize,
-    to_term as to_term,
+    terms_in as terms_in,
     token_words as token_words,
     tokenize as tokenize,
     tokenize_query as tokenize_query,
+    words_met as words_met,
 )
-from .codes import find_codes as find_codes
 from .highlight import MAX_HIGHLIGHTED as MAX_HIGHLIGHTED, WordFinder as WordFinder
 from .languages import LANGUAGES as LANGUAGES, declared_language as declared_language
+from .phrases import (
+    comparable_text as comparable_text,
+    phrase_pattern as phrase_pattern,
+)
 from .postings import (
     LexicalText as LexicalText,
     Lexicon as Lexicon,
@@ -18,8 +26,4 @@ from .postings import (
     lexical_column as lexical_column,
     merge_lexicons as merge_lexicons,
 )
-from .words import (
-    WordCounts as WordCounts,
-    Words as Words,
-    is_plain as is_plain,
-)
+from .words import WordCounts as WordCounts, Words as Words

@@ -11,13 +11,12 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from aidre.engine.index.text.languages import LANGUAGES, Language, language_of_word
+from aidre.engine.index.text.languages import LANGUAGES, LATIN, Language, language_of_word
 from aidre.engine.index.text.light_stemmers import LIGHT_STEMMERS
-from aidre.engine.index.text.scripts import LATIN
 
 ANALYSIS_VERSION: Final = "2"
 """Stored in each lexicon. A lexicon of another version cannot answer queries of this one and is rebuilt."""
@@ -25,6 +24,8 @@ ANALYSIS_VERSION: Final = "2"
 MAX_TERM_CHARACTERS: Final = 64
 """Longer words are data, not language, and get no term."""
 
+MIN_PLAIN_CHARACTERS: Final = 3
+MAX_PLAIN_CHARACTERS: Final = 24
 MAX_CACHED_CHARACTERS: Final = 24
 """Longer tokens and words bypass the caches. Callers choose the texts, so entries must be small: with the numbers of
 entries below, the caches hold some megabytes in all."""
@@ -102,6 +103,12 @@ def split_text(text: str, max_characters: int) -> list[str]:
     return [*pieces, text[start:]]
 
 
+def is_plain(word: str) -> bool:
+    """Whether people may be shown a word: letters alone, of a script with spaces, neither short nor long."""
+    is_sized = MIN_PLAIN_CHARACTERS <= len(word) <= MAX_PLAIN_CHARACTERS
+    return is_sized and word.isalpha() and (word.isascii() or UNSPACED_RUN.search(word) is None)
+
+
 def token_words(token: str) -> Sequence[str]:
     """The words that a token gives in a document."""
     if UNSPACED_RUN.match(token):
@@ -137,13 +144,12 @@ def to_term(word: str, language: str) -> str | None:
 
 def _term(word: str, language: str) -> str | None:
     rules = language_of_word(word, language)
-    if rules is None or rules.stemmer is None:
-        return None if rules is not None and word in rules.stop_words else _fold_accents(word)
-    if word in rules.stop_words:
+    if rules is not None and word in rules.stop_words:
         return None
-    with _STEMMER_LOCK:
-        stem = _stemmer(rules.stemmer)(word)
-    return _fold_accents(stem or word)
+    if rules is not None and rules.stemmer is not None:
+        with _STEMMER_LOCK:
+            word = _stemmer(rules.stemmer)(word) or word
+    return word if word.isascii() else _fold_accents(word)
 
 
 _cached_term = lru_cache(maxsize=1 << 13)(_term)
@@ -202,10 +208,18 @@ def _stems(words: Sequence[str], algorithm: str | None) -> Sequence[str]:
     return stems
 
 
+def terms_in(word: str, languages: Iterable[str]) -> set[str | None]:
+    """The terms of a word in some languages; None among them where it is a stop word in one."""
+    return {to_term(word, language) for language in languages}
+
+
+def english_terms(words: Iterable[str]) -> set[str]:
+    """English stems, by which texts of any language are compared: its words are cut alike in all of them."""
+    return {term for word in set(words) if (term := to_term(word, "en")) is not None}
+
+
 def _fold_accents(word: str) -> str:
     """The word without accents on Latin letters, so that cafe finds café."""
-    if word.isascii():
-        return word
     folded: list[str] = []
     for letter in unicodedata.normalize("NFD", word):
         if unicodedata.combining(letter) and folded and folded[-1].isascii():
@@ -235,3 +249,71 @@ def _variants(token: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], 
 
 
 _cached_variants = lru_cache(maxsize=1 << 13)(_variants)
+
+
+def words_met(question: str, text: str) -> tuple[float, bool]:
+    """The share of a question's words that a text contains, and whether it contains a code of the question."""
+    words = tokenize_query(question)
+    asked = english_terms(words)
+    # Few stems begin otherwise than their words, and to stem all words of the text would take most of the time.
+    starts = {word[:2] for word in (*words, *asked)}
+    near = (word for word in set(tokenize(text)) if word[:2] in starts or not word.isascii())
+    met = asked & english_terms(near)
+    has_code = any(english_terms(tokenize_query(code)) <= met for code in find_codes(question))
+    return len(met) / len(asked) if asked else 0.0, has_code
+
+
+# -- codes -----------------------------------------------------------------------------------------------------
+
+
+_MAX_CODES: Final = 8
+"""Codes of a query that count; a query of more is a list, in which none stands out."""
+_WORD: Final = re.compile(r"(?<![^\W_])(?=[^\s\d]{0,63}\d)[^\W_][\w./:+#-]{1,62}[^\W_](?![^\W_])")
+"""A word with a digit in it, and signs inside; every repetition is bounded, so that a long text takes linear time."""
+_DIGIT: Final = re.compile(r"\d")
+_SIGNS: Final = re.compile(r"[\W_]+")
+_PLAIN: Final = re.compile(r"\d+(?:st|nd|rd|th|s|[a-z]{1,2})")
+"""Ordinals, decades, and numbers with a unit: 21st, 1980s, 15mm."""
+_MIN_DIGITS: Final = 5
+"""A number of so many digits is no quantity."""
+_SEQUENCE: Final = re.compile(r"(?<![^\W_])[^\W_]+(?:[./:#@+_-]{1,2}[^\W_]+){1,15}(?![^\W_])")
+_INNER_SIGNS: Final = frozenset("./:#@+_")
+
+
+def find_codes(text: str) -> list[str]:
+    """The words of a query that look like codes, each once, in order."""
+    words = _WORD.findall(text) if _DIGIT.search(text) else []
+    return [word for word in dict.fromkeys(words) if _is_code(word)][:_MAX_CODES]
+
+
+def _is_code(word: str) -> bool:
+    """Whether a word with a digit is none of language: letters and digits in one part (`TR4410`, `sha256`), capitals
+    or few letters beside a number (`AB-1234`, `ab-1234`), a long number or one of many parts (`2.13.0`)."""
+    parts = _SIGNS.split(word)
+    numbers, letters = [part for part in parts if part.isdigit()], [part for part in parts if part.isalpha()]
+    if any(not part.isdigit() and not part.isalpha() and not _PLAIN.fullmatch(part) for part in parts):
+        return True
+    if not numbers:
+        return False
+    if letters:
+        few = all(len(part) <= 3 for part in letters) and max(map(len, numbers)) >= 3
+        return few or any(part.isupper() and len(part) > 1 for part in letters)
+    if len(numbers) == 2:
+        is_long = max(map(len, numbers)) >= _MIN_DIGITS or sum(map(len, numbers)) >= 2 * _MIN_DIGITS - 2
+        return is_long and "." not in word and not all(len(one) == 4 and one[0] in "12" for one in numbers)
+    if len(numbers) == 1:
+        return len(numbers[0]) >= _MIN_DIGITS
+    return len(numbers) != len(parts) or not _is_date(numbers)
+
+
+def _is_date(numbers: Sequence[str]) -> bool:
+    return len(numbers) == 3 and sorted(map(len, numbers))[-1] == 4
+
+
+def find_sequences(text: str) -> list[str]:
+    """The words of a query that have parts whose order counts: dates, versions, addresses, paths; each once, in order.
+
+    Words with hyphens alone, such as `well-known`, are none.
+    """
+    found = dict.fromkeys(_SEQUENCE.findall(text))
+    return [one for one in found if any(letter.isdigit() or letter in _INNER_SIGNS for letter in one)]

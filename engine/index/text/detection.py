@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.index.text.languages import DEFAULT_LANGUAGE, LANGUAGES, UNKNOWN, Language
-from aidre.engine.index.text.scripts import LATIN, script_of
+from aidre.engine.index.text.languages import DEFAULT_LANGUAGE, LANGUAGES, LATIN, UNKNOWN, Language, script_of
 from aidre.engine.storage import is_run_start
 
 MIN_EVIDENCE: Final = 3

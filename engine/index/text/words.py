@@ -5,7 +5,7 @@ dictionary of deletes follows Garbe's SymSpell: two words differ by one letter (
 with its neighbour) only if they become equal by leaving out at most one letter of each. It has the hash of each word
 and of each of its deletes, sorted, with the word's code. A hash is a hint: a word that it gives is compared itself.
 
-Only plain words are listed: MIN_CHARACTERS to MAX_CHARACTERS letters of a script with spaces. That bounds an entry at
+Only plain words are listed (`is_plain`): 3 to 24 letters of a script with spaces. That bounds an entry at
 some 300 bytes; an English word takes 80.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine.index.text.analysis import UNSPACED_RUN, split_text
+from aidre.engine.index.text.analysis import MAX_PLAIN_CHARACTERS, is_plain, split_text
 from aidre.engine.index.text.inversion import split_tokens, split_words
 from aidre.engine.storage import (
     StringDictionary,
@@ -33,8 +33,6 @@ from aidre.engine.storage import (
     to_utf8,
 )
 
-MIN_CHARACTERS: Final = 3
-MAX_CHARACTERS: Final = 24
 MAX_FREQUENCY: Final = (1 << 32) - 1
 
 _VERSION: Final = b"1"
@@ -43,7 +41,7 @@ _VERSION: Final = b"1"
 _MULTIPLIER: Final = 0x9E3779B97F4A7C15
 _MIXER: Final = 0xD6E8FEB86659FD93
 _MASK: Final = (1 << 64) - 1
-_POWERS: Final = tuple(pow(_MULTIPLIER, i, 1 << 64) for i in range(MAX_CHARACTERS + 1))
+_POWERS: Final = tuple(pow(_MULTIPLIER, i, 1 << 64) for i in range(MAX_PLAIN_CHARACTERS + 1))
 _SLICE_CHARACTERS: Final = 1 << 19
 _MAX_PARTS: Final = 16
 """Lists of words that are collected before they are merged into one."""
@@ -190,15 +188,6 @@ class WordCounts:
             frequencies, codes, np.concatenate([np.empty(0, np.int64), *(part.frequencies for part in self._parts)])
         )
         return _Counts(words, frequencies)
-
-
-def is_plain(word: str) -> bool:
-    """Whether a word can be listed: letters alone, of a script with spaces, neither short nor long."""
-    return (
-        MIN_CHARACTERS <= len(word) <= MAX_CHARACTERS
-        and word.isalpha()
-        and (word.isascii() or UNSPACED_RUN.search(word) is None)
-    )
 
 
 # -- deletes ---------------------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ _MEAN_BLOCKS, _BLOCK_ROWS = 32, 128
 _ALL_THREADS = faiss.omp_get_max_threads()
 """As many as the process may use cores, or as OMP_NUM_THREADS says."""
 
+_NO_NORMS = np.empty(0, np.float32)
 _local = threading.local()
 _second_thread_lock = threading.Lock()
 
@@ -184,12 +185,15 @@ class Bitmap:
 
 
 class VectorColumn:
-    """The stored vectors of one space in one segment: a view of the mapped column, searched exactly."""
+    """The stored vectors of one space in one segment: a view of the mapped column, searched exactly.
 
-    def __init__(self, space: EmbeddingSpace, codes: NDArray[Any]) -> None:
+    `norms` (rows,) are those that the vectors had when they were ingested; empty where nobody asks for them.
+    """
+
+    def __init__(self, space: EmbeddingSpace, codes: NDArray[Any], norms: NDArray[np.float32] = _NO_NORMS) -> None:
         self.space = space
         self.metric = metric_of(space)
-        self.codes = codes
+        self.codes, self.norms = codes, norms
         self.layout = codes.shape[1], codes.dtype.char, self.metric.faiss_type
         self._rows = opaque_rows(codes)
 

@@ -63,14 +63,8 @@ class Commit:
         return replace(self, serial=self.serial + 1, dead=(), state=replace(self.state, token=secrets.token_hex(8)))
 
 
-class _Encoded(msgspec.Struct):
+class _State(msgspec.Struct):
     state: msgspec.Raw
-    serial: int = 0
-    born: int = 0
-    aborted: tuple[int, ...] = ()
-    dead: tuple[Extent, ...] = ()
-    has_wide: bool = False
-    growing: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +98,16 @@ class Catalog:
             return None
         last = max(map(_serial, found))
         pieces: Mapping[int, str] = {row["piece"]: row["blob"] for row in found if _serial(row) == last}
-        made = msgspec.json.decode(unpacked(pieces[place] for place in sorted(pieces)), type=_Encoded)
-        state = decode_state(collection, bytes(made.state))
-        return Commit(state, made.serial, made.born, made.aborted, made.dead, made.has_wide, made.growing)
+        encoded = unpacked(pieces[place] for place in sorted(pieces))
+        decode_state(collection, bytes(msgspec.json.decode(encoded, type=_State).state))  # its format comes first
+        return msgspec.json.decode(encoded, type=Commit)
 
     def publish(self, collection: str, commit: Commit) -> None:
-        members = (commit.serial, commit.born, commit.aborted, commit.dead, commit.has_wide, commit.growing)
-        encoded = _Encoded(msgspec.Raw(commit.state.encode()), *members)
         start = secrets.randbits(62) & ~0xFFFF
         plain = {"name": collection, "digest": name_of(collection), "serial": commit.serial, "vector": [0.0, 0.0]}
         rows = [
             {**plain, "row": start + place, "piece": place, "blob": piece, "token": commit.state.token}
-            for place, piece in enumerate(packed(msgspec.json.encode(encoded)))
+            for place, piece in enumerate(packed(msgspec.json.encode(commit)))
         ]
         self.server.insert(self._name, rows)
 

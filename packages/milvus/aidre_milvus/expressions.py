@@ -23,7 +23,8 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from aidre.engine.index.fields import TITLE, And, Compare, Filter, Instant, Not, Or, Scalar
+from aidre.engine.errors import InvalidFilter
+from aidre.engine.index.fields import TITLE, And, Compare, Filter, Instant, Not, Or, Scalar, Wording
 from aidre.engine.storage import adjacent_floats, adjacent_integers, to_utf8
 from aidre_rows import FieldRow, digest
 
@@ -101,6 +102,8 @@ class Expressions:
         match filter_:
             case Compare():
                 return self._comparison(filter_)
+            case Wording():
+                raise InvalidFilter("this engine compares no wording")
             case Not(operand):
                 return _not(self.of(operand))
             case And(operands):

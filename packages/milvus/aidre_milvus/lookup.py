@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from aidre.engine.errors import Missing
 from aidre.engine.model import EncodedVectors, Record
-from aidre.engine.storage import NO_KEY, to_utf8
+from aidre.engine.storage import to_utf8
 from aidre_milvus.expressions import literal
 from aidre_milvus.reader import MilvusReader
 from aidre_milvus.server import Row
 from aidre_milvus.tables import DOCUMENT, Extent, name_of, vector_of
-from aidre_rows import DocumentRow, PendingVector, StoredSpace, chosen, stored_record
+from aidre_rows import DocumentRow, PendingVector, StoredSpace, stored_record, with_keys
 
 _LOOKED_UP: Final = 1_000
 """Names that one request looks up."""
@@ -70,13 +70,9 @@ class StoredRows:
         extents = [Extent(heads[one]["document"], heads[one]["extent"]) for one in document_ids]
         found = list(reader.records(extents))
         numbers = [number for _, _, chunks in found for number, _ in chunks]
-        vectors, keys = {}, {}
-        for stored in spaces:
-            by_number = reader.vectors(stored, numbers)
-            own = [by_number[number] for number in numbers]
-            vectors[stored.space.id] = chosen(own, stored.space)[1]
-            if stored.space.model is not None:
-                keys[stored.space.id] = [vector.key or NO_KEY for vector in own]
+        vectors, keys = with_keys(
+            spaces, lambda stored: list(map(reader.vectors(stored, numbers).__getitem__, numbers))
+        )
         return [stored_record(row, [chunk for _, chunk in chunks]) for _, row, chunks in found], vectors, keys
 
     def _documents(self, numbers: Sequence[int]) -> dict[int, DocumentRow]:

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.errors import printable_name
-from aidre.engine.index.fields import Compare, Filter, Kind, ValueRange, filter_digest, meant_field
+from aidre.engine.index.fields import Compare, Filter, Kind, filter_digest
 from aidre.engine.index.vectors import VectorColumn, decode, score_rows
 from aidre.engine.model import Query
-from aidre.engine.ports import Capabilities
-from aidre.engine.types import CollectionStatus, Facet, Hit, PlainChunk
+from aidre.engine.types import CollectionStatus, Hit, PlainChunk
 from aidre_milvus.catalog import Catalog, Commit
 from aidre_milvus.expressions import Expressions, literal
 from aidre_milvus.server import Row, Server
@@ -36,7 +33,6 @@ from aidre_rows import (
     plain_chunk,
 )
 
-_CAPABILITIES: Final = Capabilities(exact_scores=True, complete_filters=True)
 _FEW_ROWS: Final = 200
 """A filter that lets no more pass is answered by comparing these."""
 _EF: Final = 256
@@ -59,7 +55,6 @@ class MilvusReader(DenseReader):
     """A `Reader` of a collection in Milvus."""
 
     engine = "milvus"
-    can = _CAPABILITIES
 
     def __init__(self, server: Server, commit: Commit) -> None:
         super().__init__(commit.state)
@@ -125,7 +120,7 @@ class MilvusReader(DenseReader):
             positions, scores = positions[kept], scores[kept]
         chosen = [int(numbers[position]) for position in positions.tolist()]
         chunks = self._chunks({number: int(found[number]["document"]) for number in chosen}, {stored.table: found})
-        hits = [
+        hits: list[Hit] = [
             Hit(chunks[number], score)
             for number, score in zip(chosen, scores.tolist(), strict=True)
             if number in chunks  # a document that was deleted meanwhile may have gone between the two requests
@@ -174,22 +169,11 @@ class MilvusReader(DenseReader):
     def count_documents(self, filter: Filter | None = None) -> int:
         return self.documents if filter is None else self._passing(self._resolved(filter), self.tables.rows)[1]
 
-    def facet(
-        self,
-        field: str,
-        filter: Filter | None = None,
-        *,
-        text: str | None = None,
-        limit: int | None = None,
-        ranges: Sequence[ValueRange] = (),
-    ) -> Facet:
-        """Without `text` and `ranges`. Milvus groups nothing: the documents are read."""
-        if text is not None or ranges:
-            self._refuse("facets")
-        field = meant_field(field, self.has_field, f"facets.{printable_name(field)}")
+    def _counts(self, field: str, filter: Filter | None) -> tuple[Counter[tuple[Kind, Any]], int, int]:
+        """Milvus groups nothing: the documents are read."""
         counts: Counter[tuple[Kind, Any]] = Counter()
         documents = present = 0
-        for block in self._documents(self._passing(self._resolved(filter), self.tables.rows)[0]):
+        for block in self._documents(self._passing(filter, self.tables.rows)[0]):
             fields = index_fields([document for _, document in block], self.dates)
             documents += len(block)
             present += int(np.count_nonzero(fields.mask(Compare(field, "exists", True))))
@@ -199,8 +183,7 @@ class MilvusReader(DenseReader):
                     if kind == "string":
                         shown = dictionary[value].decode("utf-8", "surrogatepass")
                     counts[kind, shown] += number
-        facet = Facet.of(counts, documents, documents - present)
-        return replace(facet, counts=facet.counts[:limit])
+        return counts, documents, documents - present
 
     # -- chunks and documents ----------------------------------------------------------------------------------
 

@@ -2,72 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from aidre.engine.errors import BackendUnavailable
-from aidre.engine.model import EmbeddingSpace, Visibility
-from aidre.engine.ports import EmbedQueries, Reader
-from aidre.engine.storage import check_collection_name
+from aidre.engine.model import EmbeddingSpace
 from aidre_milvus.catalog import Catalog
 from aidre_milvus.reader import MilvusReader
 from aidre_milvus.server import Server
 from aidre_milvus.tables import Tables
 from aidre_milvus.writer import MilvusWriter, writer_lock
-from aidre_rows import Declared, collection_missing, unsupported
+from aidre_rows import Declared, RowsSource, collection_missing
 
 
-class MilvusSource:
+class MilvusSource(RowsSource):
     """A `Source` of the collections of one store on a server."""
 
+    engine = "milvus"
+
     def __init__(self, path: Path, uri: str) -> None:
-        self.path = path.absolute()
-        self._uri = uri
+        super().__init__(path, uri)
         self._server = Server(uri)
         self._catalog = Catalog(self._server)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return MilvusSource, (self.path, self._uri)
 
     def collections(self) -> list[str]:
         return self._catalog.names()
 
-    def mark(self, collection: str) -> str | None:
-        try:
-            return self._catalog.token(collection)
-        except BackendUnavailable:
-            return None
+    def _token(self, collection: str) -> str | None:
+        return self._catalog.token(collection)
 
-    def open(self, collection: str, *, previous: Reader | None = None, generation: int | None = None) -> MilvusReader:
-        if generation is not None:
-            raise unsupported("milvus", "generations")
+    def _newest(self, collection: str) -> MilvusReader | None:
         commit = self._catalog.newest(collection)
-        if commit is None:
-            raise collection_missing(collection)
-        return MilvusReader(self._server, commit)
+        return None if commit is None else MilvusReader(self._server, commit)
 
-    def pin(self, collection: str, generation: int) -> None:
-        pass
-
-    def writer(
-        self,
-        collection: str,
-        *,
-        spaces: Sequence[EmbeddingSpace] | None,
-        description: str | None = None,
-        visibility: Visibility | None = None,
-        dates: Collection[str] = (),
-        runtimes: dict[str, str] | None = None,
-        models: Mapping[str, EmbedQueries] | None = None,
-        previous: Reader | None = None,
-        wait: float = 0.0,
+    def _writer(
+        self, collection: str, spaces: Sequence[EmbeddingSpace] | None, declared: Declared, wait: float
     ) -> MilvusWriter:
-        """The writer of a collection, as `Store.writer` describes it. BackendUnavailable."""
-        check_collection_name(collection)
-        if spaces is None and self._catalog.newest(collection) is None:
-            raise collection_missing(collection)
-        declared = Declared(description, visibility, tuple(sorted(dates)), runtimes or {})
         return MilvusWriter(self._server, writer_lock(self.path, collection, wait), collection, spaces, declared)
 
     def drop(self, collection: str, *, wait: float = 0.0, purge: bool = False) -> None:

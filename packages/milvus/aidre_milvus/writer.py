@@ -36,7 +36,7 @@ from typing import Final
 from aidre.engine.errors import BackendUnavailable, StoreLocked
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.ports import Recompute
-from aidre.engine.storage import NO_KEY, WriterLock, make_folder, upkeep
+from aidre.engine.storage import WriterLock, make_folder, upkeep
 from aidre.engine.types import CommitResult
 from aidre_milvus.catalog import Catalog, Commit
 from aidre_milvus.expressions import ALL, NONE, Values, literal
@@ -44,7 +44,7 @@ from aidre_milvus.lookup import StoredRows
 from aidre_milvus.reader import MilvusReader
 from aidre_milvus.server import Row, Server
 from aidre_milvus.tables import DOCUMENT, Extent, Tables, document_rows, vector_row
-from aidre_rows import Declared, PendingSink, PendingVector, StoredSpace
+from aidre_rows import Declared, PendingSink, StoredSpace, pending_vectors
 
 LOCKS: Final = ".locks"
 """Of the folder of a store: a folder with the lock of each collection."""
@@ -91,12 +91,7 @@ class MilvusWriter(PendingSink):
         self._aborted: tuple[int, ...] = () if found is None else found.aborted
         self._is_swept = False
         self._growing = 0 if found is None else found.growing
-        self._sent: Commit | None = None
-        self._sent_changes = 0, 0
         self._reader: MilvusReader | None = None
-
-    def __enter__(self) -> MilvusWriter:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -123,27 +118,11 @@ class MilvusWriter(PendingSink):
     # -- commits -------------------------------------------------------------------------------------------------
 
     def commit(self) -> CommitResult | None:
-        """Make all pending changes durable and visible at once; None where nothing is pending. BackendUnavailable
-        leaves them pending."""
-        if self._pending.is_empty and not self._sources.changes:
-            return None
-        changes = self._pending.changes, self._sources.changes
-        if not self._was_committed() or changes != self._sent_changes:
-            self._sent, self._sent_changes = None, changes
-            try:
-                self._write()
-            except BackendUnavailable as error:
-                if not self._took_place(error):
-                    raise
-        result = self._committed()
-        if self._stored_commit is not None and len(self._stored_commit.dead) > _MOST_LISTED:
+        result = super().commit()
+        if result is not None and self._stored_commit is not None and len(self._stored_commit.dead) > _MOST_LISTED:
             with self._upkeep("rows of deleted documents were not removed"):
                 self._remove_dead(self._stored_commit)
         return result
-
-    def finish(self) -> None:
-        self.commit()
-        self._keep_up()
 
     def compact(self) -> None:
         """Commit, remove the rows of deleted documents, and let Milvus use their room again."""
@@ -159,34 +138,18 @@ class MilvusWriter(PendingSink):
         """The same as `compact`; Milvus removes the old files later by itself."""
         self.compact()
 
-    def reembed(self, recompute: Mapping[str, Recompute]) -> None:
-        """Compute the vectors of every stale space from the stored chunks, in one generation that changes nothing
-        else."""
-        self.commit()
+    def _reembed(self, recompute: Mapping[str, Recompute]) -> None:
         commit = self._stored_commit
         if commit is None:
             return
-        self._replaced = {space.id: space for space in self._stale}
-        try:
-            self._begin()
-            next_table, spaces, old = self._state.next_table, [], []
-            for stored in self._state.spaces:
-                if stored.space.id in self._replaced:
-                    runtime = self._declared.runtimes.get(stored.space.id, stored.runtime)
-                    spaces.append(StoredSpace(self._replaced[stored.space.id], next_table, runtime))
-                    next_table += 1
-                    old.append(self._tables.space(stored.table))
-                    self._fill(stored, spaces[-1], recompute[stored.space.id])
-                else:
-                    spaces.append(stored)
-            state = self._state.succeeded_by(spaces=tuple(spaces), next_table=next_table)
-            self._publish(replace(commit, state=state, serial=commit.serial + 1, dead=(), growing=state.chunks))
-        finally:
-            self._replaced = {}
+        self._begin()
+        renewed, state = self._renewed()
+        for old, new in renewed:
+            self._fill(old, new, recompute[new.space.id])
+        self._publish(replace(commit, state=state, serial=commit.serial + 1, dead=(), growing=state.chunks))
         self._stale = []
-        for name in old:
-            self._server.call("drop_collection", name)
-        self._keep_up()
+        for old, _ in renewed:
+            self._server.call("drop_collection", self._tables.space(old.table))
 
     def _fill(self, old: StoredSpace, new: StoredSpace, recompute: Recompute) -> None:
         """The vectors of all chunks in a new space, in batches."""
@@ -203,8 +166,7 @@ class MilvusWriter(PendingSink):
             columns = ["row", "document", "born", "tokens", "bounds"]
             heads = {row["row"]: row for row in self._server.rows(source, where, columns)}
             rows = []
-            for (number, _), codes, norm, key in zip(block, encoded.codes, encoded.norms, keys, strict=True):
-                vector = PendingVector(codes, float(norm), None if key == NO_KEY else key)
+            for (number, _), vector in zip(block, pending_vectors(encoded, keys), strict=True):
                 head = heads[number]
                 values = Values(list(head["tokens"]), head["bounds"])
                 rows.append(vector_row(number, head["document"], head["born"], vector, values))
@@ -222,7 +184,7 @@ class MilvusWriter(PendingSink):
         if self._sent is None:
             return False
         found = self._catalog.newest(self._name, strong=True)
-        if found is None or found.state.token != self._sent.state.token:
+        if found is None or found.state.token != self._sent.token:
             return False
         self._take(found)
         return True
@@ -283,7 +245,7 @@ class MilvusWriter(PendingSink):
         self._is_swept = True
 
     def _publish(self, commit: Commit) -> None:
-        self._sent = commit
+        self._sent = commit.state
         self._catalog.publish(self._name, commit)
         if not self._catalog.settle(self._name, commit):
             self._sent = None

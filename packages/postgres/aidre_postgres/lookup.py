@@ -10,9 +10,9 @@ from psycopg import sql
 
 from aidre.engine.errors import Missing
 from aidre.engine.model import EncodedVectors, Record
-from aidre.engine.storage import NO_KEY, to_utf8
+from aidre.engine.storage import to_utf8
 from aidre_postgres.tables import CHUNK_COLUMNS, DOCUMENT_COLUMNS, Tables, to_uuid, unpack_vector
-from aidre_rows import ChunkRow, DocumentRow, PendingVector, StoredSpace, chosen, stored_record
+from aidre_rows import ChunkRow, DocumentRow, PendingVector, StoredSpace, stored_record, with_keys
 
 _LOOKED_UP: Final = 5_000
 """Names that one statement looks up."""
@@ -60,12 +60,9 @@ class StoredRows:
     ) -> tuple[list[Record], Mapping[str, EncodedVectors], Mapping[str, Sequence[bytes]]]:
         """Documents as an upsert takes them, with their vectors and embedding keys. Missing."""
         found = [self._record(document_id) for document_id in document_ids]
-        vectors, keys = {}, {}
-        for stored in spaces:
-            own = [vector for number, _ in found for vector in self._vectors_of(number, stored)]
-            vectors[stored.space.id] = chosen(own, stored.space)[1]
-            if stored.space.model is not None:
-                keys[stored.space.id] = [vector.key or NO_KEY for vector in own]
+        vectors, keys = with_keys(
+            spaces, lambda stored: [vector for number, _ in found for vector in self._vectors_of(number, stored)]
+        )
         return [record for _, record in found], vectors, keys
 
     def _record(self, document_id: str) -> tuple[int, Record]:

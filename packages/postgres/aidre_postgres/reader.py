@@ -7,7 +7,6 @@ keeps no older generations. Scores are computed here from the stored vectors, so
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -15,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg import sql
 
-from aidre.engine.errors import BackendUnavailable, printable_name
-from aidre.engine.index.fields import Filter, Kind, ValueRange, filter_digest, meant_field
+from aidre.engine.errors import BackendUnavailable
+from aidre.engine.index.fields import Filter, Kind, filter_digest
 from aidre.engine.index.vectors import VectorColumn, decode, score_rows
 from aidre.engine.model import Query
-from aidre.engine.ports import Capabilities
 from aidre.engine.storage import to_utf8
-from aidre.engine.types import CollectionStatus, Facet, Hit, PlainChunk
+from aidre.engine.types import CollectionStatus, Hit, PlainChunk
 from aidre_postgres.catalog import read_catalog
 from aidre_postgres.connections import EF_SEARCH, Connection
 from aidre_postgres.sql_filters import Conditions
@@ -35,7 +33,6 @@ from aidre_postgres.tables import (
 )
 from aidre_rows import ChunkRow, CollectionState, DenseReader, DocumentRow, StoredSpace, collection_status, plain_chunk
 
-_CAPABILITIES: Final = Capabilities(exact_scores=True, complete_filters=True)
 _SLACK: Final = 16
 """Rows fetched beyond those that are asked for: distances of pgvector are rounded otherwise."""
 
@@ -58,7 +55,6 @@ class PostgresReader(DenseReader):
     """A `Reader` of a collection in PostgreSQL."""
 
     engine = "postgres"
-    can = _CAPABILITIES
 
     def __init__(self, tables: Tables, state: CollectionState) -> None:
         super().__init__(state)
@@ -171,25 +167,14 @@ class PostgresReader(DenseReader):
 
     def _counted(self, filter_: Filter) -> tuple[int, int]:
         """Chunks and documents that pass."""
-        conditions, where = self._where(filter_)
+        conditions, where = self._where(self._resolved(filter_))
         statement = sql.SQL("select coalesce(sum(chunk_count), 0)::int8, count(*) from {} d where {}")
         [(chunks, documents)] = self._rows(statement.format(self._tables.documents, where), conditions.parameters)
         return int(chunks), int(documents)
 
-    def facet(
-        self,
-        field: str,
-        filter: Filter | None = None,
-        *,
-        text: str | None = None,
-        limit: int | None = None,
-        ranges: Sequence[ValueRange] = (),
-    ) -> Facet:
-        """Without `text` and `ranges`."""
-        if text is not None or ranges:
-            self._refuse("facets")
+    def _counts(self, field: str, filter: Filter | None) -> tuple[dict[tuple[Kind, Any], int], int, int]:
         conditions, where = self._where(filter)
-        own = conditions.values(meant_field(field, self.has_field, f"facets.{printable_name(field)}"))
+        own = conditions.values(field)
         statement = sql.SQL(
             "with passing as (select d.document from {} d where {}), own as (select f.* from {} join passing p "
             "on p.document = f.document) "
@@ -198,18 +183,17 @@ class PostgresReader(DenseReader):
             "select kind::text, s, i, r, count(distinct document) from own where kind <> 'o' group by kind, s, i, r"
         ).format(self._tables.documents, where, own)
         first, second, *values = self._rows(statement, conditions.parameters)
-        counts: dict[Any, int] = {}
+        counts: dict[tuple[Kind, Any], int] = {}
         for kind, word, integer, real, number in values:
             value: Any = integer
             if kind in "sf":
                 value = real if word is None else word.decode("utf-8", "surrogatepass")
             counts[_KINDS[kind], bool(value) if kind == "b" else value] = number
-        facet = Facet.of(counts, first[4], first[4] - second[4])
-        return replace(facet, counts=facet.counts[:limit])
+        return counts, first[4], first[4] - second[4]
 
     def scan(self, filter: Filter | None = None) -> Iterator[PlainChunk]:
         """Of the rows at the time of the call."""
-        conditions, where = self._where(filter)
+        conditions, where = self._where(self._resolved(filter))
         statement = sql.SQL("select {} from {} where {} order by c.document, c.chunk")
         rows = self._streamed(statement.format(self._columns, self._joins, where), conditions.parameters)
         return map(self._chunk, rows)
@@ -238,9 +222,9 @@ class PostgresReader(DenseReader):
     # -- inside ------------------------------------------------------------------------------------------------
 
     def _where(self, filter_: Filter | None) -> tuple[Conditions, sql.Composable]:
-        """A condition on the document d."""
-        conditions, resolved = self._conditions(), self._resolved(filter_)
-        return conditions, sql.SQL("true") if resolved is None else conditions.of(resolved, sql.SQL("d.document"))
+        """The condition of a filter of `_resolved` on the document d."""
+        conditions = self._conditions()
+        return conditions, sql.SQL("true") if filter_ is None else conditions.of(filter_, sql.SQL("d.document"))
 
     def _conditions(self) -> Conditions:
         return Conditions(self._tables.fields, self._tables.documents)

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from psycopg import sql
 
-from aidre.engine.index.fields import TITLE, And, Compare, Filter, Instant, Not, Or, Scalar
+from aidre.engine.errors import InvalidFilter
+from aidre.engine.index.fields import TITLE, And, Compare, Filter, Instant, Not, Or, Scalar, Wording
 from aidre.engine.storage import adjacent_floats, adjacent_integers, to_utf8
 from aidre_rows import digest
 
@@ -47,6 +48,8 @@ class Conditions:
                 return exists if value else _not(exists)
             case Compare(name, op, value):
                 return self._any_value(name, self._compared(op, value), document)
+            case Wording():
+                raise InvalidFilter("this engine compares no wording")
             case Not(operand):
                 return _not(self.of(operand, document))
             case And(operands):

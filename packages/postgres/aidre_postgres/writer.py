@@ -16,11 +16,10 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from aidre.engine.errors import BackendUnavailable, StoreLocked
+from aidre.engine.errors import StoreLocked
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.ports import Recompute
-from aidre.engine.storage import NO_KEY, to_utf8, upkeep
-from aidre.engine.types import CommitResult
+from aidre.engine.storage import to_utf8, upkeep
 from aidre_postgres.catalog import make_catalog, read_state, writer_lock
 from aidre_postgres.connections import Server
 from aidre_postgres.lookup import StoredRows
@@ -33,7 +32,7 @@ from aidre_postgres.tables import (
     to_uuid,
     vector_values,
 )
-from aidre_rows import CollectionState, Declared, PendingSink, PendingVector, StoredSpace
+from aidre_rows import CollectionState, Declared, PendingSink, StoredSpace, pending_vectors
 
 _MIN_GRAPH_ROWS: Final = 5_000
 """Chunks from which a graph is built: to compare fewer takes no longer."""
@@ -67,11 +66,6 @@ class PostgresWriter(PendingSink):
             self._lock.__exit__(None, None, None)
             raise
         self._reader: PostgresReader | None = None
-        self._sent: CollectionState | None = None
-        self._sent_changes = 0, 0
-
-    def __enter__(self) -> PostgresWriter:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -96,28 +90,6 @@ class PostgresWriter(PendingSink):
 
     # -- commits -------------------------------------------------------------------------------------------------
 
-    def commit(self) -> CommitResult | None:
-        """Make all pending changes durable in one transaction; None where nothing is pending. BackendUnavailable leaves
-        them pending."""
-        if self._pending.is_empty and not self._sources.changes:
-            return None
-        self._reconnect()
-        changes = self._pending.changes, self._sources.changes
-        if not self._was_committed() or changes != self._sent_changes:
-            self._sent, self._sent_changes = None, changes
-            try:
-                with self._server.faults():
-                    self._write()
-            except BackendUnavailable as error:
-                if not self._took_place(error):
-                    raise
-        self._sent = None
-        return self._committed()
-
-    def finish(self) -> None:
-        self.commit()
-        self._keep_up()
-
     def compact(self) -> None:
         """Commit, and let PostgreSQL use the room of deleted rows again."""
         self.commit()
@@ -128,49 +100,27 @@ class PostgresWriter(PendingSink):
         self.commit()
         self._vacuum("vacuum (full, analyze) {}")
 
-    def reembed(self, recompute: Mapping[str, Recompute]) -> None:
-        """Compute the vectors of every stale space from the stored chunks, in one generation that changes nothing
-        else."""
-        self.commit()
-        self._reconnect()
-        self._replaced = {space.id: space for space in self._stale}
-        try:
-            with self._server.faults():
-                self._reembed(recompute)
-        finally:
-            self._replaced = {}
-        self._keep_up()
-
     def _reembed(self, recompute: Mapping[str, Recompute]) -> None:
-        reader, stale = self.snapshot, self._replaced
-        spaces = []
-        next_table = self._state.next_table
-        with self._connection.transaction():
+        self._reconnect()
+        renewed, state = self._renewed()
+        with self._server.faults(), self._connection.transaction():
             self._lock_row()
-            for stored in self._state.spaces:
-                if stored.space.id not in stale or reader is None:
-                    spaces.append(stored)
-                    continue
-                space = stale[stored.space.id]
-                runtime = self._declared.runtimes.get(space.id, stored.runtime)
-                made, next_table = StoredSpace(space, next_table, runtime), next_table + 1
-                self._tables.make_vectors(self._connection, space, made.table)
-                self._fill(reader, made, recompute[space.id])
-                self._connection.execute(sql.SQL("drop table {}").format(self._tables.vectors(stored.table)))
-                spaces.append(made)
-            state = self._state.succeeded_by(spaces=tuple(spaces), next_table=next_table)
+            for old, new in renewed:
+                self._tables.make_vectors(self._connection, new.space, new.table)
+                self._fill(new, recompute[new.space.id])
+                self._connection.execute(sql.SQL("drop table {}").format(self._tables.vectors(old.table)))
             self._publish(state, self._number)
-        self._state, self._stale, self._sent = state, [], None
+        self._state, self._sent = state, None
 
-    def _fill(self, reader: PostgresReader, made: StoredSpace, recompute: Recompute) -> None:
+    def _fill(self, made: StoredSpace, recompute: Recompute) -> None:
         """The vectors of all chunks in the table of a space, in batches."""
-        numbered = reader.numbered()
+        numbered = iter(()) if self.snapshot is None else self.snapshot.numbered()
         while block := [pair for _, pair in zip(range(_REEMBED_ROWS), numbered, strict=False)]:
             encoded, keys = recompute([chunk for _, chunk in block])
-            rows = []
-            for (number, chunk), codes, norm, key in zip(block, encoded.codes, encoded.norms, keys, strict=True):
-                vector = PendingVector(codes, float(norm), None if key == NO_KEY else key)
-                rows.append(vector_values(number, int(chunk.document_key), vector))  # type: ignore[call-overload]
+            rows = [
+                vector_values(number, int(chunk.document_key), vector)  # type: ignore[call-overload]
+                for (number, chunk), vector in zip(block, pending_vectors(encoded, keys), strict=True)
+            ]
             copy_rows(self._connection, self._tables.vectors(made.table), VECTOR_COLUMNS, rows)
 
     # -- inside --------------------------------------------------------------------------------------------------
@@ -208,8 +158,9 @@ class PostgresWriter(PendingSink):
         return True
 
     def _write(self) -> None:
-        pending = self._pending
-        with self._connection.transaction():
+        """In one transaction."""
+        self._reconnect()
+        with self._server.faults(), self._connection.transaction():
             state = self._state
             if self._number is None:
                 number = self._insert()
@@ -218,7 +169,7 @@ class PostgresWriter(PendingSink):
                 number = self._number
                 self._lock_row()
                 state = self._without_deleted(state)
-            documents = list(pending.documents.values())
+            documents = list(self._pending.documents.values())
             free = copy_documents(self._connection, Tables(self._server, number), state, documents)
             state = self._succeeded_by_pending(state, free)
             self._publish(state, number)

@@ -1,5 +1,10 @@
-from .lacking import DenseReader as DenseReader, unsupported as unsupported
-from .pending import PendingDocument as PendingDocument, PendingVector as PendingVector, chosen as chosen
+from .lacking import DenseReader as DenseReader
+from .pending import (
+    PendingDocument as PendingDocument,
+    PendingVector as PendingVector,
+    pending_vectors as pending_vectors,
+    with_keys as with_keys,
+)
 from .rows import (
     ChunkRow as ChunkRow,
     DocumentRow as DocumentRow,
@@ -10,6 +15,7 @@ from .rows import (
     stored_record as stored_record,
 )
 from .sink import Declared as Declared, PendingSink as PendingSink, collection_missing as collection_missing
+from .source import RowsSource as RowsSource
 from .state import (
     CollectionState as CollectionState,
     StoredSpace as StoredSpace,

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.errors import GenerationMissing, InvalidInput, SpaceMissing, Unsupported
-from aidre.engine.index.fields import Filter, unknown_fields, with_dates, with_members
+from aidre.engine.errors import GenerationMissing, InvalidInput, SpaceMissing, Unsupported, printable_name
+from aidre.engine.index.fields import Filter, Kind, ValueRange, meant_field, unknown_fields, with_dates, with_members
 from aidre.engine.index.vectors import encode_query
 from aidre.engine.model import Highlight, HighlightLimits, Query
-from aidre.engine.ports import TextDictionary
-from aidre.engine.types import ChangeCursor, ChangesPage, Hit, Layout
+from aidre.engine.ports import Capabilities, TextDictionary
+from aidre.engine.types import ChangeCursor, ChangesPage, Facet, Hit, Layout, facet_of
 from aidre_rows.state import CollectionState, StoredSpace
 
 _MOST_KNOWN_FIELDS = 1_000
 """Names of fields of which a reader remembers whether a document has them."""
 
+_CAPABILITIES = Capabilities(exact_scores=True, complete_filters=True)
 _SECONDS = 0.02
 """About what a search takes; longer than any caller is willing to wait in its event loop."""
 
@@ -27,6 +29,7 @@ class DenseReader:
     """The members of a `Reader` of an engine that searches vectors and knows no words."""
 
     engine: str
+    can = _CAPABILITIES
     warnings: tuple[str, ...] = ()
     waits = True
 
@@ -63,6 +66,26 @@ class DenseReader:
 
     def _find_field(self, name: str) -> bool:
         """As `has_field`, by asking the engine."""
+        raise NotImplementedError
+
+    def facet(
+        self,
+        field: str,
+        filter: Filter | None = None,
+        *,
+        text: str | None = None,
+        limit: int | None = None,
+        ranges: Sequence[ValueRange] = (),
+    ) -> Facet:
+        """Without `text` and `ranges`."""
+        if text is not None or ranges:
+            self._refuse("facets")
+        field = meant_field(field, self.has_field, f"facets.{printable_name(field)}")
+        facet = facet_of(*self._counts(field, self._resolved(filter)))
+        return replace(facet, counts=facet.counts[:limit])
+
+    def _counts(self, field: str, filter: Filter | None) -> tuple[Mapping[tuple[Kind, Any], int], int, int]:
+        """The documents with each value of a field, those that pass, and those of them that lack the field."""
         raise NotImplementedError
 
     def highlight(self, text: str, hits: Sequence[Hit], limits: HighlightLimits) -> list[Highlight]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.errors import InvalidDocument, InvalidInput, SpaceConflict
 from aidre.engine.index.vectors import dtype_of
 from aidre.engine.model import EmbeddingSpace, EncodedVectors
 from aidre.engine.segment import RecordColumns
 from aidre.engine.storage import NO_KEY
 from aidre_rows.rows import Rows, rows_of
+from aidre_rows.state import StoredSpace
 
 MOST_CHUNKS = 100_000
 """Pending chunks from which a commit is due."""
@@ -39,48 +39,21 @@ class PendingDocument(NamedTuple):
 
 
 @dataclass(slots=True)
-class Sources:
-    """The roots of sources, and the states of fetched listings by URL; `changes` since the last commit."""
-
-    roots: dict[str, str]
-    states: dict[str, Mapping[str, str]]
-    changes: int = 0
-
-    def set_root(self, source: str, root: str) -> None:
-        self.changes += self.roots.get(source) != root
-        self.roots[source] = root
-
-    def set_state(self, url: str, state: Mapping[str, str]) -> None:
-        self.changes += self.states.get(url) != state
-        self.states[url] = dict(state)
-
-    def forget(self, source: str) -> None:
-        """Remove the root of a source, and the states of listings whose default source name it is."""
-        states = {url: state for url, state in self.states.items() if _default_source_name(url) != source}
-        if self.roots.pop(source, None) is not None or len(states) < len(self.states):
-            self.states, self.changes = states, self.changes + 1
-
-
-def _default_source_name(url: str) -> str:
-    """The name of a source that is a URL and was given no other name."""
-    return url.partition("://")[2].rstrip("/")
-
-
-@dataclass(slots=True)
 class Pending:
     """`documents` by id; `deleted` are ids that a commit removes first, replaced ones included. `size` is in bytes.
-    `changes` grows with every change."""
+    `changed` says that something else has to be committed; `changes` grows with every change."""
 
     documents: dict[str, PendingDocument] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
     size: int = 0
     chunks: int = 0
     changes: int = 0
+    changed: bool = False
     _by_key: dict[tuple[str, bytes], PendingVector] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
-        return not (self.documents or self.deleted)
+        return not (self.documents or self.deleted or self.changed)
 
     @property
     def is_full(self) -> bool:
@@ -98,7 +71,10 @@ class Pending:
         first = 0
         for document_id, rows in zip(records.ids, rows_of(records, moment), strict=True):
             last = first + len(rows.chunks)
-            own = {space: _vectors(encoded, keys.get(space), first, last) for space, encoded in vectors.items()}
+            own = {
+                space: pending_vectors(encoded, keys.get(space) or (), first, last)
+                for space, encoded in vectors.items()
+            }
             self.withdraw(document_id)
             self.documents[document_id] = PendingDocument(rows, own)
             self.deleted.add(document_id)
@@ -106,6 +82,10 @@ class Pending:
             for space, of_space in own.items():
                 self._by_key |= {(space, vector.key): vector for vector in of_space if vector.key is not None}
             first = last
+
+    def note(self, changed: bool) -> None:
+        """Notes a change of what is neither a document nor a deletion, if it is one."""
+        self.changed, self.changes = self.changed or changed, self.changes + changed
 
     def delete(self, document_id: str, *, is_stored: bool) -> bool:
         """Delete a document; False if it is neither pending nor stored, or deleted already."""
@@ -134,34 +114,26 @@ class Pending:
         self.size += sign * (vectors + texts)
 
 
-def _vectors(encoded: EncodedVectors, keys: Sequence[bytes] | None, first: int, last: int) -> list[PendingVector]:
-    own: Iterable[bytes] = [NO_KEY] * (last - first) if not keys else keys[first:last]
-    rows = zip(encoded.codes[first:last], encoded.norms[first:last].tolist(), own, strict=True)
+def pending_vectors(
+    encoded: EncodedVectors, keys: Sequence[bytes], first: int = 0, last: int | None = None
+) -> list[PendingVector]:
+    """Some of the encoded vectors, each with its norm and its key; without `keys` they have none."""
+    codes, own = encoded.codes[first:last], keys[first:last]
+    rows = zip(codes, encoded.norms[first:last].tolist(), own or [NO_KEY] * len(codes), strict=True)
     return [PendingVector(codes, norm, None if key == NO_KEY else key) for codes, norm, key in rows]
 
 
-def check_upsert(
-    records: RecordColumns,
-    vectors: Mapping[str, EncodedVectors],
-    spaces: Iterable[str],
-    stale: Sequence[EmbeddingSpace],
-) -> None:
-    """InvalidDocument for a document without chunks, InvalidInput for a missing vector, SpaceConflict while a space is
-    stale."""
-    if 0 in records.chunks.counts:
-        empty = records.ids[records.chunks.counts.index(0)]
-        raise InvalidDocument(f"document {empty!r} has no chunks: leave it out or delete it", document_id=empty)
-    if stale:
-        raise SpaceConflict(
-            f"embedding space {stale[0].id!r} holds vectors of another revision: compute them anew first",
-            embedding_space=stale[0].id,
-            member="revision",
-        )
-    chunks = sum(records.chunks.counts)
-    for space_id in spaces:
-        rows = len(vectors[space_id].codes) if space_id in vectors else 0
-        if rows != chunks:
-            raise InvalidInput(f"embedding space {space_id!r} got {rows} vectors: bring {chunks}, one a chunk")
+def with_keys(
+    spaces: Sequence[StoredSpace], vectors_of: Callable[[StoredSpace], list[PendingVector]]
+) -> tuple[Mapping[str, EncodedVectors], Mapping[str, Sequence[bytes]]]:
+    """By space the vectors of stored chunks as an upsert takes them, and the embedding keys of spaces with a model."""
+    vectors, keys = {}, {}
+    for stored in spaces:
+        own = vectors_of(stored)
+        vectors[stored.space.id] = chosen(own, stored.space)[1]
+        if stored.space.model is not None:
+            keys[stored.space.id] = [vector.key or NO_KEY for vector in own]
+    return vectors, keys
 
 
 def chosen(vectors: Sequence[PendingVector | None], space: EmbeddingSpace) -> tuple[NDArray[np.bool_], EncodedVectors]:

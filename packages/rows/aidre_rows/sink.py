@@ -5,19 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.collection import stale_spaces
+from aidre.engine.collection import Sources, check_upsert, stale_spaces
 from aidre.engine.errors import BackendUnavailable, CollectionMissing, StoreLocked
 from aidre.engine.index.vectors import encode
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
+from aidre.engine.ports import Recompute
 from aidre.engine.segment import RecordColumns, to_columns
 from aidre.engine.storage import NO_KEY, now, with_precision
 from aidre.engine.types import CommitResult
-from aidre_rows.pending import Pending, PendingVector, Sources, check_upsert, chosen
+from aidre_rows.pending import Pending, PendingVector, chosen
 from aidre_rows.state import CollectionState, StoredSpace, first_state
 
 
@@ -73,13 +74,28 @@ class PendingSink(ABC):
         self._pending = Pending()
         self._sources = Sources(dict(state.source_roots), dict(state.source_states))
         self._replaced: Mapping[str, EmbeddingSpace] = {}
+        self._sent: CollectionState | None = None
+        """The state whose commit was sent, until it is known to have taken place."""
+        self._sent_changes = 0
+
+    def __enter__(self) -> Self:
+        return self
 
     @property
     @abstractmethod
     def _stored(self) -> Stored: ...
 
     @abstractmethod
-    def commit(self) -> CommitResult | None: ...
+    def _write(self) -> None:
+        """Commit all that is pending. BackendUnavailable."""
+
+    @abstractmethod
+    def _reembed(self, recompute: Mapping[str, Recompute]) -> None:
+        """Commit the state of `_renewed`, with the vectors of its new spaces. BackendUnavailable."""
+
+    @abstractmethod
+    def _keep_up(self) -> None:
+        """What makes searches fast after many changes. Errors are logged: what was written is stored."""
 
     @abstractmethod
     def _was_committed(self) -> bool:
@@ -145,7 +161,7 @@ class PendingSink(ABC):
         keys: Mapping[str, Sequence[bytes]],
     ) -> None:
         columns = records if isinstance(records, RecordColumns) else to_columns(records)
-        check_upsert(columns, vectors, self.spaces, self._stale)
+        check_upsert(columns, vectors, self.spaces, self.stale_spaces)
         self._pending.add(columns, {name: vectors[name] for name in self.spaces}, keys, now())
 
     def delete(self, document_ids: Sequence[str]) -> int:
@@ -156,16 +172,16 @@ class PendingSink(ABC):
         return dict(self._sources.roots)
 
     def set_source_root(self, source: str, root: str) -> None:
-        self._sources.set_root(source, root)
+        self._pending.note(self._sources.set_root(source, root))
 
     def source_states(self) -> Mapping[str, Mapping[str, str]]:
         return dict(self._sources.states)
 
     def set_source_state(self, url: str, state: Mapping[str, str]) -> None:
-        self._sources.set_state(url, state)
+        self._pending.note(self._sources.set_state(url, state))
 
     def forget_source(self, source: str) -> None:
-        self._sources.forget(source)
+        self._pending.note(self._sources.forget(source))
 
     # -- commits -------------------------------------------------------------------------------------------------
 
@@ -180,6 +196,49 @@ class PendingSink(ABC):
     @property
     def is_commit_done(self) -> bool:
         return True
+
+    def commit(self) -> CommitResult | None:
+        """Make all pending changes durable and visible at once; None where nothing is pending. BackendUnavailable
+        leaves them pending."""
+        if self._pending.is_empty:
+            return None
+        if not self._was_committed() or self._pending.changes != self._sent_changes:
+            self._sent, self._sent_changes = None, self._pending.changes
+            try:
+                self._write()
+            except BackendUnavailable as error:
+                if not self._took_place(error):
+                    raise
+        self._pending, self._sent = Pending(), None
+        return CommitResult(self._state.generation, self._state.documents, self._state.chunks)
+
+    def finish(self) -> None:
+        self.commit()
+        self._keep_up()
+
+    def reembed(self, recompute: Mapping[str, Recompute]) -> None:
+        """Compute the vectors of every stale space from the stored chunks, in one generation that changes nothing
+        else."""
+        self.commit()
+        self._replaced = {space.id: space for space in self._stale}
+        try:
+            self._reembed(recompute)
+        finally:
+            self._replaced = {}
+        self._stale = []
+        self._keep_up()
+
+    def _renewed(self) -> tuple[list[tuple[StoredSpace, StoredSpace]], CollectionState]:
+        """Each stored space that is stale with the one that takes its place, in a table of its own; the next state."""
+        table, spaces, renewed = self._state.next_table, [], []
+        for stored in self._state.spaces:
+            space = self._replaced.get(stored.space.id)
+            spaces.append(stored)
+            if space is not None:
+                spaces[-1] = StoredSpace(space, table, self._declared.runtimes.get(space.id, stored.runtime))
+                renewed.append((stored, spaces[-1]))
+                table += 1
+        return renewed, self._state.succeeded_by(spaces=tuple(spaces), next_table=table)
 
     def begin_commit(self) -> CommitResult | None:
         return self.commit()
@@ -216,11 +275,6 @@ class PendingSink(ABC):
             chunks=state.chunks + sum(row.chunk_count for row in rows),
             next_row=next_row,
         )
-
-    def _committed(self) -> CommitResult:
-        """Nothing is pending any more."""
-        self._pending, self._sources.changes = Pending(), 0
-        return CommitResult(self._state.generation, self._state.documents, self._state.chunks)
 
 
 def collection_missing(collection: str) -> CollectionMissing:

@@ -235,11 +235,15 @@ def test_the_guard_lets_tokens_in_and_refuses_others(tmp_path: Path) -> None:
             state: dict[str, Any] = {}
             scope = {"path": "/search", "headers": [(b"authorization", b"Bearer " + token)], "state": state}
             if passes:
-                await guard.admit(scope)
+                admission = guard.admit(scope)
+                assert not isinstance(admission, list), "a token is verified first"
+                await admission
                 assert state["caller"] == Caller("oauth reader", frozenset(), vectors=True)
             else:
                 with pytest.raises(Unauthorized):
-                    await guard.admit(scope)
+                    admission = guard.admit(scope)
+                    if not isinstance(admission, list):
+                        await admission
         await guard.close()
 
     asyncio.run(ask())

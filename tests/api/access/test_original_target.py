@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
 import pytest
 
-from aidre.api.access import OriginalTargetMiddleware
+from aidre.api.access import OriginalTarget
 from aidre.api.config import Server
 from aidre.api.http import request_target
 
@@ -24,11 +21,6 @@ def signed_target(
     server: Server | None = None,
 ) -> str:
     """The target that the application sees when a request comes from `host` with these header values."""
-    seen: list[bytes] = []
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        seen.append(request_target(scope))
-
     path, _, query = received.partition("?")
     scope = {
         "type": "http",
@@ -39,8 +31,8 @@ def signed_target(
         "headers": [(b"host", b"x"), *((header.lower().encode(), one.encode("latin-1")) for one in original)],
     }
     server = server or Server(base_url=BASE, trusted_proxies=("10.0.0.0/8",))
-    asyncio.run(OriginalTargetMiddleware(app, server)(scope, None, None))  # type: ignore[arg-type]  # never called
-    return seen[0].decode()
+    OriginalTarget(server).note(scope)
+    return request_target(scope).decode()
 
 
 def test_the_target_that_the_client_sent_is_taken_from_a_trusted_proxy() -> None:

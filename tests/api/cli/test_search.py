@@ -139,6 +139,19 @@ def test_a_typing_error_is_answered_repaired_and_said(read_only: Shell) -> None:
     assert "corrected" not in read_only.json("search", "tea", "--mode", "lexical")[0]
 
 
+def test_quotes_and_a_minus_are_read_and_said(read_only: Shell) -> None:
+    at = ("--store", read_only.store, "--mode", "lexical")
+    texts = {hit["id"]: hit["text"] for hit in read_only.json("search", "tea", "--mode", "lexical")}
+    first = next(iter(texts.values()))
+    phrase = " ".join(first.split()[:3])
+    status, out, err = read_only.run("search", f'tea "{phrase}"', *at)
+    assert (status, err) == (0, f"aidre: hits with {phrase!r} as it is written\n")
+    assert out
+    status, _, err = read_only.run("search", "tea -jacket", *at)
+    assert (status, err) == (0, "aidre: hits without 'jacket'\n")
+    assert read_only.run("search", "tea -jacket", *at, "--as-typed")[2] == ""
+
+
 def test_facets_come_after_the_hits(filled: Shell) -> None:
     for name, tags in (("tea", "[warm, green]"), ("rain", "[green]")):
         (filled.source / f"{name}.md").write_text(f"---\ntags: {tags}\n---\n# {name.title()}\n\n{TEXTS[name]}\n")

@@ -11,9 +11,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Scope
 
-from aidre.api.http.endpoint import PreparedResponse, prepare_headers, renders_errors_with
+from aidre.api.http.endpoint import PreparedResponse, Rejection, prepare_headers, renders_errors_with
 from aidre.api.http.errors import BadRequest, NotFound, ServerFault
-from aidre.api.http.rejection import Rejection
 from aidre.engine.errors import AidreError
 
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
 import shutil
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from starlette.responses import Response
+from starlette.types import Message
 
 from aidre.api.http.access_log import AccessLog
 from aidre.api.protocols.provenance.keys import make_key
 from aidre.api.retrieval.scheduler import LoopBudget
 from aidre.api.server.connection import ResponseCycle
-from aidre.api.server.fast_path import Answer
+from aidre.api.server.fast_path import Answer, _answer_resumed
 from tests.support.clients import COSINE, TEXT, a_document, fill, samples
 from tests.support.servers import CountingConnection, Served, until_closed
 
@@ -377,3 +380,60 @@ def test_behind_a_trusted_proxy_both_say_the_same(filled: Path, tmp_path: Path) 
             fast, general = pair.say([post(SEARCH, f"x-forwarded-for: {address}", "x-original-uri: /search")])
             assert fast == general
         assert b"429" in fast
+
+
+Story = Callable[["asyncio.Future[str]"], Coroutine[Any, Any, Response]]
+
+
+def resumed(endpoint: Story, then: Callable[[asyncio.Future[str], asyncio.Task[None]], object]) -> bytes:
+    """The body that is sent by a task that takes over at the first wait; `then` is called while it waits."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def story() -> None:
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        started = endpoint(future)
+        rest = _answer_resumed(started, started.send(None), {"type": "http"}, None, send)  # type: ignore[arg-type]
+        task = asyncio.create_task(rest)
+        await asyncio.sleep(0)
+        then(future, task)
+        await task
+
+    asyncio.run(story())
+    return b"".join(message.get("body", b"") for message in sent)
+
+
+async def waiting(future: asyncio.Future[str]) -> Response:
+    found = await future
+    await asyncio.sleep(0)
+    return Response(found + await asyncio.to_thread(str.upper, found))
+
+
+def test_it_goes_on_with_what_it_waited_for() -> None:
+    assert resumed(waiting, lambda future, task: future.set_result("found")) == b"foundFOUND"
+
+
+def test_what_fails_fails_where_it_is_awaited() -> None:
+    async def endpoint(future: asyncio.Future[str]) -> Response:
+        try:
+            return await waiting(future)
+        except ValueError as error:
+            return Response(f"refused: {error}")
+
+    assert resumed(endpoint, lambda future, task: future.set_exception(ValueError("why"))) == b"refused: why"
+
+
+def test_a_cancellation_reaches_the_endpoint() -> None:
+    ended = []
+
+    async def endpoint(future: asyncio.Future[str]) -> Response:
+        try:
+            return await waiting(future)
+        finally:
+            ended.append(future.cancelled())
+
+    with pytest.raises(asyncio.CancelledError):
+        resumed(endpoint, lambda future, task: task.cancel())
+    assert ended == [True]

@@ -1,10 +1,11 @@
-"""The frame around every request: its id, other origins, admission, HEAD, and what becomes of a fault."""
+"""The frame around every request: its id, other origins, admission, HEAD, its counts, and what becomes of a fault."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import httpx
 import pytest
@@ -13,11 +14,13 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from aidre.api.access.caller import Caller
 from aidre.api.access.guard import Guard
-from aidre.api.access.web_origins import WebOrigins
 from aidre.api.config.settings import parse_settings
-from aidre.api.server.frame import FrameMiddleware
-from tests.support.frames import refused, whole
+from aidre.api.http.metrics import Metrics
+from aidre.api.server import frame
+from tests.support.counts import counted, counting, total
+from tests.support.frames import framed, whole
 
 SECRET = "the secret of a reader"
 ORIGIN = "https://pages.example"
@@ -40,10 +43,10 @@ def call(
 ) -> httpx.Response:
     settings = parse_settings(CONFIGURATION)
     settings = replace(settings, server=replace(settings.server, cors_origins=tuple(origins)))
-    frame = FrameMiddleware(app, Guard(settings), refused, refused, WebOrigins(settings))
+    around = framed(app, Guard(settings))
 
     async def story() -> httpx.Response:
-        transport = httpx.ASGITransport(frame)
+        transport = httpx.ASGITransport(around)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
             return await client.request(method, path, headers=headers)
 
@@ -58,8 +61,7 @@ def sent_by(app: ASGIApp, method: str, path: str = "/search") -> list[Message]:
         sent.append(message)
 
     scope = {"type": "http", "method": method, "path": path, "headers": [], "client": ("192.0.2.1", 1)}
-    origins = WebOrigins(parse_settings(CONFIGURATION))
-    asyncio.run(FrameMiddleware(app, guard, refused, refused, origins)(scope, whole, send))
+    asyncio.run(framed(app, guard)(scope, whole, send))
     assert guard.running.count == 0
     return sent
 
@@ -156,3 +158,85 @@ def test_a_client_that_left_is_no_fault(caplog: pytest.LogCaptureFixture) -> Non
 
     assert sent_by(leaving, "POST") == []
     assert caplog.text == ""
+
+
+class Line:
+    """Stands in for the log of requests."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, Any]] = []
+
+    def write(self, **line: Any) -> None:
+        self.lines.append(line)
+
+
+class Template:
+    path = "/chunks/{id:path}"
+
+
+async def _nothing() -> Message:
+    return {"type": "http.disconnect"}
+
+
+async def _drop(message: Message) -> None: ...
+
+
+def watched(app: Any, metrics: Metrics, **scope: Any) -> list[dict[str, Any]]:
+    log = Line()
+    whole = {"type": "http", "method": "GET", "path": "/chunks/secret", "headers": [], **scope}
+    guard = Guard(parse_settings(""))
+    asyncio.run(framed(app, guard, metrics, log=log)(whole, _nothing, _drop))
+    return log.lines
+
+
+async def _refusing(scope: Scope, receive: Receive, send: Send) -> None:
+    scope["route"] = Template
+    scope["state"] |= {"request_id": "req_1", "code": "not_found", "caller": Caller("key partner")}
+    await send({"type": "http.response.start", "status": 404, "headers": []})
+    await send({"type": "http.response.body", "body": b"12345", "more_body": True})
+    await send({"type": "http.response.body", "body": b"678"})
+
+
+def test_a_request_is_counted_and_written_down_by_its_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = iter((100.0, 100.25))
+    monkeypatch.setattr(frame, "perf_counter", lambda: next(moments))
+    metrics = counting()
+    [line] = watched(_refusing, metrics)
+    assert line == {
+        "identifier": "req_1",
+        "method": "GET",
+        "route": "/chunks/{id:path}",
+        "status": 404,
+        "code": "not_found",
+        "size": 8,
+        "seconds": 0.25,
+        "caller": "key partner",
+    }
+    found = counted(metrics)
+    assert found["aidre_requests_total{route=/chunks/{id:path},status=404}"] == 1
+    assert found["aidre_refusals_total{code=not_found}"] == 1
+    assert found["aidre_requests_in_flight"] == 0
+
+
+async def _leaving(scope: Scope, receive: Receive, send: Send) -> None:
+    raise asyncio.CancelledError
+
+
+def test_a_request_without_an_answer_is_counted_too() -> None:
+    metrics = counting()
+    with pytest.raises(asyncio.CancelledError):
+        watched(_leaving, metrics)
+    assert counted(metrics)["aidre_requests_total{route=other,status=0}"] == 1
+    assert counted(metrics)["aidre_requests_in_flight"] == 0
+
+
+def test_what_is_no_request_passes_uncounted() -> None:
+    metrics = counting()
+    seen: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(scope["type"])
+
+    assert watched(app, metrics, type="lifespan") == []
+    assert seen == ["lifespan"]
+    assert total(metrics).sum() == 0

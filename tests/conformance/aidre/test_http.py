@@ -245,7 +245,7 @@ def test_11_5_a_chunked_body_is_not_read_to_its_end(client: Client) -> None:
 
 
 def test_11_5_a_body_that_does_not_come_is_not_waited_for(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aidre.api.http.body.BODY_SECONDS", 0.01)
+    monkeypatch.setattr("aidre.api.http.request.BODY_SECONDS", 0.01)
 
     async def stalled() -> AsyncIterator[bytes]:
         yield b'{"query":'

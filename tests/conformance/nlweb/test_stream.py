@@ -128,7 +128,7 @@ def test_s5_a_summary_beyond_all_time_is_a_timeout(client: Client, monkeypatch: 
 
     monkeypatch.setattr(answering, "summarize", endless)
     service: Service = client.app.state.nlweb
-    hasty = replace(service.settings, nlweb=replace(service.settings.nlweb, timeout=Duration(0.05)))
+    hasty = replace(service.retrieval.settings, nlweb=replace(service.retrieval.settings.nlweb, timeout=Duration(0.05)))
     monkeypatch.setattr(service.retrieval, "settings", hasty)
     [error] = named(events(ask(client, streaming(prefer={"mode": "summarize"}))), "error")
     assert error["error"]["code"] == "TIMEOUT"

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from aidre.engine.retrieve.grouping import MAX_BOOST, DocumentHit, _boosted
+from aidre.engine.retrieve.question import Policy
 
-STATE: Any = SimpleNamespace(searched_text=lambda chunk: chunk.text)
+STATE: Any = SimpleNamespace(policy=Policy())
 
 
 def document(*texts: str, score: float = 0.5) -> DocumentHit:
     """One whose chunks have these texts, the best one first."""
-    hits: Any = tuple(SimpleNamespace(chunk=SimpleNamespace(text=text)) for text in texts)
+    hits: Any = tuple(SimpleNamespace(chunk=SimpleNamespace(title=None, text=text)) for text in texts)
     return DocumentHit(0, hits, score)
 
 

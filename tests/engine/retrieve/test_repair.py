@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.engine.retrieve.repair import CLEARLY_MORE, Finding, is_answered_instead, is_surely_error
+from aidre.engine.retrieve.relevance import Finding
+from aidre.engine.retrieve.repair import CLEARLY_MORE, is_answered_instead, is_surely_error
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from aidre.engine.errors import InvalidInput
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.model import Query, Record
 from aidre.engine.search import bm25
-from aidre.engine.segment.cache import BoundedCache
 from aidre.engine.storage.format import LEXICON_FILE, SEGMENTS
 from tests.support.stores import NAME, copied, delete, normal, put, record, space_of
 
@@ -145,21 +143,6 @@ def test_lists_that_are_not_read_hold_no_hit(
             places = zip(segment_ords.tolist(), rows.tolist(), strict=True)
             found = {snapshot.segments[number].segment.chunks.bytes("id")[row].decode() for number, row in places}
             assert found >= {name for name, score in expected if score >= bar}
-
-
-class _Forgetful(BoundedCache[str, Any]):
-    """A cache of which another thread takes everything away at once."""
-
-    def __setitem__(self, key: str, value: object) -> None:
-        pass
-
-
-def test_words_are_found_though_a_thread_takes_them_from_the_cache(tmp_path: Path) -> None:
-    snapshot = _store(tmp_path, _records(20), 2)
-    before = _scores(snapshot, "word0 word3")
-    for part in snapshot.segments:
-        part._postings = _Forgetful(1)
-    assert before and _scores(snapshot, "word0 word3") == before
 
 
 def test_a_deleted_document_is_gone_from_the_words_at_once(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.model import EmbeddingSpace, Fusion, Query, Record, Rescore
 from aidre.engine.search import bm25 as lexical, hybrid
 from aidre.engine.search.dense import search_dense
-from aidre.engine.segment.top_k import TopK
+from aidre.engine.segment.view import TopK
 from aidre.engine.types import Hit
 from tests.support.fused import DEPTH, assert_same, found, fused, hybrid as hybrid_ranking, with_feedback, word, words
 from tests.support.stores import NAME, Vectors, normal, put, record, space_of, structured

@@ -57,7 +57,7 @@ def content(segment: SegmentReader) -> dict[str, Any]:
         "documents": [batch.to_pylist() for batch in segment.documents.file.batches],
         "chunks": [batch.to_pylist() for batch in segment.chunks.file.batches],
         "codes": segment.columns[SPACE.id].codes.tolist(),
-        "norms": segment.norms(SPACE.id).tolist(),
+        "norms": segment.columns[SPACE.id].norms.tolist(),
         "keys": segment.key_column(SPACE.id).to_pylist(),
         "ranks": segment.ids.ranks.tolist(),
         "terms": {term: lexicon.postings(term).rows.tolist() for term in lexicon.terms.texts()},  # type: ignore[union-attr]

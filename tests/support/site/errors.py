@@ -14,7 +14,10 @@ from aidre.api.protocols.intent import envelope as intent
 from aidre.api.protocols.nlweb import envelope as nlweb
 from aidre.engine import errors as engine_errors
 from aidre.engine.errors import AidreError
+from aidre_client import errors as client_errors
 
+MODULES = (client_errors, engine_errors)
+"""Where the classes of the library and the client are."""
 INTRODUCTION = """# Error codes
 
 Each error has a code that is stable within a minor version, a message of one line that names what is wrong and the
@@ -34,9 +37,8 @@ answers where the engine raises the error.
 
 def errors_page() -> str:
     """The page in Markdown."""
-    engine = "".join(
-        _row(kind, depth) for kind, depth in _tree(AidreError) if kind.__module__ == engine_errors.__name__
-    )
+    modules = {one.__name__ for one in MODULES}
+    engine = "".join(_row(kind, depth) for kind, depth in _tree(AidreError) if kind.__module__ in modules)
     parts = [INTRODUCTION + engine, "## AIDRE\n", _http(), "## NLWeb\n", _nlweb(), "## Agentic Intent\n", _intent()]
     return "\n".join([*parts, "## Agent Intake\n", _table(intake.STATUS.items())])
 
@@ -55,8 +57,8 @@ def _row(kind: type[AidreError], depth: int) -> str:
 
 
 def _meaning(kind: type[Any]) -> str:
-    """What the tree in the docstring of the module says, else the docstring of the class."""
-    lines = (inspect.getdoc(engine_errors) or "").splitlines()
+    """What the tree in the docstring of a module says, else the docstring of the class."""
+    lines = [line for module in MODULES for line in (inspect.getdoc(module) or "").splitlines()]
     words = next((line.split(kind.__name__, 1)[1] for line in lines if f"── {kind.__name__}" in line), "")
     text = " ".join((kind.__dict__.get("__doc__") or "").split())
     return (". ".join(part.strip().rstrip(".") for part in (words, text) if part.strip()) or "Any error.").replace(

@@ -16,7 +16,7 @@ from aidre.api.retrieval import Retrieval, VisibleCollection, tells_text
 from aidre.engine.index.fields import site_of, unmistakable_name
 from aidre.engine.model import Json
 from aidre.engine.ports import Reader
-from aidre.engine.retrieve import RELEVANT, Question
+from aidre.engine.retrieve import RELEVANT, Question, Reading
 from aidre.engine.types import Hit
 
 MIN_RERANKED = 50
@@ -47,13 +47,14 @@ class DocumentHit:
 class DocumentPage:
     """The documents of one page, best first. `ignored` names filter attributes that were not applied; `irrelevant` is
     true if there were hits and all of them were below the relevance bound. `corrected` is the text that was answered in
-    place of the query, `suggestion` one that finds something, too."""
+    place of the query, `suggestion` one that finds something, too. `reading` are the operators of the query."""
 
     documents: tuple[DocumentHit, ...]
     ignored: tuple[str, ...] = ()
     irrelevant: bool = False
     corrected: str | None = None
     suggestion: str | None = None
+    reading: Reading | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ async def find_documents(retrieval: Retrieval, ask: Ask, query: RewrittenQuery, 
     k = max(end, MIN_RERANKED) if query.keywords else end
     ranking = await retrieval.documents(
         [(scope.collection, _conjunction(scope.filter, filtered.filter)) for scope in scopes],
-        Question(k, text=query.query, correct=ask.correct),
+        Question(k, text=query.query, correct=ask.correct, operators=ask.operators),
         caller,
         "nlweb",
         bound=_bound(retrieval.settings, ask),
@@ -88,7 +89,7 @@ async def find_documents(retrieval: Retrieval, ask: Ask, query: RewrittenQuery, 
     for document in page:
         retrieval.charge_budget(caller, document.collection, (hit.chunk.id for hit in document.hits))
     irrelevant = not ranking.documents and ranking.cut
-    return DocumentPage(page, filtered.ignored, irrelevant, ranking.corrected, ranking.suggestion)
+    return DocumentPage(page, filtered.ignored, irrelevant, ranking.corrected, ranking.suggestion, ranking.reading)
 
 
 def _conjunction(first: Json | None, second: Json | None) -> Json | None:

@@ -164,11 +164,11 @@ def _cache_key(document: DocumentHit, as_article: bool) -> CacheKey:
 
 def _render(document: DocumentHit, entry: _CachedItem) -> Item:
     """Adds the score and the grounding of this query."""
-    chunks = [hit.chunk for hit in document.hits]
-    ids = b",".join([orjson.dumps(chunk.id) for chunk in chunks])
-    hashes = b",".join([b'"%b"' % chunk.content_hash.encode() for chunk in chunks])
+    passages = [hit.chunk.passage for hit in document.hits]
+    ids = b",".join([orjson.dumps(id) for _, id, *_ in passages])
+    hashes = b",".join([b'"sha256:%b"' % digest.hex().encode() for *_, digest in passages])
     returns_text = document.collection.settings.return_text
-    passage = chunks[0].text if returns_text else ""
+    passage = passages[0][2] if returns_text else ""
     quoted = b',"passage":' + orjson.dumps(passage) if returns_text else b""
     grounding = b'{%b"chunk_ids":[%b],"content_hashes":[%b]%b}' % (entry.source, ids, hashes, quoted)
     json = b'%b,"score":%b,"grounding":%b}' % (entry.head, repr(document.score).encode(), grounding)

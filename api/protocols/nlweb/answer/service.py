@@ -53,10 +53,6 @@ class Service:
     items: Items
     model: ChatModel | None = None
 
-    @property
-    def settings(self) -> Settings:
-        return self.retrieval.settings
-
 
 @dataclass(frozen=True, slots=True)
 class PartialAnswer:
@@ -83,7 +79,7 @@ async def answer(ask: Ask, caller: Caller, service: Service) -> Outcome:
     def render(outcome: Outcome) -> bytes:
         return render_json(outcome, ask.dialect)
 
-    budget = 0.0 if ask.respond_async else service.settings.nlweb.budget
+    budget = 0.0 if ask.respond_async else service.retrieval.settings.nlweb.budget
     try:
         outcome = await service.promises.run_or_promise(caller, work, render, budget)
     except NlwebFailure as error:
@@ -94,14 +90,16 @@ async def answer(ask: Ask, caller: Caller, service: Service) -> Outcome:
 async def find_items(ask: Ask, caller: Caller, service: Service) -> PartialAnswer | Outcome:
     """The items of an answer, or the outcome if there are none or the user has to be asked first."""
     now = asyncio.get_running_loop().time()
-    return await _guard(ask, now + service.settings.nlweb.timeout, _find(ask, caller, service, now))
+    return await _guard(ask, now + service.retrieval.settings.nlweb.timeout, _find(ask, caller, service, now))
 
 
 async def complete_answer(ask: Ask, partial: PartialAnswer, service: Service) -> Outcome:
     """The answer, with a summary if the mode asks for one."""
     if "summarize" not in ask.modes:
-        return _build_answer(ask, partial, None, service.settings)
-    return await _guard(ask, partial.started + service.settings.nlweb.timeout, _summarize(ask, partial, service))
+        return _build_answer(ask, partial, None, service.retrieval.settings)
+    return await _guard(
+        ask, partial.started + service.retrieval.settings.nlweb.timeout, _summarize(ask, partial, service)
+    )
 
 
 async def _guard(ask: Ask, deadline: float, work: Awaitable[T]) -> T | NlwebFailure:
@@ -134,7 +132,7 @@ def _echo(ask: Ask) -> dict[str, Json]:
 
 
 async def _find(ask: Ask, caller: Caller, service: Service, now: float) -> PartialAnswer | Outcome:
-    retrieval, rules = service.retrieval, service.settings.nlweb.elicitation
+    retrieval, rules = service.retrieval, service.retrieval.settings.nlweb.elicitation
     elicitation = elicit(ask, rules, retrieval.collections.names(caller, "nlweb")) if rules else None
     if elicitation is not None:
         return replace(elicitation, meta={**_echo(ask), **elicitation.meta})
@@ -148,6 +146,8 @@ async def _find(ask: Ask, caller: Caller, service: Service, now: float) -> Parti
     for name, text in (("corrected", page.corrected), ("suggestion", page.suggestion)):
         if text is not None:
             meta[name] = text
+    if page.reading is not None:
+        meta["understood"] = page.reading.understood
     if page.ignored:
         meta["ignored_filters"] = list(page.ignored)
     if not page.documents:
@@ -185,7 +185,7 @@ def _embedding_of(retrieval: Retrieval, collection: VisibleCollection, caller: C
 
 async def _summarize(ask: Ask, partial: PartialAnswer, service: Service) -> AnswerResponse:
     summary = await summarize(partial.query, partial.items, partial.embed, service.model, ask.language)
-    return _build_answer(ask, partial, summary, service.settings)
+    return _build_answer(ask, partial, summary, service.retrieval.settings)
 
 
 def _build_answer(ask: Ask, partial: PartialAnswer, summary: Summary | None, settings: Settings) -> AnswerResponse:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from aidre.api.protocols.nlweb.answer.llm import ChatModel
 from aidre.engine.errors import AidreError
-from aidre.engine.index.text import to_term, tokenize, tokenize_query
+from aidre.engine.index.text import english_terms, tokenize, tokenize_query
 from aidre.engine.model import Json
 
 Embed: TypeAlias = Callable[[list[str]], Awaitable[NDArray[Any]]]
@@ -84,7 +84,7 @@ class _Sentence:
     item: int
     position: int
     text: str
-    terms: frozenset[str]
+    terms: set[str]
 
 
 async def summarize(
@@ -102,7 +102,7 @@ async def summarize(
         text = await _summarize_with_model(query, passages, model, language)
         if text is not None:
             return Summary(text, "llm")
-    query_stems = _query_stems(query)
+    query_stems = english_terms(tokenize_query(query))
     candidates = _candidates(query_stems, passages)
     relevance, similarity = _word_similarity(query_stems, candidates)
     if embed is not None and len(candidates) > 1:
@@ -146,22 +146,13 @@ def _is_whole(sentence: str) -> bool:
     return len(sentence.split()) >= 4 or (not sentence.isascii() and len(sentence) >= 8)
 
 
-def _query_stems(text: str) -> frozenset[str]:
-    return _stems(tokenize_query(text))
-
-
-def _stems(tokens: Iterable[str]) -> frozenset[str]:
-    stems = (to_term(token, "en") for token in tokens)
-    return frozenset(stem for stem in stems if stem is not None)
-
-
 # -- extractive summary ----------------------------------------------------------------------------------------
 
 
-def _candidates(query_stems: frozenset[str], passages: Sequence[Passage]) -> list[_Sentence]:
+def _candidates(query_stems: set[str], passages: Sequence[Passage]) -> list[_Sentence]:
     """The sentences that share most words with the query, of better items first, without near duplicates."""
     sentences = [
-        _Sentence(item, position, text, _stems(tokenize(text)))
+        _Sentence(item, position, text, english_terms(tokenize(text)))
         for item, passage in enumerate(passages)
         for position, text in enumerate(
             dict.fromkeys(_split_description(passage.description) + split_sentences(passage.passage))
@@ -181,11 +172,11 @@ def _candidates(query_stems: frozenset[str], passages: Sequence[Passage]) -> lis
     return candidates
 
 
-def _jaccard(first: frozenset[str], second: frozenset[str]) -> float:
+def _jaccard(first: set[str], second: set[str]) -> float:
     return len(first & second) / (len(first | second) or 1)
 
 
-def _word_similarity(query_stems: frozenset[str], candidates: Sequence[_Sentence]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _word_similarity(query_stems: set[str], candidates: Sequence[_Sentence]) -> tuple[NDArray[Any], NDArray[Any]]:
     """The share of the query's words in each of n sentences, shape (n,), and the sentences' Jaccard similarity to each
     other, shape (n, n); both float32."""
     shares = [len(query_stems & sentence.terms) / (len(query_stems) or 1) for sentence in candidates]
@@ -266,6 +257,6 @@ def _is_grounded(text: str, query: str, passages: Iterable[Passage], *, is_forei
     source = "\n".join([query, *(f"{item.name}\n{item.description}\n{item.passage}" for item in passages)])
     if any(url.rstrip(".,;:!?") not in source for url in _BARE_URL.findall(text)):
         return False
-    stems = _query_stems(text)
-    shared = len(stems & _query_stems(source))
+    stems = english_terms(tokenize_query(text))
+    shared = len(stems & english_terms(tokenize_query(source)))
     return shared > 0 and (is_foreign or shared >= len(stems) / 3)

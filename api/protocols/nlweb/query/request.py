@@ -77,6 +77,7 @@ class Ask:
     session: Members | None = None
     remember: bool = False
     correct: bool = True
+    operators: bool = True
     dialect: Dialect = "0.55"
 
 
@@ -107,6 +108,7 @@ def read_ask(body: Members, settings: Settings, *, streaming: bool = False) -> A
         session=check_session_context(meta.session_context),
         remember=meta.remember or False,
         correct=prefer.correct is not False,
+        operators=prefer.operators is not False,
         dialect=dialect,
     )
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from aidre.engine.index.text import words as module
-from aidre.engine.index.text.analysis import tokenize
+from aidre.engine.index.text.analysis import MAX_PLAIN_CHARACTERS, is_plain, tokenize
 from aidre.engine.index.text.postings import LexicalText, build_lexicon
-from aidre.engine.index.text.words import MAX_CHARACTERS, WordCounts, Words, deletes, is_one_edit, is_plain
+from aidre.engine.index.text.words import WordCounts, Words, deletes, is_one_edit
 
 _few_letters = st.text("abc", min_size=3, max_size=6)
 
@@ -50,7 +50,9 @@ def test_plain_words_are_counted_and_no_others() -> None:
     assert (words.frequency("cat"), words.frequency("dog"), words.frequency("\ud800")) == (2, 0, 0)
 
 
-@pytest.mark.parametrize("word", ["", "ab", "x" * (MAX_CHARACTERS + 1), "a1b2", "don't", "한국어", "नमस्ते", "\ud800ab"])
+@pytest.mark.parametrize(
+    "word", ["", "ab", "x" * (MAX_PLAIN_CHARACTERS + 1), "a1b2", "don't", "한국어", "नमस्ते", "\ud800ab"]
+)
 def test_what_is_no_plain_word_is_not_listed(word: str) -> None:
     assert not is_plain(word)
 
@@ -110,7 +112,7 @@ def test_one_edit_is_a_distance_of_one(word: str, other: str) -> None:
         assert is_one_edit(word, other) is is_one_edit(other, word) is (distance(word, other) == 1)
 
 
-@given(st.text(min_size=1, max_size=MAX_CHARACTERS))
+@given(st.text(min_size=1, max_size=MAX_PLAIN_CHARACTERS))
 @settings(max_examples=100)
 def test_the_hash_of_a_delete_is_that_of_the_word_it_leaves(word: str) -> None:
     hashes = deletes(word)
@@ -151,7 +153,7 @@ def test_no_text_gives_no_word() -> None:
 
 
 def test_an_entry_takes_a_bounded_number_of_bytes() -> None:
-    longest = words_of("x" * MAX_CHARACTERS, "".join(chr(0x10400 + n) for n in range(MAX_CHARACTERS)))
+    longest = words_of("x" * MAX_PLAIN_CHARACTERS, "".join(chr(0x10400 + n) for n in range(MAX_PLAIN_CHARACTERS)))
     sizes = [column.nbytes for column in _batch(["x"]).columns]  # type: ignore[attr-defined]
-    assert len(longest._hashes) <= 2 * (MAX_CHARACTERS + 1)
+    assert len(longest._hashes) <= 2 * (MAX_PLAIN_CHARACTERS + 1)
     assert sum(sizes) < 200

@@ -1,0 +1,188 @@
+"""What servers answer, as structs that demand only what the draft of AIDRE demands; all other members may be missing.
+
+Unknown members are ignored (20.3). A member of the wrong type is an error of the server.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from aidre_client.values import Highlight, Json
+
+ChangeOperation: TypeAlias = Literal["add", "change", "delete"]
+
+
+class DeclaredSpace(Struct, frozen=True):
+    """An embedding space of a discovery document (19.1)."""
+
+    id: str
+    dimensions: int
+    distance: str
+    normalized: bool | None = None
+    provider: str | None = None
+    model: str | None = None
+    revision: str | None = None
+    query_text: bool | None = None
+
+
+class Endpoints(Struct, frozen=True):
+    """Addresses, of which `collections`, `chunk` and `changes` may be templates."""
+
+    search: str | None = None
+    collections: str | None = None
+    chunk: str | None = None
+    changes: str | None = None
+    suggest: str | None = None
+    nlweb: str | None = None
+    intent: str | None = None
+    intake: str | None = None
+
+
+class Provenance(Struct, frozen=True):
+    """How the server signs, and where its keys are."""
+
+    jwks_uri: str
+    issuer: str | None = None
+    alg: str | None = None
+    typ: str | None = None
+    responses: dict[str, Any] | None = None
+
+
+class Discovery(Struct, frozen=True):
+    """A discovery document (3). `version` is the only member that every server has to send."""
+
+    version: str
+    service: str | None = None
+    organization: str | None = None
+    endpoints: Endpoints = Endpoints()
+    capabilities: dict[str, Any] = {}
+    embedding_spaces: list[DeclaredSpace] = []
+    modes: list[str] | None = None
+    limits: dict[str, Any] = {}
+    extensions: dict[str, Any] = {}
+    auth: dict[str, Any] | None = None
+    provenance: Provenance | None = None
+
+    def can(self, capability: str) -> bool:
+        return self.capabilities.get(capability) is True
+
+    def limit(self, name: str) -> int | None:
+        value = self.limits.get(name)
+        return value if type(value) is int and value > 0 else None
+
+
+class CollectionInfo(Struct, frozen=True):
+    """A collection as the server lists it (4)."""
+
+    name: str = ""
+    description: str | None = None
+    visibility: str | None = None
+    updated_at: str | None = None
+    document_count: int | None = None
+    chunk_count: int | None = None
+    embedding_spaces: list[str] | None = None
+    modes: list[str] | None = None
+
+
+class CollectionList(Struct, frozen=True):
+    """What lists collections; the draft does not say, so a bare array and bare names are read, too."""
+
+    collections: list[CollectionInfo | str]
+
+
+class Source(Struct, frozen=True):
+    url: str | None = None
+    title: str | None = None
+    section: str | None = None
+
+
+class FacetValue(Struct, frozen=True):
+    value: str | int | float | bool
+    count: int
+
+
+class FacetRangeCount(Struct, frozen=True):
+    count: int
+
+
+class CountedFacet(Struct, frozen=True):
+    """The values of a field, an extension."""
+
+    values: list[FacetValue] = []
+    documents: int = 0
+    missing: int = 0
+    distinct: int = 0
+    min: str | int | float | None = None
+    max: str | int | float | None = None
+    ranges: list[FacetRangeCount] = []
+
+
+class Result(Struct, frozen=True):
+    """A result of a search (7); which members it has is up to the request and the server."""
+
+    id: str | None = None
+    score: float | None = None
+    relevance: float | None = None
+    highlight: Highlight | None = None
+    source: Source = Source()
+    metadata: dict[str, Any] = {}
+    text: str | None = None
+    semantic_payload: Json = None
+    vectors: dict[str, list[float]] = {}
+
+
+class SearchMeta(Struct, frozen=True):
+    top_k: int | None = None
+    mode: str | None = None
+    embedding_space: str | None = None
+    next_cursor: str | None = None
+    corrected: str | None = None
+    suggestion: str | None = None
+    understood: dict[str, list[str]] = {}
+    ignored: list[str] = []
+
+
+class SearchAnswer(Struct, frozen=True):
+    """The answer to a search (16)."""
+
+    results: list[Result]
+    collection: str | None = None
+    request_id: str | None = None
+    meta: SearchMeta = SearchMeta()
+    facets: dict[str, CountedFacet] = {}
+
+
+class ChunkAnswer(Struct, frozen=True):
+    """One chunk (8), of which the draft demands no member."""
+
+    id: str | None = None
+    collection: str | None = None
+    source: Source = Source()
+    metadata: dict[str, Any] = {}
+    text: str | None = None
+    semantic_payload: Json = None
+
+
+class SuggestionsAnswer(Struct, frozen=True):
+    """Texts that begin as the one that was sent, an extension."""
+
+    suggestions: list[str]
+
+
+class Change(Struct, frozen=True):
+    """What happened to a chunk. A deleted chunk has no source."""
+
+    op: ChangeOperation
+    id: str
+    content_hash: str | None = None
+    source: Source = Source()
+
+
+class ChangePage(Struct, frozen=True):
+    """A page of the change feed, oldest first; `token` is where to go on from."""
+
+    changes: list[Change]
+    token: str = field(name="next")
+    more: bool = False

@@ -1,0 +1,467 @@
+"""Searches: the body of a request, the pages of an answer, and how pages become one list of hits.
+
+A server keeps the state that a cursor reads for a while only. When a cursor ends early (409), `search` begins again and
+forgets what it has: its hits are of one state. An iteration over pages has given hits away already; it begins again,
+too, and leaves out the chunks that it has given, so that no chunk comes twice and none that is still found is left out;
+from then on the hits are of the newer state. With `restart=False` the iteration raises Conflict instead.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import msgspec
+
+from aidre_client.chunks import RemoteChunk, to_chunk, to_facet, to_hit
+from aidre_client.embedding import LocalEmbedding
+from aidre_client.errors import (
+    AccessDenied,
+    CollectionMissing,
+    Conflict,
+    DimensionMismatch,
+    InvalidFilter,
+    InvalidInput,
+    Missing,
+    RequestFailed,
+    SpaceMissing,
+    Unsupported,
+)
+from aidre_client.exchange import Steps, decode, invalid_answer
+from aidre_client.messages import (
+    ChunkAnswer,
+    CollectionInfo,
+    CollectionList,
+    DeclaredSpace,
+    Discovery,
+    SearchAnswer,
+    SuggestionsAnswer,
+)
+from aidre_client.session import Session, encode, expand
+from aidre_client.values import (
+    FacetRequest,
+    Facets,
+    HighlightLimits,
+    Hit,
+    Hits,
+    Json,
+    check_least,
+    check_mode,
+    check_range,
+    check_space_id,
+    need_numpy,
+    to_base64,
+    to_ids,
+    to_limits,
+    to_members,
+    to_requests,
+    to_vector,
+)
+
+MAX_K = 10_000
+"""Most hits of a search, as of a local one."""
+MAX_RESTARTS = 3
+"""How often one operation begins again because its cursor has ended."""
+MAX_IDLE_PAGES = 100
+"""Pages in a row that bring no new hit, before the server counts as broken."""
+_QUOTES = frozenset('"“„«「')
+ListedCollections: Any = CollectionList | list[CollectionInfo | str]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a program asks for: exactly one of `text` and `vector`, already checked."""
+
+    text: str | None
+    vector: array[float] | None
+    filter: Json
+    mode: str | None
+    space: str | None
+    min_score: float | None
+    payload: bool
+    vectors: bool
+    correct: bool = False
+    """Whether the server may answer the text without what may be typing errors in it."""
+    facets: tuple[FacetRequest, ...] = ()
+    highlight: HighlightLimits | None = None
+    operators: bool = True
+    """Whether the server may read quotes and `-word` in the text."""
+
+    @property
+    def needs_words(self) -> bool:
+        """Whether the answer depends on the words of the text, and not on its vector alone."""
+        return self.highlight is not None or self.correct
+
+    @property
+    def may_have_operators(self) -> bool:
+        return self.operators and self.text is not None and (" -" in self.text or not _QUOTES.isdisjoint(self.text))
+
+
+def check_asked(
+    text: str | None,
+    vector: Any,
+    *,
+    filter: Json,
+    mode: str | None,
+    space: str | None,
+    min_score: float | None,
+    payload: bool,
+    vectors: bool,
+    correct: bool = False,
+    operators: bool = True,
+    facets: Facets | None = None,
+    highlight: bool | HighlightLimits = False,
+) -> Asked:
+    """InvalidInput, with the rules of a local search."""
+    if (text is None) == (vector is None):
+        raise InvalidInput("search needs a text or vector=, and not both")
+    check_mode(mode)
+    if text is not None and (not isinstance(text, str) or not text.strip()):
+        raise InvalidInput("the text of a search must be a string that is not blank")
+    check_filter(filter)
+    check_space_id(space)
+    check_least(min_score)
+    if vector is not None and mode not in {None, "dense"}:
+        raise InvalidInput(f"mode {mode} needs a text: a vector has no words")
+    numbers = None if vector is None else to_vector(vector)
+    if vectors:
+        need_numpy()
+    limits = to_limits(highlight)
+    if limits is not None and text is None:
+        raise InvalidInput("highlight needs a text: a vector has no words")
+    requests = () if facets is None else to_requests(facets)
+    return Asked(text, numbers, filter, mode, space, min_score, payload, vectors, correct, requests, limits, operators)
+
+
+def check_filter(filter: Any) -> None:
+    """Whether it can be sent; its grammar is checked by the server."""
+    if filter is not None and not isinstance(filter, Mapping):
+        raise InvalidInput("a filter is a mapping, such as {'topic': 'gold'}")
+    try:
+        encode({"filter": filter})
+    except InvalidInput as error:
+        raise InvalidFilter(error.message) from error
+
+
+@dataclass(slots=True)
+class RemoteReader:
+    """One collection of a server; `name` None is the collection that the server searches if none is named."""
+
+    session: Session
+    embedding: LocalEmbedding
+    name: str | None
+    _withholds_text: bool = field(default=False, init=False)
+    _sends_text: bool = field(default=False, init=False)
+    _info: CollectionInfo | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.name is not None and (not isinstance(self.name, str) or not self.name):
+            raise InvalidInput("the name of a collection is a string that is not empty")
+
+    # -- search ------------------------------------------------------------------------------------------------------
+
+    def search(self, asked: Asked, k: int, offset: int) -> Steps[Hits]:
+        """The best `k` hits after `offset`, all of one state of the collection."""
+        check_range("k", k, 1, MAX_K)
+        check_range("offset", offset, 0, MAX_K)
+        wanted = k + offset
+        found = yield from self.session.discovery()
+        bound = found.limit("results")
+        if bound is not None and wanted > bound and found.can("pagination"):
+            raise InvalidInput(f"the server gives at most {bound} results of a search: ask for less", most=bound)
+        for restart in range(MAX_RESTARTS + 1):
+            pager = Pager(self, asked, wanted)
+            hits: list[Hit[RemoteChunk]] = []
+            try:
+                while len(hits) < wanted:
+                    page = yield from pager.next_page()
+                    if page is None:
+                        break
+                    hits += page
+                break
+            except Conflict:
+                if restart == MAX_RESTARTS or not pager.cursor:
+                    raise
+        if len(hits) < wanted and pager.is_clamped:
+            raise Unsupported(
+                f"the server gives at most {pager.applied} results of a search, and no further pages",
+                capability="pagination",
+            )
+        least = asked.min_score
+        return pager.answered([hit for hit in hits[offset:wanted] if least is None or hit.score >= least])
+
+    def pager(self, asked: Asked, size: int, restart: bool) -> Pager:
+        """The pages of a search, of at most `size` hits."""
+        check_range("size", size, 1, MAX_K)
+        return Pager(self, asked, size, restart)
+
+    def page(self, asked: Asked, members: dict[str, Any], k: int, cursor: str | None) -> Steps[SearchAnswer]:
+        """One page, as the server gives it; without texts where the collection withholds them."""
+        url = yield from self.session.endpoint("search")
+        if cursor is None and asked.facets:  # they are those of all matches
+            members = members | {"facets": list(map(to_members, asked.facets))}
+        while True:
+            body = {**members, "top_k": k, "return": self._fields(asked)}
+            if cursor is not None:
+                body["cursor"] = cursor
+            try:
+                response = yield from self.session.respond("POST", url, encode(body))
+            except InvalidInput as error:
+                refused = error.details.get("error"), error.details.get("field")
+                if self._withholds_text or refused != ("unsupported_return_field", "text"):
+                    raise _of_filter(error, asked) from None
+                self._withholds_text = True
+                continue
+            answer = decode(response, SearchAnswer)
+            if cursor is not None and answer.meta.next_cursor == cursor:
+                raise invalid_answer(response, "the next page is the same page")
+            return answer
+
+    def _fields(self, asked: Asked) -> dict[str, bool]:
+        more = {"semantic_payload": asked.payload, "vectors": asked.vectors}
+        asked_for = {name: True for name, is_asked in more.items() if is_asked}
+        return {"ids": True, "metadata": True, "text": not self._withholds_text, **asked_for}
+
+    def members(self, asked: Asked) -> Steps[dict[str, Any]]:
+        """The members of a request that all of its pages share."""
+        found = yield from self.session.discovery()
+        members: dict[str, Any] = {} if self.name is None else {"collection": self.name}
+        if asked.filter is not None:
+            if not found.can("filter"):
+                raise Unsupported("the server has no filters: it would ignore this one", capability="filter")
+            members["filter"] = asked.filter
+        for name, is_asked in (("facets", bool(asked.facets)), ("highlight", asked.highlight is not None)):
+            if is_asked and name not in found.extensions:
+                raise Unsupported(f"the server has no {name}", capability=name)
+        local = yield from self._embed(asked, found)
+        if local is not None:
+            space, vector = local
+            return members | {"embedding_space": space, "query_vector": _encode_vector(vector, found)}
+        members["query"] = asked.text
+        if "correct" in found.extensions:  # by default; a list of hits could not say what was asked instead
+            members["correct"] = asked.correct
+        if "operators" in found.extensions and not asked.operators:
+            members["operators"] = False
+        if asked.highlight is not None:
+            members["highlight"] = asdict(asked.highlight)
+        if asked.space is not None:
+            members["embedding_space"] = asked.space
+        if asked.mode is not None:
+            if asked.mode not in (found.modes or ()):
+                raise Unsupported(f"the server does not search in mode {asked.mode}", capability=asked.mode)
+            members["mode"] = asked.mode
+        return members
+
+    def _embed(self, asked: Asked, found: Discovery) -> Steps[tuple[str, array[float]] | None]:
+        """The space and the vector of a search by vector; None for a search by text."""
+        if asked.vector is not None:
+            space = _space_of(found, asked.space, asked.vector)
+            return space.id, asked.vector
+        if self._sends_text or not self.embedding.applies(asked.mode):
+            return None
+        if asked.needs_words or (asked.may_have_operators and self.embedding.where == "auto"):
+            if self.embedding.where == "local":
+                raise InvalidInput("highlight and correct need the text, which embed='local' does not send")
+            return None
+        if not found.can("query_vector") and self.embedding.where == "auto":
+            return None
+        spaces = yield from self._spaces(found)
+        return self.embedding.embed(asked.text or "", spaces, asked.space)
+
+    def _spaces(self, found: Discovery) -> Steps[list[DeclaredSpace]]:
+        """The spaces of this collection, as far as the server says which they are."""
+        names = None
+        if self.name is not None and found.endpoints.collections is not None:
+            info = yield from self.info()
+            names = info.embedding_spaces
+        return [space for space in found.embedding_spaces if names is None or space.id in names]
+
+    def send_text(self, asked: Asked) -> bool:
+        """Send this text, and those that follow, where the server did not take its vector; False if it must not be."""
+        may = asked.text is not None and self.embedding.where == "auto" and not self._sends_text
+        self._sends_text = self._sends_text or may
+        return may
+
+    # -- look-up -----------------------------------------------------------------------------------------------------
+
+    def suggest(self, text: str, limit: int) -> Steps[list[str]]:
+        """Completions of a text; an extension of AIDRE."""
+        if not isinstance(text, str):
+            raise InvalidInput("the text to complete must be a string")
+        check_range("limit", limit, 1, MAX_K)
+        template = (yield from self.session.discovery()).endpoints.suggest
+        if template is None:
+            raise Unsupported("the server completes no texts", capability="suggest")
+        name = self.name or (yield from self.info()).name
+        url = expand(template, name=name) + expand("?q={q}&limit={limit}", q=text, limit=str(limit))
+        response = yield from self.session.respond("GET", url)
+        return decode(response, SuggestionsAnswer).suggestions
+
+    def info(self) -> Steps[CollectionInfo]:
+        """What the server lists about the collection. CollectionMissing."""
+        if self._info is None:
+            listed = yield from list_collections(self.session)
+            found = [one for one in listed if one.name == self.name] if self.name is not None else listed
+            if len(found) != 1:
+                raise CollectionMissing(f"{self.session.url} lists no collection {self.name!r}", collection=self.name)
+            self._info = found[0]
+        return self._info
+
+    def chunk(self, chunk_id: str) -> Steps[RemoteChunk]:
+        """A chunk by its id, with its signed statement verified. Missing."""
+        if not isinstance(chunk_id, str) or not chunk_id:
+            raise InvalidInput("the id of a chunk is a string that is not empty")
+        template = yield from self.session.endpoint("chunk")
+        url = expand(template, id=chunk_id)
+        if self.name is not None:
+            url += ("&" if "?" in url else "?") + expand("collection={name}", name=self.name)
+        response = yield from self.session.respond("GET", url)
+        sent = decode(response, ChunkAnswer)
+        if sent.id not in {None, chunk_id}:
+            raise invalid_answer(response, "the chunk is another one")
+        sent = msgspec.structs.replace(sent, id=chunk_id)
+        yield from self.session.verifier.check_chunk(url, sent, self.session.retry.clock())
+        return to_chunk(sent, sent.collection or self.name)
+
+    def chunks(self, chunk_ids: Sequence[str]) -> Steps[list[RemoteChunk | None]]:
+        """The chunks with these ids, in their order; None for one that is not there."""
+        found: list[RemoteChunk | None] = []
+        for chunk_id in to_ids(chunk_ids, "chunks"):
+            try:
+                found.append((yield from self.chunk(chunk_id)))
+            except CollectionMissing:
+                raise
+            except Missing:
+                found.append(None)
+        return found
+
+
+def list_collections(session: Session) -> Steps[list[CollectionInfo]]:
+    url = yield from session.endpoint("collections")
+    response = yield from session.respond("GET", expand(url))
+    answer: CollectionList | list[CollectionInfo | str] = decode(response, ListedCollections)
+    listed = answer.collections if isinstance(answer, CollectionList) else answer
+    found = [CollectionInfo(one) if isinstance(one, str) else one for one in listed]
+    return [one for one in found if one.name]
+
+
+@dataclass(slots=True)
+class Pager:
+    """The pages of one search. `size` is how many hits a page has at most; with `restart` it begins again where a
+    cursor has ended, and leaves out what it has given."""
+
+    reader: RemoteReader
+    asked: Asked
+    size: int
+    restart: bool = False
+    cursor: str | None = field(default=None, init=False)
+    applied: int | None = field(default=None, init=False)
+    is_clamped: bool = field(default=False, init=False)
+    _given: set[str] = field(default_factory=set, init=False)
+    _restarts: int = field(default=0, init=False)
+    _idle: int = field(default=0, init=False)
+    _members: dict[str, Any] | None = field(default=None, init=False)
+    _ended: bool = field(default=False, init=False)
+    _first: SearchAnswer | None = field(default=None, init=False)
+
+    def answered(self, hits: list[Hit[RemoteChunk]]) -> Hits:
+        """Some of the hits that the pages had, with what the first page says of all."""
+        answer = Hits(hits)
+        chunks = [hit.chunk for hit in hits]
+        known = [chunk.relevance for chunk in chunks if chunk.relevance is not None]
+        answer.set_relevance(known if len(known) == len(hits) and self.asked.text is not None else None)
+        answer.highlights = [chunk.highlight for chunk in chunks if chunk.highlight is not None]
+        if self._first is not None:
+            answer.facets = {name: to_facet(facet) for name, facet in self._first.facets.items()}
+            answer.corrected, answer.suggestion = self._first.meta.corrected, self._first.meta.suggestion
+            answer.understood, answer.unknown_fields = self._first.meta.understood, tuple(self._first.meta.ignored)
+        return answer
+
+    def next_page(self) -> Steps[list[Hit[RemoteChunk]] | None]:
+        """The hits of the next page that has any; None after the last one. Conflict where a cursor has ended."""
+        while not self._ended:
+            if self._members is None:
+                self._members = yield from self.reader.members(self.asked)
+            found = yield from self.reader.session.discovery()
+            size = min(self.size, found.limit("top_k") or self.size)
+            try:
+                answer = yield from self.reader.page(self.asked, self._members, size, self.cursor)
+            except Conflict:
+                if not self._may_restart():
+                    raise
+                continue
+            except AccessDenied:
+                if "query_vector" not in self._members or not self.reader.send_text(self.asked):
+                    raise
+                self._members = None
+                continue
+            if self.cursor is None:
+                self._first = answer
+            hits = self._taken(answer)
+            if hits:
+                return hits
+        return None
+
+    def _may_restart(self) -> bool:
+        if self.cursor is None or not self.restart or self._restarts == MAX_RESTARTS:
+            return False
+        self._restarts += 1
+        self.cursor = None
+        return True
+
+    def _taken(self, answer: SearchAnswer) -> list[Hit[RemoteChunk]]:
+        """The hits of a page that are new. RequestFailed where the server never comes to an end."""
+        hits = [to_hit(result, answer.collection or self.reader.name) for result in answer.results]
+        new = []
+        for hit in hits:
+            if hit.id and hit.id in self._given:
+                continue
+            self._given.add(hit.id)
+            new.append(hit)
+        self.applied, self.cursor = answer.meta.top_k, answer.meta.next_cursor
+        self._ended = self.cursor is None
+        self._idle = 0 if new else self._idle + 1
+        if self._ended:
+            self.is_clamped = self.applied is not None and self.applied < self.size and len(hits) >= self.applied
+        elif self._idle > MAX_IDLE_PAGES or (hits and not new and not self._restarts):
+            url = self.reader.session.url
+            raise RequestFailed(f"{url} repeats the pages of a search", url=url, error="invalid_answer")
+        return new
+
+
+def _of_filter(error: InvalidInput, asked: Asked) -> InvalidInput:
+    """A server need not say which member it refuses: it is the filter where its message names that first."""
+    said = error.message.removeprefix(f"{error.details.get('url')}: ")
+    named = error.details.get("member", said.lower())
+    if asked.filter is None or type(error) is not InvalidInput or not str(named).startswith("filter"):
+        return error
+    return InvalidFilter(error.message, **error.details)
+
+
+def _space_of(found: Discovery, wanted: str | None, vector: array[float]) -> DeclaredSpace:
+    """The space of a vector: the one that is named, or the only one of its length."""
+    if wanted is None:
+        fitting = [space for space in found.embedding_spaces if space.dimensions == len(vector)]
+        if len(fitting) == 1:
+            return fitting[0]
+        ids = [space.id for space in found.embedding_spaces]
+        raise InvalidInput(f"name the space of the vector by space=: the server has {ids}")
+    for space in found.embedding_spaces:
+        if space.id == wanted:
+            if len(vector) != space.dimensions:
+                raise DimensionMismatch(
+                    f"the vector has {len(vector)} dimensions, space {wanted!r} has {space.dimensions}",
+                    embedding_space=wanted,
+                    expected_dimensions=space.dimensions,
+                    actual_dimensions=len(vector),
+                )
+            return space
+    raise SpaceMissing(f"the server has no embedding space {wanted!r}", embedding_space=wanted)
+
+
+def _encode_vector(vector: array[float], found: Discovery) -> str | list[float]:
+    """As base64 where the server takes that; else as numbers."""
+    extension = found.extensions.get("query_vector")
+    return to_base64(vector) if isinstance(extension, dict) and "base64" in extension else vector.tolist()

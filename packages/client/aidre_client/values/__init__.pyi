@@ -1,0 +1,32 @@
+from .arguments import (
+    check_least as check_least,
+    check_mode as check_mode,
+    check_range as check_range,
+    check_space_id as check_space_id,
+    shown as shown,
+    to_ids as to_ids,
+)
+from .facets import (
+    Facets as Facets,
+    to_limits as to_limits,
+    to_members as to_members,
+    to_requests as to_requests,
+)
+from .hits import (
+    FoundChunk as FoundChunk,
+    Hit as Hit,
+    Hits as Hits,
+    SearchResults as SearchResults,
+    join_hits as join_hits,
+)
+from .model import (
+    Facet as Facet,
+    FacetBound as FacetBound,
+    FacetRequest as FacetRequest,
+    Highlight as Highlight,
+    HighlightLimits as HighlightLimits,
+    Json as Json,
+    Mode as Mode,
+    Span as Span,
+)
+from .vectors import need_numpy as need_numpy, to_base64 as to_base64, to_rows as to_rows, to_vector as to_vector

@@ -1,0 +1,51 @@
+"""Arguments that the verbs of local collections and of those of a server share. InvalidInput names the argument."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any, get_args
+
+from aidre_client.errors import InvalidInput
+from aidre_client.values.model import Mode
+
+
+def check_range(name: str, value: Any, least: int, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise InvalidInput(f"{name} must be a whole number from {least} to {most:,}, not {shown(value)}")
+
+
+def check_mode(mode: Any) -> None:
+    if mode is not None and (not isinstance(mode, str) or mode not in get_args(Mode)):
+        raise InvalidInput(f"mode {shown(mode)} is unknown: use hybrid, dense or lexical")
+
+
+def check_space_id(space_id: Any) -> None:
+    if space_id is not None and not isinstance(space_id, str):
+        raise InvalidInput(f"space= is the id of a space, not {type(space_id).__name__}")
+
+
+def check_least(min_score: Any) -> None:
+    is_number = isinstance(min_score, Real) and not isinstance(min_score, bool)  # those of numpy are registered
+    if min_score is not None and (not is_number or math.isnan(min_score)):
+        raise InvalidInput(f"min_score must be a number, not {shown(min_score)}")
+
+
+def to_ids(ids: Any, verb: str) -> list[str]:
+    """The ids of documents or chunks in a list."""
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+        raise InvalidInput(f"{verb} needs a list of ids, not {type(ids).__name__}")
+    listed = list(ids)
+    for one in listed:
+        if not isinstance(one, str):
+            raise InvalidInput(f"{verb} needs ids that are strings, not {type(one).__name__}")
+    return listed
+
+
+def shown(value: Any) -> str:
+    """The value of a plain type, cut to one short line; of another, its type."""
+    if isinstance(value, str | int | float | None):
+        text = repr(value)
+        return text if len(text) <= 64 else text[:64] + "…"
+    return type(value).__name__

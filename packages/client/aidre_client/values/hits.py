@@ -1,0 +1,179 @@
+"""The hits of a query with what was asked beside them, and those of many queries, as lists or as one Arrow table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, overload
+
+from aidre_client.errors import ConfigurationError
+from aidre_client.values.model import Facet, Highlight, Json, Mode, Span
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+    from typing_extensions import TypeVar
+else:
+    from typing import TypeVar
+
+
+class FoundChunk(Protocol):
+    """A chunk with the properties of its document, as every search gives it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def span(self) -> Span:
+        """Start and end of the text in its document, in characters."""
+
+    @property
+    def section(self) -> str | None: ...
+    @property
+    def content_hash(self) -> str:
+        """ "sha256:" and the SHA-256 of the text's UTF-8 bytes in hexadecimal."""
+
+    def vectors(self) -> Mapping[str, NDArray[np.float32]]:
+        """By space, the vector of the chunk with the norm that it was ingested with."""
+
+    @property
+    def document_id(self) -> str: ...
+    @property
+    def url(self) -> str | None: ...
+    @property
+    def title(self) -> str | None: ...
+    @property
+    def type(self) -> str | None: ...
+    @property
+    def updated_at(self) -> str: ...
+    @property
+    def metadata(self) -> Mapping[str, Json]: ...
+    @property
+    def json_payload(self) -> bytes | None:
+        """The semantic payload: that of the document, else its schema.org object."""
+
+    @property
+    def schema_object(self) -> bytes | None:
+        """The schema.org object as JSON."""
+
+
+if TYPE_CHECKING:  # the default is for type checkers: typing has it from Python 3.13 on
+    ChunkT_co = TypeVar("ChunkT_co", bound=FoundChunk, default=FoundChunk, covariant=True)
+else:
+    ChunkT_co = TypeVar("ChunkT_co", covariant=True)
+
+
+class Hit(NamedTuple, Generic[ChunkT_co]):
+    """A chunk and its score; larger is better. The properties are those of the chunk."""
+
+    chunk: ChunkT_co
+    score: float
+
+    def __repr__(self) -> str:
+        return f"<Hit {self.id!r}, score {self.score:.4f}>"
+
+    @property
+    def id(self) -> str:
+        return self.chunk.id
+
+    @property
+    def document_id(self) -> str:
+        return self.chunk.document_id
+
+    @property
+    def text(self) -> str:
+        return self.chunk.text
+
+    @property
+    def title(self) -> str | None:
+        return self.chunk.title
+
+    @property
+    def url(self) -> str | None:
+        return self.chunk.url
+
+    @property
+    def metadata(self) -> Mapping[str, Json]:
+        return self.chunk.metadata
+
+
+class Hits(list[Hit]):
+    """The hits of a search, best first: a list, with what was asked beside them.
+
+    `facets` are by field as it was named, `highlights` those of the hits, in their order. `corrected` is the text that
+    was answered in place of the one as typed, `suggestion` one that finds something, too. `understood` has the
+    `phrases` and the `excluded` words that were read in it. `unknown_fields` are those of the filter that no document
+    has: a condition on one finds nothing, and its negation everything. `mode` and `space` are those of the search,
+    which is lexical where a model is missing and no mode was asked for.
+    """
+
+    facets: Mapping[str, Facet] = MappingProxyType({})
+    highlights: Sequence[Highlight] = ()
+    corrected: str | None = None
+    suggestion: str | None = None
+    understood: Mapping[str, Sequence[str]] = MappingProxyType({})
+    unknown_fields: Sequence[str] = ()
+    mode: Mode | None = None
+    space: str | None = None
+    _relevance: list[float] | Callable[[Hits], list[float]] | None = None
+
+    @property
+    def relevance(self) -> list[float] | None:
+        """The relevance of each hit from 0 to 1, on one scale for all modes and collections: from 0.51 on a hit counts
+        as relevant. None for a vector, and where a server does not say. It is computed when it is asked for."""
+        if callable(self._relevance):
+            self._relevance = self._relevance(self)
+        return self._relevance
+
+    def set_relevance(self, relevance: list[float] | Callable[[Hits], list[float]] | None) -> None:
+        """For those who make a list of hits: the relevances, or a function that computes them."""
+        self._relevance = relevance
+
+
+class SearchResults(Sequence[list[Hit]]):
+    """The hits of each query, in the order of the queries. `unknown_fields` are those of `Hits`."""
+
+    def __init__(self, hits: Sequence[list[Hit]], unknown_fields: Sequence[str] = ()) -> None:
+        self._hits, self.unknown_fields = hits, unknown_fields
+
+    def __len__(self) -> int:
+        return len(self._hits)
+
+    @overload
+    def __getitem__(self, index: int) -> list[Hit]: ...
+    @overload
+    def __getitem__(self, index: slice) -> SearchResults: ...
+    def __getitem__(self, index: int | slice) -> list[Hit] | SearchResults:
+        if isinstance(index, slice):
+            return SearchResults(self._hits[index], self.unknown_fields)
+        return self._hits[index]
+
+    def __iter__(self) -> Iterator[list[Hit]]:
+        return iter(self._hits)
+
+    def __repr__(self) -> str:
+        return f"<SearchResults of {len(self)} queries>"
+
+    def to_arrow(self) -> pa.Table:
+        """One row a hit: query (its index), rank (from 0), id, document_id, score, text, title and url."""
+        try:
+            import pyarrow as pa
+        except ImportError:
+            raise ConfigurationError("to_arrow makes an Arrow table: pip install pyarrow") from None
+
+        rows = [(query, rank, hit) for query, hits in enumerate(self._hits) for rank, hit in enumerate(hits)]
+        columns: dict[str, Any] = {
+            "query": pa.array([query for query, _, _ in rows], pa.int64()),
+            "rank": pa.array([rank for _, rank, _ in rows], pa.int64()),
+            "score": pa.array([hit.score for _, _, hit in rows], pa.float64()),
+        }
+        for name in ("id", "document_id", "text", "title", "url"):
+            columns[name] = pa.array([getattr(hit, name) for _, _, hit in rows], pa.string())
+        return pa.table(columns)
+
+
+def join_hits(found: Sequence[Hits]) -> SearchResults:
+    """The hits of searches that were made one by one."""
+    return SearchResults(found, tuple(dict.fromkeys(name for hits in found for name in hits.unknown_fields)))

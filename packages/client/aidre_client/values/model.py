@@ -1,0 +1,67 @@
+"""What a search is asked beside its hits, and what it answers: frozen, without behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
+Json: TypeAlias = Any
+"""A JSON value: None, bool, int, float, str, list or dict."""
+Span: TypeAlias = tuple[int, int]
+"""Start and end in characters (code points) of a text; the end is not included."""
+
+
+@dataclass(frozen=True, slots=True)
+class HighlightLimits:
+    """`spans` words at most in each text, and `snippets` sentences of at most `snippet_chars` characters."""
+
+    spans: int = 100
+    snippets: int = 1
+    snippet_chars: int = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Highlight:
+    """Where the words of a query are in a chunk: in its text, its title and its section, in order; and the best
+    sentences of the text, which are the first ones where no word is found."""
+
+    text: list[Span]
+    title: list[Span]
+    section: list[Span]
+    snippets: list[Span]
+
+
+FacetBound: TypeAlias = int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FacetRequest:
+    """A field whose values are counted: the most frequent `limit` ones, and the documents with a value in each of
+    `ranges`, pairs of a least value and one above the greatest, where None is an open end. With `exclude_own` the
+    conditions of the filter on the field itself do not hold."""
+
+    field: str
+    limit: int = 20
+    ranges: Sequence[tuple[FacetBound, FacetBound]] = ()
+    exclude_own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """The values of a field among some documents.
+
+    `counts` has each distinct value with the number of documents that have it, the most frequent first, equal ones by
+    type and value; a list counts once for each of its values. Dates are RFC 3339. `minimum` and `maximum` are of the
+    numbers, or of the dates where there is no number. `missing` documents lack the field. `distinct` values there are,
+    of which `counts` may have the first ones alone. `ranges` counts the documents with a value in each range.
+    """
+
+    counts: tuple[tuple[str | int | float | bool, int], ...]
+    documents: int
+    missing: int
+    minimum: str | int | float | None
+    maximum: str | int | float | None
+    distinct: int = 0
+    ranges: tuple[int, ...] = ()
