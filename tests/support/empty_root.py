@@ -107,7 +107,7 @@ def tried(root: Path) -> int:
     words = ["unshare", "--net", "--mount", "--pid", "--fork", "sh", "-ec"]
     inside = 'mount -t proc proc "$0/proc"; exec chroot "$0" sh /trial.sh'
     ours = f"aidre=={version_of(ROOT)}"
-    needed = f"--no-deps {ours} -r /lean.txt" if LEAN.exists() else ours
+    needed = f"--no-deps aidre-client=={version_of(ROOT)} {ours} -r /lean.txt" if LEAN.exists() else ours
     if LEAN.exists():
         shutil.copy(LEAN, root / "lean.txt")
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
