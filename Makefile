@@ -12,7 +12,8 @@
 # make screenshots                  write the screenshots of docs/page.md anew: needs Chromium
 # make peers                        install the engines that `make bench` compares with
 # make integrations                 the adapters to other frameworks, by the suites of these: needs a registry
-# make release                      build and check the archives of a release, into dist/; publishes nothing
+# make release [ARGS=--rehearse]    build and check the archives of a release, into dist/; publishes nothing
+# make smoke [ARGS=arm64]           try the wheels of dist/ in a root with nothing but Python: needs root, debootstrap
 # make lint | clean                 lint and types alone; remove all that was made
 
 PYTHON ?= python3
@@ -39,10 +40,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo lean lint check test bench hostile processors scale docs reference screenshots peers integrations
-.PHONY: release clean programs
+.PHONY: release smoke clean programs
 
 help:
-	@sed -n '1,16s/^# //p' Makefile
+	@sed -n 's/^# make/make/p' Makefile
 
 # torch goes first and by itself: a resolver that meets it later may choose another build of it.
 $(VENV)/.torch:
@@ -141,7 +142,10 @@ integrations:
 # Version, changelog and tag must agree, and the working tree be clean.
 release: $(VENV)/.tools
 	$(PIP) install -c constraints.txt -e '.[release]'
-	$(BIN)/python -m tests.support.release
+	$(BIN)/python -m tests.support.release $(ARGS)
+
+smoke: $(VENV)/.tools
+	$(BIN)/python -m tests.support.empty_root $(ARGS)
 
 clean:
 	rm -rf $(VENV) .venv-integrations .demo build dist *.egg-info packages/*/build packages/*/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks

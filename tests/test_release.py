@@ -9,7 +9,8 @@ import pytest
 
 from aidre import __version__
 from tests import ROOT
-from tests.support.release import faults, narrowed, needed, notes_of, requirements, version_of
+from tests.support.distributions import version_of
+from tests.support.release import faults, narrowed, needed, notes_of, requirements
 
 CHANGELOG = "# Changelog\n\n## [1.2.3] - 2026-11-25\n\n### Fixed\n\n- A fault.\n\n## [1.2.2] - 2026-11-01\n\n- Older.\n"
 
@@ -18,6 +19,8 @@ def checkout(folder: Path, version: str = "1.2.3", changelog: str = CHANGELOG) -
     (folder / "aidre").mkdir()
     (folder / "aidre" / "__init__.py").write_text(f'"""aidre."""\n\n__version__ = "{version}"\n', encoding="utf-8")
     (folder / "CHANGELOG.md").write_text(changelog, encoding="utf-8")
+    project = '[project]\nname = "aidre"\ndynamic = ["version"]\nrequires-python = ">=3.11"\n'
+    (folder / "pyproject.toml").write_text(project, encoding="utf-8")
     return folder
 
 

@@ -5,13 +5,32 @@
 #include <string.h>
 
 #if defined(__x86_64__)
-static bool has_avx2(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+#include <cpuid.h>
+
+/* The register states that the system saves when it changes threads: XCR0. */
+#define STATE_AVX 0x6U
+#define STATE_AVX512 0xe6U
+
+static uint32_t saved_states(void) {
+    uint32_t low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    (void)high;
+    return low;
 }
 
+/* Asked by CPUID: `__builtin_cpu_supports` is always 0 where the compiler's runtime is zig's. `wide` are bits of leaf 7. */
+static bool has_bits(uint32_t wide, uint32_t states) {
+    const uint32_t wanted = bit_FMA | bit_F16C | bit_OSXSAVE;
+    uint32_t a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & wanted) != wanted || (saved_states() & states) != states)
+        return false;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & wide) == wide;
+}
+
+static bool has_avx2(void) { return has_bits(bit_AVX2, STATE_AVX); }
+
 static bool has_avx512(void) {
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl");
+    return has_bits(bit_AVX2 | bit_AVX512F | bit_AVX512BW | bit_AVX512VL, STATE_AVX512);
 }
 #endif
 

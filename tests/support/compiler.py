@@ -16,7 +16,6 @@ NATIVE = ROOT / "engine" / "native"
 DRIVER = ROOT / "tests" / "engine" / "native" / "driver.c"
 STRICT = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror")
 SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
-TARGETS = ("x86_64-linux-gnu.2.28", "aarch64-linux-gnu.2.28", "x86_64-macos", "aarch64-macos")
 
 
 def sources(*, of_python: bool) -> list[Path]:

@@ -1,12 +1,13 @@
 """`make release`: builds and checks what a release consists of, in `dist/`, and publishes nothing.
 
-The source archive, a wheel built from it, those of the packages beside aidre, an SBOM (CycloneDX) of what the wheel
-needs, and the section of CHANGELOG.md as release notes. The wheels are tried in an empty environment before.
-`docs/versioning.md` says what a version promises.
+For each distribution of the repository a source archive and a wheel that is built from it, of aidre a wheel for each
+platform; an SBOM (CycloneDX) of what aidre needs; the section of CHANGELOG.md as release notes. The wheels are tried in
+an empty environment before. `docs/releasing.md` has the steps, and says what the workflow does with the same functions.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cache
 from importlib.metadata import distribution
@@ -26,15 +27,19 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests import ROOT
+from tests.support.distributions import disagreements, distributions, missing_archives, unraised, version_of
+from tests.support.kernel_wheels import PLATFORMS, TARGETS, cross_compiled, kernel_faults
 
-VERSION = re.compile(r'^__version__ = "([^"]+)"$', re.MULTILINE)
 RELEASED = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:(?:a|b|rc)(?:0|[1-9]\d*))?")
 """Semantic versions as PEP 440 writes them: 1.2.3, and 1.2.3rc1 before it."""
 SECTION = re.compile(r"^## \[([^\]]+)\](?: - (\S+))?$", re.MULTILINE)
+LEAN, CONSTRAINTS = ROOT / "lean.txt", ROOT / "constraints.txt"
 TRIED = """
 import aidre, aidre_client
 assert aidre.connect is aidre_client.connect
 from aidre.api.cli.main import run
+from aidre.engine.native import kernel_name
+assert kernel_name() != "faiss", "the kernel of the wheel does not load"
 assert run(["ingest", "notes", "--store", "store", "--collection", "notes"]) == 0
 assert run(["search", "lentils", "--store", "store"]) == 0
 assert run(["conformance", "--list"]) == 0
@@ -42,11 +47,6 @@ assert run(["conformance", "--list"]) == 0
 
 
 # -- what must agree -------------------------------------------------------------------------------------------------
-
-
-def version_of(root: Path) -> str:
-    found = VERSION.search((root / "aidre" / "__init__.py").read_text(encoding="utf-8"))
-    return "" if found is None else found[1]
 
 
 def notes_of(changelog: str, version: str) -> str:
@@ -76,8 +76,15 @@ def faults(root: Path, changes: str, tags: Mapping[str, bool]) -> Iterator[str]:
             yield f"this commit has the tag {tag}, but the version is {version}"
         if not is_here and tag == wanted:
             yield f"the tag {tag} is at another commit: raise the version"
+    yield from disagreements(root)
+    for tag in sorted((tag for tag, is_here in tags.items() if not is_here), key=_number)[-1:]:
+        yield from unraised(root, tag)
     if changes:
         yield f"the working tree is not clean: commit or remove {', '.join(line[3:] for line in changes.splitlines())}"
+
+
+def _number(tag: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", tag)))
 
 
 def _is_date(text: str) -> bool:
@@ -140,26 +147,59 @@ def narrowed(bom: Mapping[str, Any], version: str, direct: set[str], names: set[
 # -- making it -------------------------------------------------------------------------------------------------------
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
+    options = _options().parse_args(words)
+    if options.list:
+        sys.stdout.write(json.dumps([{"name": one.name, "stem": one.stem} for one in distributions(ROOT)]) + "\n")
+        return 0
+    if options.check or options.attempt:
+        folder = (options.check or options.attempt).resolve()
+        return _told(check(folder) if options.check else try_out(folder))
     problems = list(faults(ROOT, _git(ROOT, "status", "--porcelain"), tags_of(ROOT)))
-    if problems:
-        sys.stderr.write("".join(f"release: {problem}\n" for problem in problems))
+    if _told(problems) and not options.rehearse:
         return 1
-    version, dist = version_of(ROOT), ROOT / "dist"
+    return _told(make(ROOT / "dist", is_rehearsal=options.rehearse))
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="release", description="Builds and checks a release; publishes nothing.")
+    parser.add_argument("--rehearse", action="store_true", help="name what does not agree, and build all the same")
+    parser.add_argument("--list", action="store_true", help="the distributions, in the order to upload, as JSON")
+    parser.add_argument("--check", type=Path, metavar="FOLDER", help="whether a folder has a whole release; no more")
+    parser.add_argument(
+        "--try", type=Path, metavar="FOLDER", dest="attempt", help="try the wheels of a folder on this machine; no more"
+    )
+    return parser
+
+
+def _told(problems: Iterable[str]) -> int:
+    """Prints what is wrong; returns the exit status."""
+    status = 0
+    for problem in problems:
+        sys.stderr.write(f"release: {problem}\n")
+        status = 1
+    return status
+
+
+def make(dist: Path, *, is_rehearsal: bool) -> Iterator[str]:
+    """Builds a release; yields what is wrong with it, and ends there."""
+    version = version_of(ROOT)
     shutil.rmtree(dist, ignore_errors=True)
     os.environ["SOURCE_DATE_EPOCH"] = _git(ROOT, "log", "-1", "--format=%ct").strip()  # the time in the SBOM
     build(dist)
     build_packages(dist)
-    tool("twine", "check", "--strict", *map(str, sorted(dist.iterdir())))
-    with tempfile.TemporaryDirectory() as folder:
-        try_out(sorted(dist.glob("*.whl")), Path(folder))
+    problems = [*check(dist), *try_out(dist)]
+    if problems:
+        yield from problems
+        return
     write_bom(dist / f"aidre-{version}.cdx.json", version)
-    notes = notes_of((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), version)
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    notes = notes_of(changelog, version) or notes_of(changelog, "Unreleased")
     (dist / f"aidre-{version}.md").write_text(notes + "\n", encoding="utf-8")
     for path in sorted(dist.iterdir()):
         sys.stdout.write(f"{path.stat().st_size:>12,} {path.relative_to(ROOT)}\n")
-    sys.stdout.write(f"aidre {version} is built and checked, and nothing is published: tag v{version}, then upload\n")
-    return 0
+    rest = "this was a rehearsal" if is_rehearsal else f"push the tag v{version}, or upload by hand"
+    sys.stdout.write(f"aidre {version} is built and checked, and nothing is published: {rest}\n")
 
 
 def tool(module: str, *words: str) -> None:
@@ -169,38 +209,74 @@ def tool(module: str, *words: str) -> None:
 
 
 def build(dist: Path) -> None:
-    """The source archive, and the wheel that is built from it, tagged for the systems that its kernel runs on."""
+    """The source archive, and a wheel of it for each platform; that of this machine's compiler is only a trial."""
     with tempfile.TemporaryDirectory() as folder:
         tool("build", "--quiet", "--outdir", folder)
         [sdist], [wheel] = Path(folder).glob("*.tar.gz"), Path(folder).glob("*.whl")
         dist.mkdir()
         shutil.copy(sdist, dist)
-        if sys.platform == "linux" and not wheel.name.endswith("-any.whl"):
-            tool("auditwheel", "repair", "--wheel-dir", str(dist), str(wheel))
-        else:
-            shutil.copy(wheel, dist)
+        if problems := list(kernel_faults(wheel)):
+            raise SystemExit(f"release: built from the source archive, {problems[0]}")
+        wheel.unlink()
+        for platform in TARGETS:
+            wheel = cross_compiled(sdist, platform, Path(folder))
+            if platform.startswith("linux"):
+                tool("auditwheel", "repair", "--wheel-dir", str(dist), str(wheel))
+            else:
+                shutil.copy(wheel, dist)
 
 
 def build_packages(dist: Path) -> None:
-    """The source archives and wheels of the distributions in packages/."""
-    for path in sorted(ROOT.glob("packages/*/pyproject.toml")):
-        tool("build", "--quiet", "--outdir", str(dist), str(path.parent))
+    """The source archives and wheels of the other distributions, by the setuptools of this environment."""
+    for one in distributions(ROOT):
+        if one.folder != ".":
+            tool("build", "--quiet", "--no-isolation", "--outdir", str(dist), str(ROOT / one.folder))
 
 
-def try_out(wheels: Sequence[Path], folder: Path) -> None:
-    """The wheels ingest, search and list checks in an environment that has nothing else but lean.txt."""
-    venv.create(folder / "venv", with_pip=True)
-    python = str(folder / "venv" / "bin" / "python")
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "-qq", "install", "--no-deps"]
-    (folder / "notes").mkdir()
-    (folder / "notes" / "soup.md").write_text("# Soup\n\nA soup of lentils.\n", encoding="utf-8")
-    steps: Sequence[Sequence[str]] = (
-        [*pip, "-r", str(ROOT / "lean.txt")],
-        [*pip, *map(str, wheels)],
-        [python, "-c", TRIED],
+def check(dist: Path) -> Iterator[str]:
+    """What of a release is missing, or has a kernel that would not load; the tools print what else is wrong."""
+    archives = sorted((*dist.glob("*.tar.gz"), *dist.glob("*.whl")))
+    yield from (
+        f"{dist.name}/ lacks {name}"
+        for name in missing_archives([path.name for path in archives], distributions(ROOT), PLATFORMS)
     )
-    for step in steps:
-        subprocess.run(step, cwd=folder, check=True)
+    wheels = sorted(dist.glob("aidre-*-abi3-*.whl"))
+    for wheel in wheels:
+        yield from kernel_faults(wheel)
+    for words in (("twine", "check", "--strict", *archives), ("abi3audit", "--strict", *wheels)):
+        try:
+            tool(*map(str, words))
+        except subprocess.CalledProcessError as problem:
+            yield f"{words[0]} ended with status {problem.returncode}"
+
+
+def try_out(dist: Path) -> Iterator[str]:
+    """The wheels for this machine ingest, search and list checks in an environment that has nothing else."""
+    names = [f"{one.name}=={one.version}" for one in distributions(ROOT)]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        venv.create(folder / "venv", with_pip=True)
+        python = str(folder / "venv" / "bin" / "python")
+        (folder / "notes").mkdir()
+        (folder / "notes" / "soup.md").write_text("# Soup\n\nA soup of lentils.\n", encoding="utf-8")
+        pip = [python, "-m", "pip", "--disable-pip-version-check", "-qq", "install"]
+        ours = ["--only-binary=:all:", "--find-links", str(dist)]
+        steps: Sequence[Sequence[str]] = (
+            [*pip, *wanted(), *ours],
+            [*pip, "--no-deps", "--no-index", *ours, *names],
+            [python, "-c", TRIED],
+        )
+        for step in steps:
+            if subprocess.run(step, cwd=folder, check=False).returncode:
+                yield f"the wheels do not work here: {' '.join(step)}"
+                return
+
+
+def wanted() -> list[str]:
+    """Words for pip: what aidre needs."""
+    if LEAN.exists():
+        return ["--no-deps", "-r", str(LEAN)]
+    return ["-c", str(CONSTRAINTS), f"aidre=={version_of(ROOT)}"]
 
 
 def write_bom(path: Path, version: str) -> None:

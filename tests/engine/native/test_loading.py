@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,13 @@ from tests.support.native import kernel, runnable
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
+CPUINFO = Path("/proc/cpuinfo")
+INSTRUCTIONS = {
+    "avx2": {"avx2", "fma", "f16c"},
+    "avx512": {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl"},
+    "neon": {"asimd"},
+}
+"""What /proc/cpuinfo calls what a kernel needs."""
 NAMED = "from aidre.engine.native import kernel_name, native; print(kernel_name(), native is not None)"
 WITHOUT_KERNEL = "import sys; sys.modules['aidre.engine.native.kernel'] = None; "
 SEARCH = """
@@ -42,6 +50,14 @@ def test_the_fastest_kernel_is_used_and_any_can_be_named() -> None:
     assert run(NAMED, wanted=FALL_BACK).stdout.split() == [FALL_BACK, "False"]
     for name in runnable():
         assert run(NAMED, wanted=name).stdout.split() == [name, "True"]
+
+
+@pytest.mark.skipif(not CPUINFO.exists(), reason="what the processor can is read from Linux")
+def test_the_instruction_sets_are_those_that_the_system_says_the_processor_has() -> None:
+    """Whatever compiled the kernel: with some compilers `__builtin_cpu_supports` says no to all."""
+    flags = set(re.findall(r"^(?:flags|Features)\s*: (.*)$", CPUINFO.read_text("utf-8"), re.MULTILINE)[0].split())
+    found = {name for name, needed in INSTRUCTIONS.items() if needed <= flags}
+    assert set(runnable()) == (found | {"scalar"} if kernel is not None else set())
 
 
 def test_a_kernel_that_this_processor_cannot_run_is_refused_in_one_line() -> None:
