@@ -61,13 +61,13 @@ def find_export(weights: Weights) -> bool:
 def export_key(weights: Weights) -> str:
     """The cache key of an export: weights, pooling and export format; for models exported by torch, whose graphs are
     optimised by ONNX Runtime, also its version."""
-    maker = "built" if weights.are_default else version("onnxruntime")
+    maker = version("onnxruntime") if weights.known is None else "built"
     parts = (weights.digest, weights.revision, str(EXPORT_FORMAT), maker)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
 def _make(weights: Weights, folder: Path) -> None:
-    if weights.are_default:
+    if weights.known is not None:
         from aidre.engine.embedding.build import build
 
         build(weights, folder)

@@ -32,6 +32,8 @@ NO_LENGTH: Final = 1_000_000
 def load_model(folder: Path, *, attention: str | None = None) -> SentenceTransformer:
     """The model of `folder` on the CPU: safetensors only, no code from the folder, no network."""
     require_sentence_transformers(str(folder))
+    if not any(folder.rglob("*.safetensors")):
+        raise ModelUnavailable(f"the model in {folder} runs in ONNX Runtime alone: leave out embedding.runtime")
     try:
         from sentence_transformers import SentenceTransformer as Model
         from transformers.utils import logging as output
