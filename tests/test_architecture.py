@@ -40,7 +40,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
     "engine": (
         "errors model checkout",
         "storage native schema_text",
-        "index index/text index/fields index/vectors embedding",
+        "index index/text index/fields index/vectors embedding embedding/models",
         "segment types",
         "search",
         "ports",
@@ -93,6 +93,7 @@ SEAM = {
 BESIDE_THE_SEAM = {
     "aidre.engine.checkout",
     "aidre.engine.embedding",
+    "aidre.engine.embedding.models",
     "aidre.engine.index.fields",
     "aidre.engine.index.text",
     "aidre.engine.native",

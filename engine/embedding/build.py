@@ -18,12 +18,15 @@ from numpy.typing import NDArray
 from aidre.engine.embedding.bert_graph import bert_graph
 from aidre.engine.embedding.cache import publish, staging
 from aidre.engine.embedding.graph import GRAPH, TOKENIZER, Card, NotExportable, open_tokenizer, read_card, sha256_of
+from aidre.engine.embedding.models import FOUR_BITS, read_four_bits
 from aidre.engine.embedding.prefixes import prefixes_of_model
 from aidre.engine.embedding.self_test import SelfTest, probe_vectors, reference_of, self_test
 from aidre.engine.embedding.weights import Tensors, Weights, read_tensors
 from aidre.engine.errors import ModelUnavailable
 
 log = logging.getLogger(__name__)
+
+WEIGHTS = "model.safetensors"
 
 
 def build(weights: Weights, target: Path) -> None:
@@ -57,7 +60,8 @@ def _read(folder: Path) -> tuple[Tensors, dict[str, Any], int]:
         max_length = int(json.loads((folder / "sentence_bert_config.json").read_bytes())["max_seq_length"])
     except (OSError, ValueError, LookupError) as error:
         raise ModelUnavailable(f"the model in {folder} is incomplete ({error}): install it again") from error
-    return read_tensors(folder), config, max_length
+    has_four_bits = (folder / FOUR_BITS).is_file()
+    return read_four_bits(folder) if has_four_bits else read_tensors(folder / WEIGHTS), config, max_length
 
 
 def _prompts(folder: Path) -> dict[str, str]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,6 @@ from aidre.engine.embedding.models import (
     known_model,
     missing_offline,
     obtain,
-    read_four_bits,
 )
 from aidre.engine.embedding.prefixes import prefixes_of_model, prefixes_part
 from aidre.engine.errors import ModelUnavailable
@@ -38,7 +37,6 @@ from aidre.engine.model import EmbeddingSpace
 REVISION_FORMAT = "v1"
 TRANSFORMER_MODULES = ("Transformer", "Pooling", "Normalize")
 FOLDER_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
-SAFETENSORS: Final = "model.safetensors"
 HEADER_BYTES = 8
 """The length of the header of a safetensors file, a little-endian unsigned integer, at its start."""
 
@@ -255,12 +253,8 @@ def _read_json(path: Path, default: Any) -> Any:
         raise ModelUnavailable(f"model file {path} is not JSON: install the model again") from error
 
 
-def read_tensors(folder: Path) -> Tensors:
-    """The float32 tensors of a model by name, mapped read-only; raises ModelUnavailable if they are damaged."""
-    return read_four_bits(folder) if (folder / FOUR_BITS).is_file() else _read_safetensors(folder / SAFETENSORS)
-
-
-def _read_safetensors(path: Path) -> Tensors:
+def read_tensors(path: Path) -> Tensors:
+    """The float32 tensors of `path` by name, mapped read-only; raises ModelUnavailable if the file is damaged."""
     try:
         content = np.memmap(path, np.uint8, "r")
         values = HEADER_BYTES + int.from_bytes(content[:HEADER_BYTES].tobytes(), "little")

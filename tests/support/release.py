@@ -186,15 +186,15 @@ def build_packages(dist: Path) -> None:
 
 
 def try_out(wheels: Sequence[Path], folder: Path) -> None:
-    """The wheels ingest, search and list checks in an environment that has nothing else but lean.txt."""
+    """The wheels ingest, search and list checks in an environment that has nothing else but what they need."""
     venv.create(folder / "venv", with_pip=True)
     python = str(folder / "venv" / "bin" / "python")
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "-qq", "install", "--no-deps"]
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "-qq", "install"]
     (folder / "notes").mkdir()
     (folder / "notes" / "soup.md").write_text("# Soup\n\nA soup of lentils.\n", encoding="utf-8")
     steps: Sequence[Sequence[str]] = (
-        [*pip, "-r", str(ROOT / "lean.txt")],
-        [*pip, *map(str, wheels)],
+        [*pip, "-c", str(ROOT / "constraints.txt"), str(next(one for one in wheels if one.name.startswith("aidre-")))],
+        [*pip, "--no-deps", *map(str, wheels)],
         [python, "-c", TRIED],
     )
     for step in steps:

