@@ -111,7 +111,7 @@ def test_what_the_image_is_made_of_is_there_and_holds_no_torch() -> None:
     assert needed.isdisjoint({"torch", "sentence-transformers", "transformers"})
     assert "sentence-transformers" in {Requirement(one).name for one in project["optional-dependencies"]["models"]}
     assert instructions("ARG").count('MODELS="default"') == 1
-    assert 'aidre model add $name --into /opt/aidre/share/aidre' in DOCKERFILE
+    assert "aidre model add $name --into /opt/aidre/share/aidre" in DOCKERFILE
     pinned = {line.split("==")[0] for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines()}
     extras = re.findall(r'\bEXTRAS="(.*?)"', DOCKERFILE)
     assert extras == ["obstore", "obstore psycopg psycopg-binary"]
