@@ -39,7 +39,7 @@ from tests.support.source_tree import (
 LAYERS: Mapping[str, tuple[str, ...]] = {
     "engine": (
         "errors model checkout",
-        "storage native schema_text",
+        "storage native schema_text embedding/tokens",
         "index index/text index/fields index/vectors embedding embedding/models",
         "segment types",
         "search",

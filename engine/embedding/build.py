@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from numpy.typing import NDArray
 
 from aidre.engine.embedding.bert_graph import bert_graph
 from aidre.engine.embedding.cache import publish, staging
-from aidre.engine.embedding.graph import GRAPH, TOKENIZER, Card, NotExportable, open_tokenizer, read_card, sha256_of
+from aidre.engine.embedding.graph import GRAPH, TOKENIZER, Card, NotExportable, read_card, sha256_of
 from aidre.engine.embedding.models import FOUR_BITS, read_four_bits
 from aidre.engine.embedding.prefixes import prefixes_of_model
 from aidre.engine.embedding.self_test import SelfTest, probe_vectors, reference_of, self_test
+from aidre.engine.embedding.tokens import open_tokenizer
 from aidre.engine.embedding.weights import Tensors, Weights, read_tensors
 from aidre.engine.errors import ModelUnavailable
 
@@ -72,9 +74,8 @@ def _prompts(folder: Path) -> dict[str, str]:
 
 def _write_tokenizer(source: Path, folder: Path) -> int:
     """The number of special tokens around each text."""
-    tokenizer = open_tokenizer(source / TOKENIZER, None)
-    tokenizer.save(str(folder / TOKENIZER))
-    return int(tokenizer.num_special_tokens_to_add(False))
+    shutil.copyfile(source / TOKENIZER, folder / TOKENIZER)
+    return open_tokenizer(folder / TOKENIZER).special_tokens
 
 
 def _write_graph(

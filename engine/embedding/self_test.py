@@ -18,8 +18,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from aidre.engine.embedding.graph import TOKENIZER, Graph, open_tokenizer
+from aidre.engine.embedding.graph import TOKENIZER, Graph
 from aidre.engine.embedding.models import DEFAULT, MULTILINGUAL
+from aidre.engine.embedding.tokens import open_tokenizer
 from aidre.engine.model import Json
 
 MIN_COSINE_FLOAT = 0.9999
@@ -85,8 +86,8 @@ def reference_of(digest: str) -> NDArray[np.float32]:
 def probe_vectors(graph: Path, max_length: int) -> NDArray[np.float32]:
     """The vectors of the probes by `graph` and the tokenizer beside it. One thread: spinning ones would double the
     time of the processor."""
-    session, tokenizer = Graph(graph, 1), open_tokenizer(graph.with_name(TOKENIZER), max_length)
-    return np.array([session.run(tokens.ids or [0]) for tokens in tokenizer.encode_batch_fast(probe_texts())])
+    session, tokenizer = Graph(graph, 1), open_tokenizer(graph.with_name(TOKENIZER))
+    return np.array([session.run(tokens or [0]) for tokens in tokenizer.encode(probe_texts(), max_length)])
 
 
 def self_test(reference: NDArray[np.float32], candidate: NDArray[np.float32]) -> SelfTest:

@@ -17,7 +17,7 @@ from aidre.api.cli.doctor.findings import ENDS_PROCESS, Finding, Subject
 if TYPE_CHECKING:
     from aidre.engine.model import EmbeddingSpace
 
-_COMPILED: Final = ("numpy", "pyarrow", "xxhash", "orjson", "msgspec", "faiss", "tokenizers", "onnxruntime", "uvloop")
+_COMPILED: Final = ("numpy", "pyarrow", "xxhash", "orjson", "msgspec", "faiss", "onnxruntime", "uvloop")
 """Libraries in machine code, which can end the process that loads them: in the order in which they build on each
 other."""
 _PROBE: Final = """

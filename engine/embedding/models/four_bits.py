@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
+from aidre.engine.embedding.tokens import NMT
 from aidre.engine.errors import ModelUnavailable
 
 FOUR_BITS: Final = "e5-small-q4.bin"
@@ -140,7 +142,7 @@ def complete_four_bits(folder: Path) -> None:
         tokenizer = _tokenizer(reader)
     except (OSError, ValueError, LookupError, struct.error) as error:
         raise ModelUnavailable(f"the weights in {path} are damaged: fetch them again") from error
-    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+    (folder / "tokenizer.json").write_bytes(orjson.dumps(tokenizer))
     (folder / "1_Pooling").mkdir(exist_ok=True)
     described: Mapping[str, Any] = {
         "config.json": {
@@ -194,21 +196,32 @@ def _skip_tokenizer(reader: _Reader) -> None:
     reader.place += length
 
 
-def _tokenizer(reader: _Reader) -> Any:
-    """The tokenizer of XLM-RoBERTa. Its table of normalized characters is NMT's rules and NFKC, which the file spells
-    out."""
-    from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
-
+def _tokenizer(reader: _Reader) -> Mapping[str, Any]:
+    """The tokenizer.json of XLM-RoBERTa. Its table of normalized characters is NMT's rules and NFKC, which the file
+    spells out."""
     pieces, (first, last, _padding, unknown) = _read_pieces(reader)
-    tokenizer: Any = Tokenizer(models.Unigram(pieces, unk_id=unknown, byte_fallback=False))
-    spaces = normalizers.Replace(Regex(" {2,}"), " ")
-    tokenizer.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC(), spaces])
-    words = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), words])
-    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in _SPECIAL])
-    ends = [("<s>", first), ("</s>", last)]
-    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=ends)
-    return tokenizer
+    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    numbers = {piece: number for number, (piece, _) in enumerate(pieces)}
+    around = {"<s>": first, "</s>": last}
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": numbers[name], "content": name, **plain} for name in _SPECIAL],
+        **NMT,
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [
+                {"SpecialToken": {"id": "<s>", "type_id": 0}},
+                {"Sequence": {"id": "A", "type_id": 0}},
+                {"SpecialToken": {"id": "</s>", "type_id": 0}},
+            ],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+            "special_tokens": {name: {"id": name, "ids": [one], "tokens": [name]} for name, one in around.items()},
+        },
+        "decoder": None,
+        "model": {"type": "Unigram", "unk_id": unknown, "vocab": pieces, "byte_fallback": False},
+    }
 
 
 def _read_directory(reader: _Reader) -> Mapping[str, _Entry]:
