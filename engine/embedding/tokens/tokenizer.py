@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -49,8 +50,7 @@ class _LibraryTokenizer:
                 "'aidre[models]'`",
                 package="tokenizers",
             ) from error
-        text = path.read_text("utf-8")
-        self._open = lambda: Opened.from_str(text)
+        self._read: Callable[[], Any] = partial(Opened.from_str, path.read_text("utf-8"))
         self._opened: dict[int | None, Any] = {}
         self.special_tokens = int(self._limited(None).num_special_tokens_to_add(False))
 
@@ -63,7 +63,7 @@ class _LibraryTokenizer:
 
     def _limited(self, limit: int | None) -> Any:
         if limit not in self._opened:
-            opened: Any = self._open()
+            opened = self._read()
             opened.no_padding()
             if limit is None:
                 opened.no_truncation()

