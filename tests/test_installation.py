@@ -1,4 +1,4 @@
-"""The installation: what it needs has a pin and a weight in the documentation, torch is not in it, its size is bounded."""
+"""The installation: its requirements are pinned, the heavy ones are weighed in the documentation, its size has a bound."""
 
 from __future__ import annotations
 
@@ -88,7 +88,13 @@ def test_a_missing_extra_is_named_by_its_name() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     assert {Requirement(one).name for one in extras["models"]} == {"sentence-transformers", "onnx", "tokenizers"}
     guide = (ROOT / "docs/install.md").read_text("utf-8")
-    assert {name for name in extras if f"`{name}`" in guide} == set(extras) - {"test", "bench", "docs", "release", "hostile"}
+    assert {name for name in extras if f"`{name}`" in guide} == set(extras) - {
+        "test",
+        "bench",
+        "docs",
+        "release",
+        "hostile",
+    }
 
 
 def test_the_makefile_and_the_page_install_the_same() -> None:

@@ -8,6 +8,7 @@ then 16 bytes whose low halves are the first 16 numbers and whose high halves th
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import struct
 from collections.abc import Iterator, Mapping
@@ -68,6 +69,11 @@ class _Entry:
     count: int
     offset: int
 
+    @property
+    def end(self) -> int:
+        size = self.count // _BLOCK_NUMBERS * _BLOCK.itemsize if self.packed else self.count * 4
+        return self.offset + size
+
 
 class _Reader:
     """Reads numbers one after the other."""
@@ -100,6 +106,9 @@ class FourBitTensors(Mapping[str, NDArray[np.float32]]):
     def __init__(self, content: memoryview, header: _Header, entries: Mapping[str, _Entry]) -> None:
         self._content = content
         self._places = {name: (entries[short], shape) for name, short, shape in _tensors(header)}
+        for entry, shape in self._places.values():
+            if entry.count != math.prod(shape) or entry.end > len(content):
+                raise ValueError("a tensor has another size")
 
     def __getitem__(self, name: str) -> NDArray[np.float32]:
         entry, shape = self._places[name]
