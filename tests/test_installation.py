@@ -1,4 +1,4 @@
-"""The installation: its requirements are pinned, the heavy ones are weighed in the documentation, its size has a bound."""
+"""The installation: its requirements are pinned, heavy ones weighed in the documentation, and its size is bounded."""
 
 from __future__ import annotations
 

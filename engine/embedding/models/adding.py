@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from aidre.engine.embedding import publish, sha256_of, staging
 from aidre.engine.embedding.models.catalogue import KNOWN, KnownModel, known_by_digest
-from aidre.engine.embedding.models.fetching import OFFLINE, Progress, fetch, is_offline, source_of
+from aidre.engine.embedding.models.fetching import OFFLINE, Progress, check_installer, fetch, is_offline, source_of
 from aidre.engine.embedding.models.four_bits import FOUR_BITS, complete_four_bits
 from aidre.engine.embedding.models.installed import (
     SHELF,
@@ -61,6 +61,7 @@ def add_known(
             return target
         if is_offline():
             raise ModelUnavailable(missing_offline(known))
+        check_installer(known)
         if note is not None:
             note(f"fetching the {known.name} model, {known.title}: {source_of(known)}")
         with staging(shelf) as room:

