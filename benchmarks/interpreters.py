@@ -2,8 +2,8 @@
 
     python -m benchmarks.interpreters PATH      installs this checkout under the interpreter, and prints its environment
 
-The libraries are those of lean.txt; aidre is installed anew each time, from a copy of the checkout. The printed python
-is also good for `--previous`, which measures it in turns with the running one.
+The libraries have the versions of constraints.txt; aidre is installed anew each time, from a copy of the checkout. The
+printed python is also good for `--previous`, which measures it in turns with the running one.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def environment(program: Path) -> Path:
     if not python.exists():
         say(f"making an environment of {program} in {root} ...")
         subprocess.run([program, "-m", "venv", "--clear", root], check=True, timeout=INSTALL_SECONDS)
-    pip: list[str | Path] = [python, "-m", "pip", "--disable-pip-version-check", "-qq", "install", "--no-deps"]
-    subprocess.run([*pip, "-r", ROOT / "lean.txt"], check=True, timeout=INSTALL_SECONDS)
+    pip: list[str | Path] = [python, "-m", "pip", "--disable-pip-version-check", "-qq", "install"]
     with tempfile.TemporaryDirectory() as folder:
         copied = Path(folder) / "aidre"
         shutil.copytree(ROOT, copied, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
-        subprocess.run([*pip, "--force-reinstall", copied], check=True, timeout=INSTALL_SECONDS)
+        subprocess.run([*pip, "-c", ROOT / "constraints.txt", copied], check=True, timeout=INSTALL_SECONDS)
+        subprocess.run([*pip, "--no-deps", "--force-reinstall", copied], check=True, timeout=INSTALL_SECONDS)
     return python
 
 

@@ -29,7 +29,7 @@ ELSEWHERE = {
     ".ci": "test_not_proved.py",
     "demo": "test_demo.py",
     "docs": "test_docs.py",
-    "lean.txt": "test_lean.py",
+    "constraints.txt": "test_installation.py",
     "pyproject.toml": "test_architecture.py",
     "setup.py": "test_packaging.py",
 }

@@ -41,8 +41,8 @@ from tests.support.source_tree import (
 LAYERS: Mapping[str, tuple[str, ...]] = {
     "engine": (
         "errors model checkout",
-        "storage native schema_text",
-        "index index/text index/fields index/vectors embedding",
+        "storage native schema_text embedding/tokens",
+        "index index/text index/fields index/vectors embedding embedding/models",
         "segment types",
         "search",
         "ports",
@@ -95,6 +95,7 @@ SEAM = {
 BESIDE_THE_SEAM = {
     "aidre.engine.checkout",
     "aidre.engine.embedding",
+    "aidre.engine.embedding.models",
     "aidre.engine.index.fields",
     "aidre.engine.index.text",
     "aidre.engine.native",

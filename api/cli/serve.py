@@ -31,6 +31,7 @@ from aidre.api.access import check_guard
 from aidre.api.app import create_app, of_replica
 from aidre.api.cli import console
 from aidre.api.cli.exposure import check_exposure, private_collections
+from aidre.api.cli.models import fetch_served
 from aidre.api.cli.publish import publishing, replica_for, replicating, seconds_since_pull
 from aidre.api.cli.select import check_granted_collections, missing_collections
 from aidre.api.cli.shared_folder import shared_folder
@@ -80,6 +81,7 @@ def _serve(
         raise ConfigurationError(f"--workers must be at least 1, not {workers}")
     check_granted_collections(settings.store.open(store), settings)
     check_exposure(settings, host, private_collections(settings.store.open(store), settings))
+    fetch_served(settings.store.open(store), settings)
     with _listen(host, port) as listener:
         port = listener.getsockname()[1]
         at = "" if settings.server.base_url is None else f", listening on {host} port {port}"
@@ -107,6 +109,7 @@ def serve_stdio(store: Path, settings_path: Path | None) -> None:
     """Answer one MCP client until standard input closes. Raises ConfigurationError."""
     settings = load_settings(settings_path)
     check_granted_collections(settings.store.open(store), settings)
+    fetch_served(settings.store.open(store), settings)
     _report_missing(store, settings)
     asyncio.run(_answer_stdio(create_app(settings.store.open(store), settings)))
 

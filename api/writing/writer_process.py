@@ -166,7 +166,7 @@ class CollectionWriter:
         embedder = self._embedders.get(space.id)
         if embedder is None:
             embedder = self._embedders[space.id] = load_embedder(
-                space, runtime=self._settings.embedding.runtime, endpoints=self._settings.endpoints
+                space, runtime=self._settings.embedding.runtime, endpoints=self._settings.endpoints, fetch=False
             )
         return embedder
 

@@ -1,3 +1,4 @@
+from .cache import cache_folders as cache_folders, publish as publish, staging as staging
 from .embedder import (
     DEFAULT_SPACE as DEFAULT_SPACE,
     FUNCTION_MODEL as FUNCTION_MODEL,
@@ -10,7 +11,12 @@ from .embedder import (
     with_prefixes as with_prefixes,
 )
 from .endpoint import OPENAI as OPENAI, Endpoint as Endpoint
-from .graph import available_cores as available_cores
+from .graph import available_cores as available_cores, sha256_of as sha256_of
 from .hashing import HASHING as HASHING
+from .onnx import export_of as export_of
 from .self_test import probes as probes
-from .weights import default_vocabulary as default_vocabulary, dimensions_of as dimensions_of
+from .weights import (
+    default_vocabulary as default_vocabulary,
+    dimensions_of as dimensions_of,
+    fetch_model as fetch_model,
+)

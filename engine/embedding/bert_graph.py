@@ -20,6 +20,8 @@ RUNTIME_DOMAIN = "com.microsoft"
 """The domain of the operators that only ONNX Runtime has."""
 OPERATORS = {"": 17, RUNTIME_DOMAIN: 1}
 """Versions of the operators of each domain."""
+_ROWS = 16_384
+"""Rows of a table that are rounded at once: tables of many words are hundreds of megabytes in float32."""
 LEAST_LENGTH = 1e-12
 """Shorter vectors are divided by this instead of their length, as by sentence-transformers."""
 
@@ -43,10 +45,10 @@ def bert_graph(tensors: Tensors, *, heads: int, epsilon: float, int8: bool) -> b
 def _layers(tensors: Tensors) -> list[Tensors]:
     """The tensors of each layer, in order, named without the layer."""
     layers: dict[int, dict[str, NDArray[np.float32]]] = {}
-    for name, values in tensors.items():
+    for name in tensors:
         if name.startswith("encoder.layer."):
             number, _, rest = name.removeprefix("encoder.layer.").partition(".")
-            layers.setdefault(int(number), {})[rest] = values
+            layers.setdefault(int(number), {})[rest] = tensors[name]
     return [layers[number] for number in sorted(layers)]
 
 
@@ -157,5 +159,8 @@ def _unsigned(table: NDArray[np.float32]) -> tuple[NDArray[np.uint8], NDArray[np
     least, most = min(float(table.min()), 0.0), max(float(table.max()), 0.0)
     scale = (most - least) / 255
     zero = round(-least / scale)
-    codes = np.clip(np.round(table / np.float32(scale)) + zero, 0, 255).astype(np.uint8)
+    codes = np.empty(table.shape, np.uint8)
+    for start in range(0, len(table), _ROWS):
+        rows = np.round(table[start : start + _ROWS] / np.float32(scale))
+        codes[start : start + _ROWS] = np.clip(rows + zero, 0, 255)
     return codes, np.array(scale, np.float32), np.array(zero, np.uint8)

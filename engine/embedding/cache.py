@@ -20,14 +20,18 @@ from aidre.engine.storage import durable
 def cache_folder() -> Path:
     """The cache folder, created if missing; if it is not writable, a private folder of this user in the system's
     temporary folder."""
-    named = os.environ.get("AIDRE_CACHE")
-    folder = (Path(named).expanduser() if named else _home_cache() / "aidre").absolute()
+    folder = _named_cache()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError:
         return _temporary_cache()
     return folder
+
+
+def cache_folders() -> list[Path]:
+    """The cache folder, and the one that is meant to be it but cannot be written: what it has can be read."""
+    return list(dict.fromkeys((cache_folder(), _named_cache())))
 
 
 @contextmanager
@@ -43,9 +47,11 @@ def staging(parent: Path) -> Iterator[Path]:
 
 def publish(folder: Path, target: Path, intact: Callable[[Path], bool]) -> None:
     """Publish the finished `folder` as `target` atomically. An intact `target` of another process is kept."""
-    for path in folder.iterdir():
-        durable.sync_file(path)
-    durable.sync_folder(folder)
+    for path in (*folder.rglob("*"), folder):
+        if path.is_dir():
+            durable.sync_folder(path)
+        else:
+            durable.sync_file(path)
     for _ in range(3):  # each attempt can lose to one other process
         try:
             folder.rename(target)
@@ -72,6 +78,11 @@ def _set_aside(target: Path) -> None:
             target.rename(aside / "damaged")
         except FileNotFoundError:
             return
+
+
+def _named_cache() -> Path:
+    named = os.environ.get("AIDRE_CACHE")
+    return (Path(named).expanduser() if named else _home_cache() / "aidre").absolute()
 
 
 def _home_cache() -> Path:

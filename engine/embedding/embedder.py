@@ -10,6 +10,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 
 from aidre.engine.embedding.endpoint import OPENAI, Endpoint, EndpointEmbedder
 from aidre.engine.embedding.hashing import HASHING, WORD, HashingEmbedder
+from aidre.engine.embedding.models import DEFAULT
 from aidre.engine.embedding.prefixes import PREFIXES_PART, declares_prefixes, effective_prefixes, prefixes_part
-from aidre.engine.embedding.weights import DEFAULT_MODEL, Weights, find_weights
+from aidre.engine.embedding.weights import Weights, find_weights
 from aidre.engine.errors import ConfigurationError, DimensionMismatch, InvalidInput, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import precision_of
@@ -31,7 +33,7 @@ DEFAULT_SPACE = EmbeddingSpace(
     distance="cosine",
     normalized=True,
     provider="sentence-transformers",
-    model=DEFAULT_MODEL,
+    model=DEFAULT.model,
 )
 
 
@@ -133,12 +135,17 @@ class PrefixedEmbedder:
 
 
 def load_embedder(
-    space: EmbeddingSpace, *, runtime: str = "auto", endpoints: Mapping[str, Endpoint] = NO_ENDPOINTS
+    space: EmbeddingSpace,
+    *,
+    runtime: str = "auto",
+    endpoints: Mapping[str, Endpoint] = NO_ENDPOINTS,
+    fetch: bool = True,
 ) -> Embedder:
     """The embedder of `space.model`. Raises ModelUnavailable, or ConfigurationError if space and model do not match.
 
     `runtime` is "onnxruntime", "sentence-transformers", or "auto": ONNX Runtime if the model can be exported,
-    else sentence-transformers. The first use of a model on a machine exports it, which takes some seconds.
+    else sentence-transformers. The first use of a model on a machine exports it, which takes some seconds; a known one
+    that is not on this machine is fetched before, unless `fetch` is False.
     `endpoints` are those of the configuration by the id of their space; none is asked before the first text.
     """
     if space.model is None:
@@ -159,7 +166,7 @@ def load_embedder(
         raise ConfigurationError(
             f"space {space.id!r}: provider {space.provider!r} is unknown: use sentence-transformers or openai"
         )
-    return RUNTIMES[runtime](space, find_weights(space.model))
+    return RUNTIMES[runtime](space, find_weights(space.model, fetch=fetch))
 
 
 def with_prefixes(space: EmbeddingSpace, make: Callable[[EmbeddingSpace], Embedder]) -> Embedder:
@@ -171,10 +178,14 @@ def with_prefixes(space: EmbeddingSpace, make: Callable[[EmbeddingSpace], Embedd
 
 
 def load_stored(
-    space: EmbeddingSpace, *, runtime: str = "auto", endpoints: Mapping[str, Endpoint] = NO_ENDPOINTS
+    space: EmbeddingSpace,
+    *,
+    runtime: str = "auto",
+    endpoints: Mapping[str, Endpoint] = NO_ENDPOINTS,
+    fetch: bool = True,
 ) -> Embedder:
     """The embedder for queries to stored vectors; raises ModelUnavailable also if another revision computed them."""
-    embedder = load_embedder(space, runtime=runtime, endpoints=endpoints)
+    embedder = load_embedder(space, runtime=runtime, endpoints=endpoints, fetch=fetch)
     if embedder.space.revision != space.revision:
         raise ModelUnavailable(
             f"space {space.id!r} holds vectors of another revision of its model: ingest again to recompute them",
@@ -185,8 +196,9 @@ def load_stored(
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """An installed model: the SHA-256 of its weights, and whether its graph is in the cache and intact."""
+    """A model of this machine: the SHA-256 of its weights, and whether its graph is in the cache and intact."""
 
+    folder: Path
     digest: str
     is_exported: bool
 
@@ -198,8 +210,8 @@ def model_state(space: EmbeddingSpace) -> ModelState | None:
         return None
     from aidre.engine.embedding.onnx import find_export
 
-    weights = find_weights(str(space.model))
-    return ModelState(weights.digest, find_export(weights))
+    weights = find_weights(str(space.model), fetch=False)
+    return ModelState(weights.folder, weights.digest, find_export(weights))
 
 
 def embedding_key(space: EmbeddingSpace, text: str) -> bytes:

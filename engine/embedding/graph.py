@@ -23,9 +23,7 @@ GRAPH, TOKENIZER, CARD = "graph.onnx", "tokenizer.json", "export.json"
 # Set before the library is loaded: since 1.29 ONNX Runtime sends telemetry by default.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
-Session: TypeAlias = Any  # onnxruntime and tokenizers ship no type information that reaches mypy here
-
-Tokenizer: TypeAlias = Any
+Session: TypeAlias = Any  # onnxruntime ships no type information that reaches mypy here
 
 
 class NotExportable(ModelUnavailable):
@@ -85,19 +83,6 @@ class Graph:
         (rows,) = self._session.run(["embedding"], {"input_ids": np.array([ids], np.int64)})
         row: NDArray[np.float32] = rows[0]
         return row
-
-
-def open_tokenizer(path: Path, max_length: int | None) -> Tokenizer:
-    """A tokenizer without padding that truncates after `max_length` tokens, special ones included; None: never."""
-    from tokenizers import Tokenizer as Opened
-
-    tokenizer = Opened.from_file(str(path))
-    tokenizer.no_padding()
-    if max_length is None:
-        tokenizer.no_truncation()
-    else:
-        tokenizer.enable_truncation(max_length)
-    return tokenizer
 
 
 def available_cores() -> int:

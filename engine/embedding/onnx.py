@@ -1,8 +1,8 @@
-"""Runs an exported embedding model with ONNX Runtime and tokenizers, on all cores for documents.
+"""Runs an exported embedding model with ONNX Runtime, on all cores for documents.
 
 Every text is one run. That needs no padding, keeps activations in the cache, and makes a vector depend on its text
 only: int8 activations are scaled by the largest value of a run, so in a batch they would depend on the other texts.
-Both libraries are imported at the first use.
+The library is imported at the first use.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ from aidre.engine.embedding.graph import (
     TOKENIZER,
     Card,
     Graph,
-    Tokenizer,
     available_cores,
-    open_tokenizer,
     read_card,
 )
 from aidre.engine.embedding.prefixes import effective_prefixes
+from aidre.engine.embedding.tokens import Tokenizer, open_tokenizer
 from aidre.engine.embedding.torch import replace_surrogates, require_dimensions
-from aidre.engine.embedding.weights import Weights, revision_of
+from aidre.engine.embedding.weights import Weights, find_weights, revision_of
 from aidre.engine.errors import ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 
@@ -42,7 +41,7 @@ QUERY_THREADS = 4
 
 def load_exported(space: EmbeddingSpace, weights: Weights) -> ExportedEmbedder:
     """The exported model from the cache; without an intact export of these weights it is made first."""
-    folder = cache_folder() / "models" / export_key(weights)
+    folder = _export_folder(weights)
     card = read_card(folder)
     if card is None:
         _make(weights, folder)
@@ -55,19 +54,29 @@ def load_exported(space: EmbeddingSpace, weights: Weights) -> ExportedEmbedder:
 
 def find_export(weights: Weights) -> bool:
     """Whether the cache has an intact export of these weights."""
-    return read_card(cache_folder() / "models" / export_key(weights)) is not None
+    return read_card(_export_folder(weights)) is not None
+
+
+def export_of(model: str) -> Path | None:
+    """The folder of the export of a model that is on this machine, if the cache has one. ModelUnavailable."""
+    folder = _export_folder(find_weights(model, fetch=False))
+    return folder if folder.is_dir() else None
+
+
+def _export_folder(weights: Weights) -> Path:
+    return cache_folder() / "models" / export_key(weights)
 
 
 def export_key(weights: Weights) -> str:
     """The cache key of an export: weights, pooling and export format; for models exported by torch, whose graphs are
     optimised by ONNX Runtime, also its version."""
-    maker = "built" if weights.are_default else version("onnxruntime")
+    maker = version("onnxruntime") if weights.known is None else "built"
     parts = (weights.digest, weights.revision, str(EXPORT_FORMAT), maker)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
 def _make(weights: Weights, folder: Path) -> None:
-    if weights.are_default:
+    if weights.known is not None:
         from aidre.engine.embedding.build import build
 
         build(weights, folder)
@@ -78,7 +87,7 @@ def _make(weights: Weights, folder: Path) -> None:
 
 
 class ExportedEmbedder:
-    """An Embedder over an exported model. Sessions and tokenizers are opened at first use and shared by threads."""
+    """An Embedder over an exported model. Sessions and the tokenizer are opened at first use and shared by threads."""
 
     def __init__(self, space: EmbeddingSpace, folder: Path, card: Card) -> None:
         self.space = space
@@ -89,7 +98,7 @@ class ExportedEmbedder:
         self._threads = available_cores()
         self._lock = Lock()
         self._graphs: dict[int, Graph] = {}
-        self._tokenizers: dict[bool, Tokenizer] = {}
+        self._opened: Tokenizer | None = None
 
     @property
     def max_tokens(self) -> int:
@@ -104,9 +113,7 @@ class ExportedEmbedder:
         return self._embed(texts, self._prefixes["query"])
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        tokenizer = self._tokenizer(truncated=False)
-        encodings = tokenizer.encode_batch_fast([replace_surrogates(text) for text in texts], add_special_tokens=False)
-        return [len(encoding.ids) for encoding in encodings]
+        return self._tokenizer().count([replace_surrogates(text) for text in texts])
 
     def _embed(self, texts: Sequence[str], prompt: str) -> NDArray[np.float32]:
         rows = np.empty((len(texts), self.space.dimensions), np.float32)
@@ -132,9 +139,8 @@ class ExportedEmbedder:
                 pass
 
     def _tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        encodings = self._tokenizer(truncated=True).encode_batch_fast(texts)
         # Without special tokens a blank text has no tokens, and the mean over none would be NaN.
-        return [encoding.ids or [0] for encoding in encodings]
+        return [tokens or [0] for tokens in self._tokenizer().encode(texts, self._card.max_length)]
 
     def _graph(self, threads: int) -> Graph:
         with self._lock:
@@ -142,11 +148,8 @@ class ExportedEmbedder:
                 self._graphs[threads] = Graph(self._folder / GRAPH, threads)
             return self._graphs[threads]
 
-    def _tokenizer(self, *, truncated: bool) -> Tokenizer:
-        """One tokenizer for each setting: truncation is mutable state, and changing it under another thread fails."""
+    def _tokenizer(self) -> Tokenizer:
         with self._lock:
-            if truncated not in self._tokenizers:
-                self._tokenizers[truncated] = open_tokenizer(
-                    self._folder / TOKENIZER, self._card.max_length if truncated else None
-                )
-            return self._tokenizers[truncated]
+            if self._opened is None:
+                self._opened = open_tokenizer(self._folder / TOKENIZER)
+            return self._opened

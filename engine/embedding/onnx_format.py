@@ -1,6 +1,6 @@
 """Writes ONNX models in their file format, Protocol Buffers: the few messages that a graph of plain operators needs.
 
-Package onnx, which does the same, would be a twentieth of a lean installation. Field numbers are those of
+Package onnx, which does the same, would be a twentieth of an installation. Field numbers are those of
 https://github.com/onnx/onnx/blob/main/onnx/onnx.proto; they never change.
 """
 

@@ -12,13 +12,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from aidre.engine.embedding.graph import TOKENIZER, Graph, open_tokenizer
+from aidre.engine.embedding.graph import TOKENIZER, Graph
+from aidre.engine.embedding.models import DEFAULT, MULTILINGUAL
+from aidre.engine.embedding.tokens import open_tokenizer
 from aidre.engine.model import Json
 
 MIN_COSINE_FLOAT = 0.9999
@@ -27,8 +29,11 @@ MIN_COSINE_INT8 = 0.99
 """Mean cosine that int8 vectors must have with their references, else float32 is used."""
 MAX_RANKING_LOSS = 0.005
 """Loss of nDCG@10 up to which int8 is used."""
-REFERENCE = Path(__file__).with_name("reference.npy")
-"""The default model's vectors of `probe_texts()` by sentence-transformers, in float16."""
+REFERENCES: Final[Mapping[str, Path]] = {
+    DEFAULT.digest: Path(__file__).with_name("reference.npy"),
+    MULTILINGUAL.digest: Path(__file__).with_name("reference_multilingual.npy"),
+}
+"""By the digest of the weights: their vectors of `probe_texts()` by sentence-transformers, in float16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +77,17 @@ def probe_texts() -> list[str]:
     return [*queries, *passages, *_content()["odd_texts"], "word " * 400, *long]
 
 
-def default_reference() -> NDArray[np.float32]:
-    """The vectors that the default model must give for the probes, without torch."""
-    rows: NDArray[np.float32] = np.load(REFERENCE, allow_pickle=False).astype(np.float32)
+def reference_of(digest: str) -> NDArray[np.float32]:
+    """The vectors that a known model must give for the probes, without torch."""
+    rows: NDArray[np.float32] = np.load(REFERENCES[digest], allow_pickle=False).astype(np.float32)
     return rows
 
 
 def probe_vectors(graph: Path, max_length: int) -> NDArray[np.float32]:
     """The vectors of the probes by `graph` and the tokenizer beside it. One thread: spinning ones would double the
     time of the processor."""
-    session, tokenizer = Graph(graph, 1), open_tokenizer(graph.with_name(TOKENIZER), max_length)
-    return np.array([session.run(tokens.ids or [0]) for tokens in tokenizer.encode_batch_fast(probe_texts())])
+    session, tokenizer = Graph(graph, 1), open_tokenizer(graph.with_name(TOKENIZER))
+    return np.array([session.run(tokens or [0]) for tokens in tokenizer.encode(probe_texts(), max_length)])
 
 
 def self_test(reference: NDArray[np.float32], candidate: NDArray[np.float32]) -> SelfTest:

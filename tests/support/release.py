@@ -33,7 +33,7 @@ from tests.support.kernel_wheels import PLATFORMS, TARGETS, cross_compiled, kern
 RELEASED = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:(?:a|b|rc)(?:0|[1-9]\d*))?")
 """Semantic versions as PEP 440 writes them: 1.2.3, and 1.2.3rc1 before it."""
 SECTION = re.compile(r"^## \[([^\]]+)\](?: - (\S+))?$", re.MULTILINE)
-LEAN, CONSTRAINTS = ROOT / "lean.txt", ROOT / "constraints.txt"
+CONSTRAINTS = ROOT / "constraints.txt"
 TRIED = """
 import aidre, aidre_client
 assert aidre.connect is aidre_client.connect
@@ -274,8 +274,6 @@ def try_out(dist: Path) -> Iterator[str]:
 
 def wanted() -> list[str]:
     """Words for pip: what aidre needs."""
-    if LEAN.exists():
-        return ["--no-deps", "-r", str(LEAN)]
     return ["-c", str(CONSTRAINTS), f"aidre=={version_of(ROOT)}"]
 
 

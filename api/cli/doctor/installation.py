@@ -17,9 +17,7 @@ from aidre.api.cli.doctor.findings import ENDS_PROCESS, Finding, Subject
 if TYPE_CHECKING:
     from aidre.engine.model import EmbeddingSpace
 
-_ONLY_OTHER_MODELS: Final = {"onnx", "sentence-transformers"}
-"""What a lean installation leaves out: packages that load other models than the default one."""
-_COMPILED: Final = ("numpy", "pyarrow", "xxhash", "orjson", "msgspec", "faiss", "tokenizers", "onnxruntime", "uvloop")
+_COMPILED: Final = ("numpy", "pyarrow", "xxhash", "orjson", "msgspec", "faiss", "onnxruntime", "uvloop")
 """Libraries in machine code, which can end the process that loads them: in the order in which they build on each
 other."""
 _PROBE: Final = """
@@ -33,6 +31,7 @@ for name in sys.argv[1:]:
 """
 _PROBE_SECONDS: Final = 120
 _EXTRAS: Final = {
+    "models": (("sentence_transformers", "onnx"), "other models than those of `aidre model list`"),
     "conformance": (("aidre_conformance",), "tests of another server (`aidre conformance`)"),
     "redis": (("limits",), "one count of the limits for several machines (limits.redis)"),
     "postgres": (("aidre_postgres", "psycopg"), "collections in PostgreSQL (store.backend)"),
@@ -65,11 +64,8 @@ def _unmet(stated: list[str]) -> Iterator[Finding]:
         try:
             installed = version(requirement.name)
         except PackageNotFoundError:
-            if requirement.name in _ONLY_OTHER_MODELS:
-                yield Finding("note", requirement.name, "not installed: the default model alone can be used (lean)")
-            else:
-                cure = f"pip install '{requirement.name}{requirement.specifier}'"
-                yield Finding("refuses", requirement.name, "is not installed", cure)
+            cure = f"pip install '{requirement.name}{requirement.specifier}'"
+            yield Finding("refuses", requirement.name, "is not installed", cure)
             continue
         if not requirement.specifier.contains(installed, prereleases=True):
             text = f"{installed} is installed, aidre needs {requirement.specifier}"
@@ -137,8 +133,9 @@ def kernel(subject: Subject) -> Iterator[Finding]:
 
 
 def model(subject: Subject) -> Iterator[Finding]:
-    """The default model, and those of the configuration."""
+    """The models of this machine, and those of the configuration."""
     from aidre.engine.embedding import DEFAULT_SPACE, model_state
+    from aidre.engine.embedding.models import installed_models
     from aidre.engine.errors import AidreError
 
     for space in (DEFAULT_SPACE, *_declared_spaces(subject)):
@@ -151,10 +148,12 @@ def model(subject: Subject) -> Iterator[Finding]:
         if state is None:
             yield Finding("note", what, "is asked by an endpoint or is a function: not checked here")
         elif state.is_exported:
-            yield Finding("ok", what, f"sha256:{state.digest[:16]}, as installed; its graph is ready")
+            yield Finding("ok", what, f"sha256:{state.digest[:16]}, in {state.folder}; its graph is ready")
         else:
-            text = f"sha256:{state.digest[:16]}, as installed; its graph is made at the first use, in some seconds"
+            text = f"sha256:{state.digest[:16]}, in {state.folder}; its graph is made at the first use, in some seconds"
             yield Finding("note", what, text)
+    names = [one.name for one in installed_models()]
+    yield Finding("ok", "models", f"on this machine: {', '.join(names) or 'none'} (`aidre model list`)")
 
 
 def _declared_spaces(subject: Subject) -> tuple[EmbeddingSpace, ...]:

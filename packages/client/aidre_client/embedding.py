@@ -106,6 +106,6 @@ def _load(space: DeclaredSpace) -> Embedder | None:
         space.revision,
     )
     try:
-        return load_stored(declared)
+        return load_stored(declared, fetch=False)
     except AidreError:
         return None

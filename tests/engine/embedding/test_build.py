@@ -17,7 +17,8 @@ from aidre.engine.embedding import self_test
 from aidre.engine.embedding.build import build
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
 from aidre.engine.embedding.graph import CARD, NotExportable
-from aidre.engine.embedding.self_test import default_reference, probe_texts
+from aidre.engine.embedding.models import DEFAULT
+from aidre.engine.embedding.self_test import probe_texts, reference_of
 from aidre.engine.embedding.weights import Weights, find_weights
 from aidre.engine.errors import ModelUnavailable
 from tests.support.clocks import WAIT_SECONDS
@@ -31,9 +32,9 @@ def weights() -> Weights:
 
 
 def test_the_kept_reference_is_that_of_sentence_transformers(default_reference: Embedder) -> None:
-    """After a change of the probes: np.save(self_test.REFERENCE, rows.astype(np.float16))."""
+    """After a change of the probes: np.save(self_test.REFERENCES[DEFAULT.digest], rows.astype(np.float16))."""
     rows = default_reference.embed_documents(probe_texts())
-    np.testing.assert_allclose(self_test.default_reference(), rows, atol=2e-4)
+    np.testing.assert_allclose(reference_of(DEFAULT.digest), rows, atol=2e-4)
 
 
 def test_the_default_model_is_built_in_int8_within_the_bounds_of_its_self_test(cache: Path) -> None:
@@ -62,8 +63,8 @@ def test_float32_is_used_where_int8_ranks_worse(cache: Path, monkeypatch: pytest
 def test_a_machine_that_computes_other_vectors_gets_no_graph(
     weights: Weights, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong = default_reference()[::-1]
-    monkeypatch.setattr("aidre.engine.embedding.build.default_reference", lambda: wrong)
+    wrong = reference_of(DEFAULT.digest)[::-1]
+    monkeypatch.setattr("aidre.engine.embedding.build.reference_of", lambda digest: wrong)
     with pytest.raises(NotExportable, match="gives other vectors on this machine"):
         build(weights, cache / "models" / "key")
     assert list((cache / "models").iterdir()) == []

@@ -13,9 +13,10 @@ from aidre.engine.embedding import export
 from aidre.engine.embedding.cache import publish, staging
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder
 from aidre.engine.embedding.graph import CARD, GRAPH, TOKENIZER, Card, read_card, sha256_of
+from aidre.engine.embedding.models import DEFAULT
 from aidre.engine.embedding.onnx import export_key, load_exported
 from aidre.engine.embedding.self_test import probes
-from aidre.engine.embedding.weights import DEFAULT_DIGEST, DEFAULT_REVISION, Weights
+from aidre.engine.embedding.weights import Weights
 from aidre.engine.errors import ConfigurationError, ModelUnavailable
 
 LONG = "word " * 1000
@@ -115,8 +116,8 @@ def test_each_model_has_an_export_of_its_own(exports: list[Path], cache: Path) -
 def test_only_the_export_of_a_traced_model_depends_on_the_version_of_the_runtime(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    default = Weights(Path("model"), DEFAULT_DIGEST, DEFAULT_REVISION)
-    pooled_otherwise = replace(default, revision=DEFAULT_REVISION.replace("mean", "cls"))
+    default = Weights(Path("model"), DEFAULT.digest, DEFAULT.revision)
+    pooled_otherwise = replace(default, revision=DEFAULT.revision.replace("mean", "cls"))
     before = [export_key(one) for one in (default, pooled_otherwise, WEIGHTS)]
     monkeypatch.setattr("aidre.engine.embedding.onnx.version", lambda name: "1.99")
     after = [export_key(one) for one in (default, pooled_otherwise, WEIGHTS)]

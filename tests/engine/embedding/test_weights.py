@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from aidre.engine.embedding import weights
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
+from aidre.engine.embedding.models import DEFAULT, KNOWN
 from aidre.engine.errors import ModelUnavailable
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -29,14 +32,32 @@ def test_weights_of_the_default_model_are_checked(tmp_path: Path, monkeypatch: p
     package = tmp_path / "site" / "altered_model"
     model_folder(package / "model", weights=b"altered")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    monkeypatch.setattr(weights, "DEFAULT_PACKAGE", "altered_model")
-    with pytest.raises(ModelUnavailable, match="altered_model are not those of"):
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    monkeypatch.setitem(KNOWN, "default", replace(DEFAULT, module="altered_model"))
+    with pytest.raises(ModelUnavailable, match="altered_model/model are not those of all-MiniLM-L6-v2: run `aidre"):
         load_embedder(DEFAULT_SPACE)
 
 
-def test_a_missing_package_of_the_default_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "DEFAULT_PACKAGE", "no_such_model_package")
-    with pytest.raises(ModelUnavailable, match="needs package no_such_model_package"):
+def test_the_default_model_of_a_package_needs_no_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "site" / "packaged_model"
+    model_folder(package / "model", weights=b"packaged")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    monkeypatch.setenv("AIDRE_OFFLINE", "1")
+    packaged = replace(DEFAULT, module="packaged_model", digest=hashlib.sha256(b"packaged").hexdigest())
+    monkeypatch.setitem(KNOWN, "default", packaged)
+    assert weights.find_weights(DEFAULT.model).folder == package / "model"
+
+
+def test_a_default_model_that_is_not_here_is_named_where_nothing_may_be_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    monkeypatch.setitem(KNOWN, "default", replace(DEFAULT, module="no_such_model_package"))
+    with pytest.raises(ModelUnavailable, match="the default model is not here: run `aidre model add default`"):
+        load_embedder(DEFAULT_SPACE, fetch=False)
+    monkeypatch.setenv("AIDRE_OFFLINE", "1")
+    with pytest.raises(ModelUnavailable, match=r"AIDRE_OFFLINE forbids to fetch it: .* copy DIR/weights to .*cache"):
         load_embedder(DEFAULT_SPACE)
 
 

@@ -21,7 +21,7 @@ from aidre.api.cli.doctor import examination, installation, machine
 from aidre.api.cli.doctor.findings import Finding, Subject
 from aidre.api.protocols.provenance.keys import make_key
 from aidre.engine.collection.store import Store
-from aidre.engine.embedding.weights import DEFAULT_DIGEST
+from aidre.engine.embedding.models import DEFAULT
 from aidre.engine.storage.manifest import seal, unseal
 from tests import ROOT
 from tests.support.shell import COMMAND, Shell
@@ -55,12 +55,13 @@ def test_the_model_is_known_by_its_checksum_and_told_where_it_is_altered(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     subject = Subject(None, None, "127.0.0.1", 0)
-    [finding] = EXAMINE_MODEL(subject)
+    finding, models = EXAMINE_MODEL(subject)
     assert finding.level in {"ok", "note"}
-    assert DEFAULT_DIGEST[:16] in finding.text
+    assert DEFAULT.digest[:16] in finding.text
+    assert "default" in models.text
     (tmp_path / "model.safetensors").write_bytes(b"altered")
-    monkeypatch.setattr("aidre.engine.embedding.weights._packaged_folder", lambda: tmp_path)
-    [finding] = EXAMINE_MODEL(subject)
+    monkeypatch.setattr("aidre.engine.embedding.weights.find_model", lambda name: tmp_path)
+    finding, _ = EXAMINE_MODEL(subject)
     assert (finding.level, "reinstall" in finding.text) == ("warning", True)
 
 

@@ -1,0 +1,112 @@
+"""BERT's tokenizer without case: characters are normalized, words and punctuation split, words cut into pieces.
+
+What is done to each character is in characters.json, as package tokenizers does it: it follows an old version of
+Unicode, and stored vectors depend on it. `tests/engine/embedding/tokens` compares all characters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from aidre.engine.embedding.tokens.words import TextTokenizer, special_tokens, tokens_around
+
+_NORMALIZER: Final = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "lowercase": True}
+_HANGUL: Final = range(0xAC00, 0xD7A4)
+
+
+class _Characters(dict[int, "str | int | None"]):
+    """What becomes of a character, for `str.translate`: nothing, itself, or other characters."""
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        super().__init__({ord(before): after for before, after in content["mapped"].items()})
+        kinds = ("removed", "space", "spaced")
+        ranges = sorted((start, end, kind) for kind in kinds for start, end in content[kind])
+        self._starts = [start for start, _, _ in ranges]
+        self._ranges = ranges
+
+    def __missing__(self, code: int) -> str | int | None:
+        place = bisect_right(self._starts, code) - 1
+        _, end, kind = self._ranges[max(place, 0)]
+        became: str | int | None = code
+        if code in _HANGUL:
+            became = unicodedata.normalize("NFD", chr(code))
+        elif place >= 0 and code <= end:
+            became = {"removed": None, "space": " ", "spaced": f" {chr(code)} "}[kind]
+        self[code] = became
+        return became
+
+
+def read_wordpiece(content: Mapping[str, Any]) -> TextTokenizer | None:
+    """The tokenizer of a tokenizer.json; None where that is another one."""
+    model, normalizer = content["model"], content["normalizer"]
+    if (
+        model.get("type") != "WordPiece"
+        or normalizer is None
+        or content["pre_tokenizer"] != {"type": "BertPreTokenizer"}
+    ):
+        return None
+    if {name: normalizer.get(name) for name in _NORMALIZER} != _NORMALIZER or normalizer.get("strip_accents") is False:
+        return None
+    special, around = special_tokens(content), tokens_around(content)
+    if special is None or around is None or model["continuing_subword_prefix"] != "##":
+        return None
+    pieces = _Pieces(model["vocab"], model["vocab"][model["unk_token"]], model["max_input_chars_per_word"])
+    return TextTokenizer(_split_text, pieces.split, special, around)
+
+
+class _Pieces:
+    def __init__(self, vocabulary: Mapping[str, int], unknown: int, most_characters: int) -> None:
+        self._first = vocabulary
+        self._further = {piece[2:]: number for piece, number in vocabulary.items() if piece.startswith("##")}
+        self._unknown = (unknown,)
+        self._most_characters = most_characters
+        self._longest = max(map(len, vocabulary))
+
+    def split(self, word: str) -> tuple[int, ...]:
+        """The longest piece that begins the word, and so on; a word with a part that is none is unknown as a whole."""
+        if len(word) > self._most_characters:
+            return self._unknown
+        tokens: list[int] = []
+        start, pieces = 0, self._first
+        while start < len(word):
+            for end in range(min(len(word), start + self._longest), start, -1):
+                number = pieces.get(word[start:end])
+                if number is not None:
+                    tokens.append(number)
+                    start, pieces = end, self._further
+                    break
+            else:
+                return self._unknown
+        return tuple(tokens)
+
+
+def _split_text(text: str) -> Sequence[str]:
+    characters, marks, words = _rules()
+    normalized = text.translate(characters)
+    if not normalized.isascii():
+        normalized = marks.sub(_in_order, normalized)
+    return words.findall(normalized)
+
+
+def _in_order(marks: re.Match[str]) -> str:
+    """Marks in the order of their classes, which a decomposition gives them."""
+    return "".join(sorted(marks[0], key=unicodedata.combining))
+
+
+@cache
+def _rules() -> tuple[_Characters, re.Pattern[str], re.Pattern[str]]:
+    """What becomes of characters, runs of marks that stay, and words or signs of punctuation."""
+    content = orjson.loads(Path(__file__).with_name("characters.json").read_bytes())
+    marks, signs = (
+        "".join(f"{re.escape(chr(start))}-{re.escape(chr(end))}" for start, end in content[name])
+        for name in ("marks", "punctuation")
+    )
+    return _Characters(content), re.compile(f"[{marks}]{{2,}}"), re.compile(f"[{signs}]|[^ {signs}]+")
