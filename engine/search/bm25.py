@@ -174,8 +174,12 @@ def query_words(segments: Sequence[SegmentView], statistics: Statistics, text: s
     A word that occurs n times in the query is weighted by the square root of n: on nine test collections this is
     better than n, which suits long queries badly, and better than 1.
     """
+
+    def is_held(term: str) -> bool:
+        return any(view.document_frequency(term) for view in segments)
+
     words = []
-    for terms, occurrences in analyze_query(text, statistics.languages).items():
+    for terms, occurrences in analyze_query(text, statistics.languages, is_held).items():
         frequency = sum(view.document_frequency(term) for view in segments for term in terms)
         if frequency:
             others = max(0, statistics.chunks - frequency)

@@ -2,6 +2,7 @@ from .analysis import (
     TOKEN as TOKEN,
     analyze_query as analyze_query,
     normalize as normalize,
+    query_terms as query_terms,
     to_term as to_term,
     token_words as token_words,
     tokenize as tokenize,
@@ -9,6 +10,7 @@ from .analysis import (
 )
 from .codes import find_codes as find_codes
 from .highlight import MAX_HIGHLIGHTED as MAX_HIGHLIGHTED, WordFinder as WordFinder
+from .invisible import strip_layout as strip_layout
 from .languages import LANGUAGES as LANGUAGES, declared_language as declared_language
 from .postings import (
     LexicalText as LexicalText,

@@ -4,6 +4,13 @@
 
 The same code reads documents and queries. A word of a document becomes one term, by the language of its chunk; a word
 of a query becomes the terms of every language in the collection.
+
+Beside these a lexicon holds four kinds of terms, which differ from words by their characters:
+
+    c#      a name with its signs (`names`), beside its letters
+    ~resum  the plain spelling of a word with accents, where the word has another term: plain words are asked for so
+    Who IT  a stop word with a capital, and one in capitals, which may be an acronym or a name
+    to be or, the who   neighbours that are stop words (`stop_words`): questions of stop words alone find them
 """
 
 from __future__ import annotations
@@ -11,15 +18,18 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
-from aidre.engine.index.text.languages import LANGUAGES, Language, language_of_word
+from aidre.engine.index.text import names
+from aidre.engine.index.text.folding import fold
+from aidre.engine.index.text.invisible import NON_JOINER, strip_ignored
+from aidre.engine.index.text.languages import LANGUAGES, Language, all_stop_words, language_of_word
 from aidre.engine.index.text.light_stemmers import LIGHT_STEMMERS
 from aidre.engine.index.text.scripts import LATIN
 
-ANALYSIS_VERSION: Final = "2"
+ANALYSIS_VERSION: Final = "3"
 """Stored in each lexicon. A lexicon of another version cannot answer queries of this one and is rebuilt."""
 
 MAX_TERM_CHARACTERS: Final = 64
@@ -44,13 +54,27 @@ UNSPACED: Final = (
     "\uac00-\ud7ff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
 UNSPACED_RUN: Final = re.compile(rf"[{UNSPACED}]+")
-TOKEN: Final = re.compile(rf"[\w{MARKS}{UNSPACED}]+")
-_COMPOUND: Final = re.compile("[a-z0-9][A-Z]|[A-Z][A-Z][a-z]|_")
+TOKEN: Final = re.compile(rf"[\w{MARKS}{UNSPACED}{NON_JOINER}{names.MARKS}]+")
+_COMPOUND: Final = re.compile(f"[a-z0-9][A-Z]|[A-Z][A-Z][a-z]|[_{NON_JOINER}]")
 _HUMP: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SEAM: Final = re.compile(f"[_{NON_JOINER}]")
 _TO_SPACE: Final = re.compile(r".+(?=\s)", re.DOTALL)
 _TO_GAP: Final = re.compile(rf".+(?=[^\w{MARKS}{UNSPACED}])", re.DOTALL)
 PIECE: Final = re.compile(r".{1,1024}(?=\s)|.{1,1024}", re.DOTALL)
 """Normalisation takes time quadratic in the length of a run of combining marks, so texts are normalised in pieces."""
+
+PLAIN: Final = "~"
+"""Before the term of a plain spelling."""
+
+RUNS: Final = (2, 3)
+"""Neighbouring stop words that are a term: two where the second has a capital, and any three."""
+
+_OPERATORS: Final = frozenset({"AND", "OR", "NOT"})
+"""Words in capitals that are no acronyms in a question."""
+
+_LETTERS_OF_NAME: Final = 1 / 16
+"""Occurrences that the letters of a name count in a question, where the collection has the name with its signs: a
+weight of a quarter, so that every chunk with the name comes before those with its letters alone."""
 
 _STEMMER_LOCK: Final = threading.Lock()
 """For the cached stemmers: a stemmer has state while it works."""
@@ -63,7 +87,8 @@ def tokenize(text: str) -> list[str]:
     """The words of a document in order, in lower case.
 
     A compound such as `fromBytes` or `from_bytes` gives the whole and its parts; a run of characters without spaces
-    gives every character and every pair of adjacent characters.
+    gives every character and every pair of adjacent characters. A name with signs stands before its letters; a stop
+    word of any language that is written with capitals stands before itself, with them.
     """
     return [word for token in _tokens(text) for word in token_words(token)]
 
@@ -80,14 +105,14 @@ def _query_words(token: str) -> Sequence[str]:
 def _tokens(text: str) -> list[str]:
     """The runs of letters, digits and underscores, separated from runs of scripts without spaces."""
     text = normalize(text)
-    return TOKEN.findall(text if text.isascii() else UNSPACED_RUN.sub(r" \g<0> ", text))
+    return TOKEN.findall(names.mark_names(text if text.isascii() else UNSPACED_RUN.sub(r" \g<0> ", text)))
 
 
 def normalize(text: str) -> str:
-    """The text in Unicode's form NFKC."""
+    """The text in Unicode's form NFKC, without characters that no reader sees."""
     if text.isascii():
         return text
-    return "".join(unicodedata.normalize("NFKC", piece) for piece in PIECE.findall(text))
+    return "".join(unicodedata.normalize("NFKC", piece) for piece in PIECE.findall(strip_ignored(text)))
 
 
 def split_text(text: str, max_characters: int) -> list[str]:
@@ -115,9 +140,15 @@ def _pairs(token: str) -> list[str]:
 
 def _parts(token: str) -> tuple[str, ...]:
     """The token in lower case; a compound first as a whole without underscores, then its parts."""
+    name, token = ("", token) if token.isascii() else names.split_name(token)
+    if name:
+        return (name, *_parts(token))
     if not _COMPOUND.search(token):
-        return (token.lower(),)
-    parts = [part.lower() for part in _HUMP.sub("_", token).split("_") if part]
+        word = token.lower()
+        if token[0] == word[0] or word not in all_stop_words():
+            return (word,)
+        return (word.upper() if len(word) > 1 and token.isupper() else word.capitalize(), word)
+    parts = [part.lower() for part in _SEAM.split(_HUMP.sub("_", token)) if part]
     return ("".join(parts), *parts) if len(parts) > 1 else tuple(parts)
 
 
@@ -128,8 +159,8 @@ _cached_parts = lru_cache(maxsize=1 << 12)(_parts)
 
 
 def to_term(word: str, language: str) -> str | None:
-    """The term of a word in a language (a short tag); None for a stop word and a word of more than
-    MAX_TERM_CHARACTERS."""
+    """The term of a word in a language (a short tag); None for a stop word, for a word with a capital that is none, and
+    for a word of more than MAX_TERM_CHARACTERS."""
     if len(word) <= MAX_CACHED_CHARACTERS:
         return _cached_term(word, language)
     return _term(word, language) if len(word) <= MAX_TERM_CHARACTERS else None
@@ -137,16 +168,62 @@ def to_term(word: str, language: str) -> str | None:
 
 def _term(word: str, language: str) -> str | None:
     rules = language_of_word(word, language)
-    if rules is None or rules.stemmer is None:
-        return None if rules is not None and word in rules.stop_words else _fold_accents(word)
-    if word in rules.stop_words:
-        return None
-    with _STEMMER_LOCK:
-        stem = _stemmer(rules.stemmer)(word)
-    return _fold_accents(stem or word)
+    if word[0].isupper():
+        return _capital_term(word, frozenset() if rules is None else rules.stop_words)
+    return None if rules is not None and word in rules.stop_words else _stemmed(word, rules)
 
 
 _cached_term = lru_cache(maxsize=1 << 13)(_term)
+
+
+def _capital_term(word: str, stop_words: frozenset[str]) -> str | None:
+    return word if word.lower() in stop_words else None
+
+
+def _stemmed(word: str, rules: Language | None) -> str:
+    """The term of a word that is no stop word."""
+    if rules is None:
+        return fold(word)
+    given = _given(word, rules)
+    if rules.stemmer is not None:
+        with _STEMMER_LOCK:
+            given = _stemmer(rules.stemmer)(given) or given
+    return _kept(given, rules)
+
+
+def _given(word: str, rules: Language | None) -> str:
+    """What is stemmed of a word."""
+    return word if word.isascii() or (rules is not None and rules.plain != "before") else fold(word)
+
+
+def _kept(stem: str, rules: Language | None) -> str:
+    return stem if stem.isascii() or (rules is not None and rules.plain == "never") else fold(stem)
+
+
+def to_plain_term(word: str, language: str) -> str | None:
+    """The term that a word with accents has beside `to_term` in a document, so that its plain spelling finds it; None
+    where the plain spelling has the term of the word."""
+    plain, rules = fold(word), language_of_word(word, language)
+    if plain == word or len(word) > MAX_TERM_CHARACTERS or rules is None or rules.plain == "before":
+        return None
+    if word in rules.stop_words or plain in rules.stop_words or word[0].isupper():
+        return None
+    term = _stemmed(plain, rules)
+    return None if term == _stemmed(word, rules) else PLAIN + term
+
+
+def query_terms(word: str, language: str) -> tuple[str, ...]:
+    """The terms by which documents in a language have a word of a query: a plain word is found in words with accents,
+    and a word with accents in its plain spelling. No document has two of them for one word."""
+    term = to_term(word, language)
+    rules = language_of_word(word, language)
+    if term is None or rules is None or rules.plain == "before":
+        return () if term is None else (term,)
+    plain = fold(word)
+    if plain != word:
+        other = to_term(plain, language)
+        return (term,) if other is None else (term, other)
+    return (term, PLAIN + term) if word.isascii() and not word.isdigit() else (term,)
 
 
 @lru_cache(maxsize=64)
@@ -180,13 +257,14 @@ def to_terms(words: Sequence[str], language: str) -> list[str | None]:
 def _terms(words: Sequence[str], rules: Language | None) -> list[str | None]:
     """The terms of words that are all of one language."""
     stop_words = frozenset[str]() if rules is None else rules.stop_words
+    stems = _stems([_given(word, rules) for word in words], None if rules is None else rules.stemmer)
     return [
         None
         if len(word) > MAX_TERM_CHARACTERS or word in stop_words
-        else (stem or word)
-        if stem.isascii()
-        else _fold_accents(stem or word)
-        for word, stem in zip(words, _stems(words, None if rules is None else rules.stemmer), strict=True)
+        else _capital_term(word, stop_words)
+        if word[0].isupper()
+        else _kept(stem or _given(word, rules), rules)
+        for word, stem in zip(words, stems, strict=True)
     ]
 
 
@@ -202,36 +280,89 @@ def _stems(words: Sequence[str], algorithm: str | None) -> Sequence[str]:
     return stems
 
 
-def _fold_accents(word: str) -> str:
-    """The word without accents on Latin letters, so that cafe finds café."""
-    if word.isascii():
-        return word
-    folded: list[str] = []
-    for letter in unicodedata.normalize("NFD", word):
-        if unicodedata.combining(letter) and folded and folded[-1].isascii():
-            continue
-        folded.append(letter)
-    return unicodedata.normalize("NFC", "".join(folded))
+class _Reading(NamedTuple):
+    """What a token of a query asks for: the terms of each of its words, and those of its name with signs. `stop_words`
+    are its words where each is one in some language, `capitals` the term of such a token as it is written."""
+
+    words: tuple[tuple[str, ...], ...]
+    name: tuple[str, ...]
+    stop_words: tuple[str, ...]
+    capitals: str
+    is_single: bool
 
 
-def analyze_query(text: str, languages: Sequence[str]) -> dict[tuple[str, ...], int]:
+def analyze_query(
+    text: str, languages: Sequence[str], is_held: Callable[[str], bool] = bool
+) -> dict[tuple[str, ...], float]:
     """The words of a query, each as its distinct terms in these languages, with the number of its occurrences.
 
-    Words that are stop words in all of the languages are left out.
+    Words that are stop words in all of the languages are left out; a question of stop words alone is one for places
+    where they stand as in it, and for those where they have capitals. `is_held` says whether the collection has a
+    term: where it has not, a name with signs is its letters.
     """
-    occurrences: dict[tuple[str, ...], int] = {}
-    for token in _tokens(text):
-        variants_of = _cached_variants if len(token) <= MAX_CACHED_CHARACTERS else _variants
-        for variants in variants_of(token, tuple(languages)):
-            occurrences[variants] = occurrences.get(variants, 0) + 1
+    asked = tuple(languages)
+    readings = [
+        _cached_reading(token, asked) if len(token) <= MAX_CACHED_CHARACTERS else _read(token, asked)
+        for token in _tokens(text)
+    ]
+    occurrences: dict[tuple[str, ...], float] = {}
+    has_capitals = False
+    for words, name, _, capitals, is_single in readings:
+        weight: float = 1
+        if name and any(map(is_held, name)):
+            occurrences[name] = occurrences.get(name, 0) + 1
+            weight = 0 if is_single else _LETTERS_OF_NAME
+        for terms in words if weight else ():
+            occurrences[terms] = occurrences.get(terms, 0) + weight
+        has_capitals = has_capitals or capitals != ""
+    alone = [reading for reading in readings if reading.words or reading.name or reading.stop_words]
+    if alone and all(reading.stop_words for reading in alone):
+        for terms in _stop_word_terms(alone, is_held):
+            occurrences[terms] = occurrences.get(terms, 0) + 1
+    elif has_capitals and not text.isupper():
+        for reading in readings:
+            if _is_acronym(reading.capitals) and reading.capitals not in _OPERATORS:
+                occurrences[reading.capitals,] = occurrences.get((reading.capitals,), 0) + 1
     return occurrences
 
 
-def _variants(token: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """The terms, in these languages, of each word that the token gives in a query."""
-    applicable = languages[:1] if UNSPACED_RUN.match(token) else languages  # an unspaced word has one term in all
-    terms_of = (filter(None, (to_term(word, language) for language in applicable)) for word in _query_words(token))
-    return tuple(variants for variants in map(tuple, map(dict.fromkeys, terms_of)) if variants)
+def _stop_word_terms(readings: Sequence[_Reading], is_held: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
+    """The terms of a question of stop words alone: its runs, and each word with a capital."""
+    words = [word for reading in readings for word in reading.stop_words]
+    for length in RUNS:
+        yield from ((" ".join(words[n : n + length]),) for n in range(len(words) - length + 1))
+    for reading in readings:
+        if _is_acronym(reading.capitals) and is_held(reading.capitals):
+            yield (reading.capitals,)
+            continue
+        yield from (tuple(dict.fromkeys((word.capitalize(), word.upper()))) for word in reading.stop_words)
 
 
-_cached_variants = lru_cache(maxsize=1 << 13)(_variants)
+def _is_acronym(capitals: str) -> bool:
+    return len(capitals) > 1 and capitals.isupper()
+
+
+def _read(token: str, languages: tuple[str, ...]) -> _Reading:
+    """What a token asks for in documents of these languages."""
+    name, letters = names.split_name(token)
+    applicable = languages[:1] if UNSPACED_RUN.match(letters) else languages  # an unspaced word has one term in all
+    words = _query_words(letters)
+    capitals = next((word for word in words if word[0].isupper()), "")
+    plain = [word for word in words if word is not capitals]
+    terms_of = (dict.fromkeys(term for tag in applicable for term in query_terms(word, tag)) for word in plain)
+    is_stop_word = all(any(_is_stop_word(word, tag) for tag in applicable) for word in plain)
+    return _Reading(
+        tuple(terms for terms in map(tuple, terms_of) if terms),
+        tuple(dict.fromkeys(filter(None, (to_term(name, tag) for tag in applicable if name)))),
+        tuple(plain) if is_stop_word and not name else (),
+        capitals if any(to_term(capitals, tag) for tag in applicable if capitals) else "",
+        len(letters) == 1,
+    )
+
+
+def _is_stop_word(word: str, language: str) -> bool:
+    rules = language_of_word(word, language)
+    return rules is not None and word in rules.stop_words
+
+
+_cached_reading = lru_cache(maxsize=1 << 13)(_read)
