@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from aidre.engine.embedding import default_vocabulary
-from aidre.engine.index.text import TOKEN, WordCounts, Words, is_plain, normalize, query_terms, token_words
+from aidre.engine.index.text import TOKEN, WordCounts, Words, is_plain, normalize, terms_of_word, token_words
 from aidre.engine.search.bm25 import Statistics
 from aidre.engine.segment import SegmentView
 
@@ -129,7 +129,7 @@ class Speller:
 
     def _terms(self, word: str) -> set[str | None]:
         """The terms of a word in the languages of the collection; None among them where it is a stop word in one."""
-        return {term for language in self._statistics.languages for term in query_terms(word, language) or (None,)}
+        return {term for language in self._statistics.languages for term in terms_of_word(word, language) or (None,)}
 
     def _is_held(self, terms: Iterable[str | None]) -> bool:
         return any(view.document_frequency(term) for term in terms if term is not None for view in self._segments)

@@ -3,6 +3,7 @@ from .analysis import (
     analyze_query as analyze_query,
     normalize as normalize,
     query_terms as query_terms,
+    terms_of_word as terms_of_word,
     to_term as to_term,
     token_words as token_words,
     tokenize as tokenize,

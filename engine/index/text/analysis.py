@@ -212,7 +212,7 @@ def to_plain_term(word: str, language: str) -> str | None:
     return None if term == _stemmed(word, rules) else PLAIN + term
 
 
-def query_terms(word: str, language: str) -> tuple[str, ...]:
+def terms_of_word(word: str, language: str) -> tuple[str, ...]:
     """The terms by which documents in a language have a word of a query: a plain word is found in words with accents,
     and a word with accents in its plain spelling. No document has two of them for one word."""
     term = to_term(word, language)
@@ -280,50 +280,77 @@ def _stems(words: Sequence[str], algorithm: str | None) -> Sequence[str]:
     return stems
 
 
-class _Reading(NamedTuple):
-    """What a token of a query asks for: the terms of each of its words, and those of its name with signs. `stop_words`
-    are its words where each is one in some language, `capitals` the term of such a token as it is written."""
+class QueryTerms(NamedTuple):
+    """A word of a query: its distinct terms in the languages of a collection, the languages in which it is a stop word
+    and so has none, and how often it occurs."""
 
-    words: tuple[tuple[str, ...], ...]
+    terms: tuple[str, ...]
+    stop_in: tuple[str, ...] = ()
+    occurrences: float = 1
+
+
+class _Reading(NamedTuple):
+    """What a token of a query asks for: its words, and the terms of its name with signs. `stop_words` are its words
+    where each is one in some language, `capitals` the term of such a token as it is written."""
+
+    words: tuple[QueryTerms, ...]
     name: tuple[str, ...]
     stop_words: tuple[str, ...]
     capitals: str
-    is_single: bool
+    has_one_letter: bool
 
 
-def analyze_query(
-    text: str, languages: Sequence[str], is_held: Callable[[str], bool] = bool
-) -> dict[tuple[str, ...], float]:
-    """The words of a query, each as its distinct terms in these languages, with the number of its occurrences.
+def analyze_query(text: str, languages: Sequence[str]) -> dict[tuple[str, ...], float]:
+    """The words of a query as `query_terms` has them: the terms of each with the number of its occurrences."""
+    return {word.terms: word.occurrences for word in query_terms(text, languages)}
 
-    Words that are stop words in all of the languages are left out; a question of stop words alone is one for places
-    where they stand as in it, and for those where they have capitals. `is_held` says whether the collection has a
-    term: where it has not, a name with signs is its letters.
+
+def query_terms(text: str, languages: Sequence[str], is_held: Callable[[str], bool] = bool) -> list[QueryTerms]:
+    """The words of a query, each once, without those that are stop words in all of the languages.
+
+    A question of stop words alone is one for places where they stand as in it, and for those where they have capitals.
+    `is_held` says whether the collection has a term: where it has not, a name with signs is its letters.
     """
     asked = tuple(languages)
     readings = [
-        _cached_reading(token, asked) if len(token) <= MAX_CACHED_CHARACTERS else _read(token, asked)
+        reading
         for token in _tokens(text)
+        if (reading := _cached_reading(token, asked) if len(token) <= MAX_CACHED_CHARACTERS else _read(token, asked))
     ]
-    occurrences: dict[tuple[str, ...], float] = {}
-    has_capitals = False
-    for words, name, _, capitals, is_single in readings:
-        weight: float = 1
-        if name and any(map(is_held, name)):
-            occurrences[name] = occurrences.get(name, 0) + 1
-            weight = 0 if is_single else _LETTERS_OF_NAME
-        for terms in words if weight else ():
-            occurrences[terms] = occurrences.get(terms, 0) + weight
-        has_capitals = has_capitals or capitals != ""
-    alone = [reading for reading in readings if reading.words or reading.name or reading.stop_words]
-    if alone and all(reading.stop_words for reading in alone):
-        for terms in _stop_word_terms(alone, is_held):
-            occurrences[terms] = occurrences.get(terms, 0) + 1
-    elif has_capitals and not text.isupper():
-        for reading in readings:
-            if _is_acronym(reading.capitals) and reading.capitals not in _OPERATORS:
-                occurrences[reading.capitals,] = occurrences.get((reading.capitals,), 0) + 1
-    return occurrences
+    words: dict[tuple[str, ...], QueryTerms] = {}
+    is_all_stop_words, has_capitals = bool(readings), False
+    for reading in readings:
+        for word in reading.words if not reading.name else _words_of_name(reading, is_held):
+            known = words.get(word.terms)
+            words[word.terms] = word if known is None else _joined(known, word)
+        is_all_stop_words = is_all_stop_words and reading.stop_words != ()
+        has_capitals = has_capitals or reading.capitals != ""
+    if is_all_stop_words or (has_capitals and not text.isupper()):
+        for terms in _stop_word_terms(readings, is_held) if is_all_stop_words else _acronyms(readings):
+            words[terms] = _joined(words[terms], QueryTerms(terms)) if terms in words else QueryTerms(terms)
+    return list(words.values())
+
+
+def _joined(one: QueryTerms, other: QueryTerms) -> QueryTerms:
+    """Two words of the same terms as one."""
+    stop_in = one.stop_in if one.stop_in == other.stop_in else tuple(dict.fromkeys((*one.stop_in, *other.stop_in)))
+    return QueryTerms(one.terms, stop_in, one.occurrences + other.occurrences)
+
+
+def _words_of_name(reading: _Reading, is_held: Callable[[str], bool]) -> Iterator[QueryTerms]:
+    """A name with signs, and beside it its letters, unless it is a single one; these alone where it is not held."""
+    if not any(map(is_held, reading.name)):
+        yield from reading.words
+        return
+    yield QueryTerms(reading.name)
+    if not reading.has_one_letter:
+        yield from (word._replace(occurrences=_LETTERS_OF_NAME) for word in reading.words)
+
+
+def _acronyms(readings: Sequence[_Reading]) -> Iterator[tuple[str, ...]]:
+    for reading in readings:
+        if _is_acronym(reading.capitals) and reading.capitals not in _OPERATORS:
+            yield (reading.capitals,)
 
 
 def _stop_word_terms(readings: Sequence[_Reading], is_held: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
@@ -334,30 +361,35 @@ def _stop_word_terms(readings: Sequence[_Reading], is_held: Callable[[str], bool
     for reading in readings:
         if _is_acronym(reading.capitals) and is_held(reading.capitals):
             yield (reading.capitals,)
-            continue
-        yield from (tuple(dict.fromkeys((word.capitalize(), word.upper()))) for word in reading.stop_words)
+        else:
+            yield from (tuple(dict.fromkeys((word.capitalize(), word.upper()))) for word in reading.stop_words)
 
 
 def _is_acronym(capitals: str) -> bool:
     return len(capitals) > 1 and capitals.isupper()
 
 
-def _read(token: str, languages: tuple[str, ...]) -> _Reading:
-    """What a token asks for in documents of these languages."""
+def _read(token: str, languages: tuple[str, ...]) -> _Reading | None:
+    """What a token asks for in documents of these languages; None where it has no word."""
     name, letters = names.split_name(token)
     applicable = languages[:1] if UNSPACED_RUN.match(letters) else languages  # an unspaced word has one term in all
     words = _query_words(letters)
     capitals = next((word for word in words if word[0].isupper()), "")
     plain = [word for word in words if word is not capitals]
-    terms_of = (dict.fromkeys(term for tag in applicable for term in query_terms(word, tag)) for word in plain)
-    is_stop_word = all(any(_is_stop_word(word, tag) for tag in applicable) for word in plain)
-    return _Reading(
-        tuple(terms for terms in map(tuple, terms_of) if terms),
+    terms_of = [{tag: terms_of_word(word, tag) for tag in applicable} for word in plain]
+    asked = tuple(
+        QueryTerms(terms, tuple(tag for tag, own in by_language.items() if not own))
+        for by_language in terms_of
+        if (terms := tuple(dict.fromkeys(term for own in by_language.values() for term in own)))
+    )
+    reading = _Reading(
+        asked,
         tuple(dict.fromkeys(filter(None, (to_term(name, tag) for tag in applicable if name)))),
-        tuple(plain) if is_stop_word and not name else (),
+        tuple(plain) if not name and all(any(_is_stop_word(word, tag) for tag in applicable) for word in plain) else (),
         capitals if any(to_term(capitals, tag) for tag in applicable if capitals) else "",
         len(letters) == 1,
     )
+    return reading if reading.words or reading.name or reading.stop_words else None
 
 
 def _is_stop_word(word: str, language: str) -> bool:
