@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -140,9 +140,9 @@ def _pairs(token: str) -> list[str]:
 
 def _parts(token: str) -> tuple[str, ...]:
     """The token in lower case; a compound first as a whole without underscores, then its parts."""
-    name, token = ("", token) if token.isascii() else names.split_name(token)
+    name, token, rest = names.split_name(token)
     if name:
-        return (name, *_parts(token))
+        return (name, *_parts(token), *_parts(rest)) if rest else (name, *_parts(token))
     if not _COMPOUND.search(token):
         word = token.lower()
         if token[0] == word[0] or word not in all_stop_words():
@@ -290,14 +290,15 @@ class QueryTerms(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """What a token of a query asks for: its words, and the terms of its name with signs. `stop_words` are its words
-    where each is one in some language, `capitals` the term of such a token as it is written."""
+    """What a token of a query asks for: its words; and where it is a name with signs, the terms of that, and the words
+    that are asked for beside it. `stop_words` are its words where each is one in some language, `acronym` is such a
+    token in capitals."""
 
     words: tuple[QueryTerms, ...]
-    name: tuple[str, ...]
-    stop_words: tuple[str, ...]
-    capitals: str
-    has_one_letter: bool
+    name: tuple[str, ...] = ()
+    beside: tuple[QueryTerms, ...] = ()
+    stop_words: tuple[str, ...] = ()
+    acronym: str = ""
 
 
 def analyze_query(text: str, languages: Sequence[str]) -> dict[tuple[str, ...], float]:
@@ -318,16 +319,20 @@ def query_terms(text: str, languages: Sequence[str], is_held: Callable[[str], bo
         if (reading := _cached_reading(token, asked) if len(token) <= MAX_CACHED_CHARACTERS else _read(token, asked))
     ]
     words: dict[tuple[str, ...], QueryTerms] = {}
-    is_all_stop_words, has_capitals = bool(readings), False
-    for reading in readings:
-        for word in reading.words if not reading.name else _words_of_name(reading, is_held):
-            known = words.get(word.terms)
-            words[word.terms] = word if known is None else _joined(known, word)
-        is_all_stop_words = is_all_stop_words and reading.stop_words != ()
-        has_capitals = has_capitals or reading.capitals != ""
-    if is_all_stop_words or (has_capitals and not text.isupper()):
-        for terms in _stop_word_terms(readings, is_held) if is_all_stop_words else _acronyms(readings):
-            words[terms] = _joined(words[terms], QueryTerms(terms)) if terms in words else QueryTerms(terms)
+    acronyms = []
+    for own, name, beside, _, acronym in readings:
+        if acronym:
+            acronyms.append(acronym)
+        for word in (QueryTerms(name), *beside) if name and any(map(is_held, name)) else own:
+            terms = word[0]
+            words[terms] = _joined(words[terms], word) if terms in words else word
+    more: Iterable[tuple[str, ...]] = ()
+    if readings and all(reading.stop_words for reading in readings):
+        more = _stop_word_terms(readings, is_held)
+    elif acronyms and not text.isupper():
+        more = ((acronym,) for acronym in acronyms if acronym not in _OPERATORS)
+    for terms in more:
+        words[terms] = _joined(words[terms], QueryTerms(terms)) if terms in words else QueryTerms(terms)
     return list(words.values())
 
 
@@ -337,59 +342,45 @@ def _joined(one: QueryTerms, other: QueryTerms) -> QueryTerms:
     return QueryTerms(one.terms, stop_in, one.occurrences + other.occurrences)
 
 
-def _words_of_name(reading: _Reading, is_held: Callable[[str], bool]) -> Iterator[QueryTerms]:
-    """A name with signs, and beside it its letters, unless it is a single one; these alone where it is not held."""
-    if not any(map(is_held, reading.name)):
-        yield from reading.words
-        return
-    yield QueryTerms(reading.name)
-    if not reading.has_one_letter:
-        yield from (word._replace(occurrences=_LETTERS_OF_NAME) for word in reading.words)
-
-
-def _acronyms(readings: Sequence[_Reading]) -> Iterator[tuple[str, ...]]:
-    for reading in readings:
-        if _is_acronym(reading.capitals) and reading.capitals not in _OPERATORS:
-            yield (reading.capitals,)
-
-
 def _stop_word_terms(readings: Sequence[_Reading], is_held: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
     """The terms of a question of stop words alone: its runs, and each word with a capital."""
     words = [word for reading in readings for word in reading.stop_words]
     for length in RUNS:
         yield from ((" ".join(words[n : n + length]),) for n in range(len(words) - length + 1))
     for reading in readings:
-        if _is_acronym(reading.capitals) and is_held(reading.capitals):
-            yield (reading.capitals,)
+        if reading.acronym and is_held(reading.acronym):
+            yield (reading.acronym,)
         else:
             yield from (tuple(dict.fromkeys((word.capitalize(), word.upper()))) for word in reading.stop_words)
 
 
-def _is_acronym(capitals: str) -> bool:
-    return len(capitals) > 1 and capitals.isupper()
-
-
 def _read(token: str, languages: tuple[str, ...]) -> _Reading | None:
     """What a token asks for in documents of these languages; None where it has no word."""
-    name, letters = names.split_name(token)
-    applicable = languages[:1] if UNSPACED_RUN.match(letters) else languages  # an unspaced word has one term in all
-    words = _query_words(letters)
-    capitals = next((word for word in words if word[0].isupper()), "")
-    plain = [word for word in words if word is not capitals]
-    terms_of = [{tag: terms_of_word(word, tag) for tag in applicable} for word in plain]
-    asked = tuple(
-        QueryTerms(terms, tuple(tag for tag, own in by_language.items() if not own))
-        for by_language in terms_of
-        if (terms := tuple(dict.fromkeys(term for own in by_language.values() for term in own)))
-    )
-    reading = _Reading(
-        asked,
-        tuple(dict.fromkeys(filter(None, (to_term(name, tag) for tag in applicable if name)))),
-        tuple(plain) if not name and all(any(_is_stop_word(word, tag) for tag in applicable) for word in plain) else (),
-        capitals if any(to_term(capitals, tag) for tag in applicable if capitals) else "",
-        len(letters) == 1,
-    )
-    return reading if reading.words or reading.name or reading.stop_words else None
+    name, letters, rest = names.split_name(token)
+    words = [word for word in _query_words(letters) if not word[0].isupper()]
+    asked = _asked(words, languages)
+    if name:
+        rest_asked = _asked([*_query_words(rest)] if rest else [], languages)
+        beside = () if len(letters) == 1 else (word._replace(occurrences=_LETTERS_OF_NAME) for word in asked)
+        terms = tuple(term for tag in languages if (term := to_term(name, tag)) is not None)
+        return _Reading((*asked, *rest_asked), tuple(dict.fromkeys(terms)), (*beside, *rest_asked))
+    is_stop_word = all(any(_is_stop_word(word, tag) for tag in languages) for word in words)
+    has_capitals = is_stop_word and len(letters) > 1 and letters.isupper()
+    if not asked and not (words and is_stop_word):
+        return None
+    return _Reading(asked, (), (), tuple(words) if is_stop_word else (), letters if has_capitals else "")
+
+
+def _asked(words: Sequence[str], languages: tuple[str, ...]) -> tuple[QueryTerms, ...]:
+    """The words that have terms in documents of these languages."""
+    asked = []
+    for word in words:
+        applicable = languages[:1] if UNSPACED_RUN.match(word) else languages  # an unspaced word has one term in all
+        by_language = {tag: terms_of_word(word, tag) for tag in applicable}
+        terms = tuple(dict.fromkeys(term for own in by_language.values() for term in own))
+        if terms:
+            asked.append(QueryTerms(terms, tuple(tag for tag, own in by_language.items() if not own)))
+    return tuple(asked)
 
 
 def _is_stop_word(word: str, language: str) -> bool:

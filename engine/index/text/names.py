@@ -22,11 +22,13 @@ _LETTER: Final = r"[^\W\d_\u0e00-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u31ff\u
 """Of a script with spaces."""
 
 _SIGN: Final = re.compile(
-    rf"(?<![\w#+.@&)\]}}])(?<!\]\()[#.@](?={_LETTER})"
-    rf"|(?<={_LETTER})(?:\+\+(?!{_LETTER}|[#+])|[#+](?![\w#+]))"
+    rf"[#+.@](?:(?<!\+)(?<![\w#+.@&)\]}}].)(?<!\]\(.)(?={_LETTER})"
+    rf"|(?<={_LETTER}\+)\+(?!{_LETTER}|[#+])|(?<={_LETTER}[#+])(?![\w#+]))",
+    re.DOTALL,
 )
 """Before a name, unless it follows a word, as in addresses, or begins the target of a link in Markdown; or behind a
-name that ends there. C++17 is a name and a number, a+b is none."""
+name that ends there. C++17 is a name and a number, a+b is none. What is before a sign is looked at from behind it: a
+pattern that begins with a few characters is fast."""
 
 
 def mark_names(text: str) -> str:
@@ -42,7 +44,13 @@ def sign_at(text: str, place: int) -> str:
     return sign[0].translate(_TO_MARKS) if sign is not None else ""
 
 
-def split_name(token: str) -> tuple[str, str]:
-    """A token in lower case with its signs, and its letters as they are; "" and the token where it has no sign."""
-    letters = token.strip(MARKS)
-    return (token.translate(_FROM_MARKS).lower(), letters) if len(letters) < len(token) else ("", token)
+def split_name(token: str) -> tuple[str, str, str]:
+    """A token in lower case with its signs, its letters as they are, and what follows the signs: "c++", "C" and "17" of
+    C++17. "", the token and "" where it has no sign."""
+    if token.isascii():
+        return "", token, ""
+    end = 1 + max(map(token.rfind, MARKS))
+    if not end:
+        return "", token, ""
+    end = end if end > 1 else len(token)
+    return token[:end].translate(_FROM_MARKS).lower(), token[:end].strip(MARKS), token[end:]
