@@ -155,6 +155,10 @@ def evidence(question: str, cosine: float, text: str) -> float:
     """That a hit with a cosine and a text answers a question."""
     words = tokenize_query(question)
     asked = _terms(words)
+    if not asked:  # stop words alone
+        asked = set(words)
+        met = asked.intersection(tokenize(text[:_MAX_TEXT_CHARS]))
+        return _evidence(cosine, len(met), len(asked))
     # Few stems begin otherwise than their words, and to stem all words of the text would take most of the time.
     starts = {word[:2] for word in (*words, *asked)}
     met = asked & _terms(
@@ -162,7 +166,11 @@ def evidence(question: str, cosine: float, text: str) -> float:
     )
     if any(_terms(tokenize_query(code)) <= met for code in find_codes(question)):
         cosine = max(cosine, _CODE_COSINE)
-    share = len(met) / len(asked) if asked else 0.0
+    return _evidence(cosine, len(met), len(asked))
+
+
+def _evidence(cosine: float, met: int, asked: int) -> float:
+    share = met / asked if asked else 0.0
     return cosine * (1 + _SHARE_WEIGHT * share) / (1 + _SHARE_WEIGHT)
 
 

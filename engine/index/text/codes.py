@@ -12,8 +12,12 @@ _WORD: Final = re.compile(r"(?<![^\W_])(?=[^\s\d]{0,63}\d)[^\W_][\w./:+#-]{1,62}
 """A word with a digit in it, and signs inside; every repetition is bounded, so that a long text takes linear time."""
 _DIGIT: Final = re.compile(r"\d")
 _SIGNS: Final = re.compile(r"[\W_]+")
-_PLAIN: Final = re.compile(r"\d+(?:st|nd|rd|th|s|[a-z]{1,2})")
-"""Ordinals, decades, and numbers with a unit: 21st, 1980s, 15mm."""
+_PLAIN: Final = re.compile(
+    r"\d{1,3}[a-z]{1,2}|\d{1,6}(?:st|nd|rd|th|s)"
+    r"|[1-9]\d{3,5}(?:[kmgt]b|[mcknµ]?m|[mk]?g|[mcd]?l|[kmg]?[vw]|[kmg]?hz|[mnu]s|px|pt|ft|lb|oz|hp|cc|am|pm|[hk])"
+)
+"""Ordinals, decades, and numbers with a unit: 21st, 1980s, 15mm, 1024px. Of four digits or more only those with a unit
+that is known here are quantities."""
 _MIN_DIGITS: Final = 5
 """A number of so many digits is no quantity."""
 
