@@ -15,11 +15,10 @@ import orjson
 from selectolax.lexbor import LexborHTMLParser
 
 from aidre.engine.errors import InvalidDocument
-from aidre.engine.index.text import strip_layout
+from aidre.engine.index.text import strip_layout, strip_layout_references
 from aidre.engine.model import Json
 from aidre.ingest.formats import jsonld
 from aidre.ingest.formats.charsets import find_codec
-from aidre.ingest.formats.invisible import strip_references
 from aidre.ingest.formats.pages import extract_main_text, find_title
 from aidre.ingest.formats.schemaorg import first_date, list_types
 from aidre.ingest.records import decode_text
@@ -64,7 +63,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
     """
     if (depth := _measure_depth(content)) > MAX_DEPTH:
         raise InvalidDocument(f"more than {MAX_DEPTH} elements are open inside each other: not a page")
-    markup = strip_references(strip_layout(_decode(content)))
+    markup = strip_layout_references(strip_layout(_decode(content)))
     declaration = _DECLARATION.match(markup)
     markup = markup[declaration.end() :] if declaration else markup
     tree = LexborHTMLParser(markup)

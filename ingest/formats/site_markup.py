@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from aidre.ingest.formats.invisible import strip_references
+from aidre.engine.index.text import strip_layout_references
 
 _ATTRIBUTE = re.compile(r"#[^\s#={}]+|\.[^\s#.={}]+|[\w-]+=[^\s{}]+")
 """One attribute as Pandoc, kramdown and Python-Markdown have them behind a heading: `#id`, `.class`, `name=value`."""
@@ -255,7 +255,7 @@ def _with_colon(name: str) -> str:
 
 
 def _strip_tags(text: str) -> str:
-    text = strip_references(text)
+    text = strip_layout_references(text)
     return _TAG.sub(_to_words, text) if "<" in text else text
 
 

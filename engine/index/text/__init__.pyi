@@ -9,9 +9,9 @@ from .analysis import (
     tokenize as tokenize,
     tokenize_query as tokenize_query,
 )
+from .characters import strip_layout as strip_layout, strip_layout_references as strip_layout_references
 from .codes import find_codes as find_codes
 from .highlight import MAX_HIGHLIGHTED as MAX_HIGHLIGHTED, WordFinder as WordFinder
-from .invisible import strip_layout as strip_layout
 from .languages import LANGUAGES as LANGUAGES, declared_language as declared_language
 from .postings import (
     LexicalText as LexicalText,

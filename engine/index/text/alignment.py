@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from aidre.engine.index.text.analysis import PIECE
-from aidre.engine.index.text.invisible import places_of_kept, strip_ignored
+from aidre.engine.index.text.characters import places_of_kept, strip_ignored
 
 _JOINING: Final = frozenset(
     "\u09be\u09d7\u0b3e\u0b56\u0b57\u0bbe\u0bd7\u0cc2\u0cd5\u0cd6\u0d3e\u0d57\u0dcf\u0ddf\u0f73\u0f75\u0f81\u102e"

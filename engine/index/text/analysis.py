@@ -23,8 +23,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from aidre.engine.index.text import names
-from aidre.engine.index.text.folding import fold
-from aidre.engine.index.text.invisible import NON_JOINER, strip_ignored
+from aidre.engine.index.text.characters import NON_JOINER, fold, strip_ignored
 from aidre.engine.index.text.languages import LANGUAGES, Language, all_stop_words, language_of_word
 from aidre.engine.index.text.light_stemmers import LIGHT_STEMMERS
 from aidre.engine.index.text.scripts import LATIN
@@ -140,9 +139,10 @@ def _pairs(token: str) -> list[str]:
 
 def _parts(token: str) -> tuple[str, ...]:
     """The token in lower case; a compound first as a whole without underscores, then its parts."""
-    name, token, rest = names.split_name(token)
-    if name:
-        return (name, *_parts(token), *_parts(rest)) if rest else (name, *_parts(token))
+    if not token.isascii():
+        name, token, rest = names.split_name(token)
+        if name:
+            return (name, *_parts(token), *_parts(rest)) if rest else (name, *_parts(token))
     if not _COMPOUND.search(token):
         word = token.lower()
         if token[0] == word[0] or word not in all_stop_words():
@@ -257,14 +257,16 @@ def to_terms(words: Sequence[str], language: str) -> list[str | None]:
 def _terms(words: Sequence[str], rules: Language | None) -> list[str | None]:
     """The terms of words that are all of one language."""
     stop_words = frozenset[str]() if rules is None else rules.stop_words
-    stems = _stems([_given(word, rules) for word in words], None if rules is None else rules.stemmer)
+    given = words if rules is not None and rules.plain != "before" else [_given(word, rules) for word in words]
     return [
         None
         if len(word) > MAX_TERM_CHARACTERS or word in stop_words
         else _capital_term(word, stop_words)
         if word[0].isupper()
-        else _kept(stem or _given(word, rules), rules)
-        for word, stem in zip(words, stems, strict=True)
+        else stem or plain
+        if stem.isascii()
+        else _kept(stem, rules)
+        for word, plain, stem in zip(words, given, _stems(given, None if rules is None else rules.stemmer), strict=True)
     ]
 
 
@@ -388,4 +390,4 @@ def _is_stop_word(word: str, language: str) -> bool:
     return rules is not None and word in rules.stop_words
 
 
-_cached_reading = lru_cache(maxsize=1 << 13)(_read)
+_cached_reading = lru_cache(maxsize=5 << 10)(_read)

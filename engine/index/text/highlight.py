@@ -25,7 +25,7 @@ from aidre.engine.index.text.analysis import (
     to_term,
     token_words,
 )
-from aidre.engine.index.text.invisible import NON_JOINER
+from aidre.engine.index.text.characters import NON_JOINER
 from aidre.engine.model import Span
 
 MAX_HIGHLIGHTED: Final = 32_768

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.index.text import names
 from aidre.engine.index.text.analysis import TOKEN, UNSPACED_RUN, normalize, token_words
-from aidre.engine.index.text.invisible import NON_JOINER
+from aidre.engine.index.text.characters import NON_JOINER
 from aidre.engine.storage import kernels
 
 _POINT: Final = np.dtype("<u4")

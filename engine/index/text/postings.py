@@ -25,7 +25,7 @@ from aidre.engine.index.text.analysis import (
 )
 from aidre.engine.index.text.detection import detect_languages
 from aidre.engine.index.text.inversion import EncodedWords, Tokens, split_tokens, split_words
-from aidre.engine.index.text.stop_words import find_runs, is_capital
+from aidre.engine.index.text.stop_words import capitals, find_runs
 from aidre.engine.index.text.words import WordCounts
 from aidre.engine.storage import (
     BinaryArray,
@@ -260,7 +260,7 @@ def _words_to_terms(
     is_used = np.zeros((len(tags), len(words)), np.bool_)
     is_used.reshape(-1)[pairs] = True
     own, plain, is_stop_word = _terms_of_pairs(words, tags, is_used)
-    has_capital = np.fromiter(map(is_capital, words), np.bool_, len(words))[codes]
+    has_capital = np.fromiter(map(capitals().__contains__, words), np.bool_, len(words))[codes]
     runs = find_runs(words, codes, rows, is_stop_word[pairs], has_capital)
     strings = [term for terms in (own, plain, runs.terms) for term in terms if term is not None]
     distinct, term_codes = build_dictionary(binary_array(strings))

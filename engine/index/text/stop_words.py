@@ -7,10 +7,13 @@ the second has a capital, as in "The Who", add some hundredths.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from aidre.engine.index.text.languages import all_stop_words
 
 
 class Runs(NamedTuple):
@@ -21,9 +24,10 @@ class Runs(NamedTuple):
     rows: NDArray[np.int32]
 
 
-def is_capital(word: str) -> bool:
-    """Whether a word of the analysis is a stop word as it is written with capitals, which stands before itself."""
-    return word[0].isupper()
+@cache
+def capitals() -> frozenset[str]:
+    """The stop words of all languages as the analysis has them with capitals, before themselves."""
+    return frozenset(form for word in all_stop_words() for form in (word.capitalize(), word.upper()))
 
 
 def find_runs(
@@ -33,7 +37,7 @@ def find_runs(
     is_stop_word: NDArray[np.bool_],
     has_capital: NDArray[np.bool_],
 ) -> Runs:
-    """The runs of a sequence of words, given by their codes; `has_capital` marks those that `is_capital`."""
+    """The runs of a sequence of words, given by their codes; `has_capital` marks `capitals`."""
     follows_capital = np.concatenate([[False], has_capital[:-1]])
     kept = ~has_capital
     codes, rows, is_stop_word, follows_capital = (

@@ -11,7 +11,7 @@ TEXTS = {
     "att": "AT&T announced a new plan for its customers.",
     "who": "A concert: The Who played at Woodstock in 1969.",
     "hamlet": "He says: to be, or not to be, that is the question.",
-    "it": "Our IT department fixes laptops; it is of no use to us.",
+    "it": "Our IT department fixes laptops; it is of no use.",
     "us": "The US and the WHO signed.",
     "plain": "It was for him to be there, who or what he was, and they were not to blame.",
 }
