@@ -55,8 +55,16 @@ def printable(text: str) -> str:
     layout needs is left out; joiners, which are parts of words, stay."""
     from aidre.engine.index.text import strip_layout
 
-    letters = strip_layout(text)
-    return "".join(letter if letter.isprintable() or letter in _JOINERS else " " for letter in letters)
+    return strip_layout(without_controls(text))
+
+
+def without_controls(text: str) -> str:
+    """The text with a space for each control character, so that all others keep their places; also those that
+    `printable` leaves out."""
+    from aidre.engine.index.text import strip_layout
+
+    odd = (letter for letter in set(text) if not letter.isprintable() and letter not in _JOINERS)
+    return text.translate({ord(letter): " " for letter in odd if strip_layout(letter)})
 
 
 def bind_line(bind: Mapping[str, Json]) -> str:

@@ -293,14 +293,14 @@ class QueryTerms(NamedTuple):
 
 class _Reading(NamedTuple):
     """What a token of a query asks for: its words; and where it is a name with signs, the terms of that, and the words
-    that are asked for beside it. `stop_words` are its words where each is one in some language, `acronym` is such a
-    token in capitals."""
+    that are asked for beside it. `stop_words` are its words where each is one in some language, `capitals` is such a
+    token if it has some."""
 
     words: tuple[QueryTerms, ...]
     name: tuple[str, ...] = ()
     beside: tuple[QueryTerms, ...] = ()
     stop_words: tuple[str, ...] = ()
-    acronym: str = ""
+    capitals: str = ""
 
 
 def analyze_query(text: str, languages: Sequence[str]) -> dict[tuple[str, ...], float]:
@@ -322,9 +322,9 @@ def query_terms(text: str, languages: Sequence[str], is_held: Callable[[str], bo
     ]
     words: dict[tuple[str, ...], QueryTerms] = {}
     acronyms = []
-    for own, name, beside, _, acronym in readings:
-        if acronym:
-            acronyms.append(acronym)
+    for own, name, beside, _, capitals in readings:
+        if capitals and capitals[1:].isupper() and capitals not in _OPERATORS:
+            acronyms.append(capitals)
         for word in (QueryTerms(name), *beside) if name and any(map(is_held, name)) else own:
             terms = word[0]
             words[terms] = _joined(words[terms], word) if terms in words else word
@@ -332,7 +332,7 @@ def query_terms(text: str, languages: Sequence[str], is_held: Callable[[str], bo
     if readings and all(reading.stop_words for reading in readings):
         more = _stop_word_terms(readings, is_held)
     elif acronyms and not text.isupper():
-        more = ((acronym,) for acronym in acronyms if acronym not in _OPERATORS)
+        more = ((acronym,) for acronym in acronyms)
     for terms in more:
         words[terms] = _joined(words[terms], QueryTerms(terms)) if terms in words else QueryTerms(terms)
     return list(words.values())
@@ -350,8 +350,8 @@ def _stop_word_terms(readings: Sequence[_Reading], is_held: Callable[[str], bool
     for length in RUNS:
         yield from ((" ".join(words[n : n + length]),) for n in range(len(words) - length + 1))
     for reading in readings:
-        if reading.acronym and is_held(reading.acronym):
-            yield (reading.acronym,)
+        if reading.capitals and is_held(reading.capitals):
+            yield (reading.capitals,)
         else:
             yield from (tuple(dict.fromkeys((word.capitalize(), word.upper()))) for word in reading.stop_words)
 
@@ -359,7 +359,8 @@ def _stop_word_terms(readings: Sequence[_Reading], is_held: Callable[[str], bool
 def _read(token: str, languages: tuple[str, ...]) -> _Reading | None:
     """What a token asks for in documents of these languages; None where it has no word."""
     name, letters, rest = names.split_name(token)
-    words = [word for word in _query_words(letters) if not word[0].isupper()]
+    words = [*_query_words(letters)]
+    capitals = words.pop(0) if words and words[0][0].isupper() else ""
     asked = _asked(words, languages)
     if name:
         rest_asked = _asked([*_query_words(rest)] if rest else [], languages)
@@ -367,10 +368,9 @@ def _read(token: str, languages: tuple[str, ...]) -> _Reading | None:
         terms = tuple(term for tag in languages if (term := to_term(name, tag)) is not None)
         return _Reading((*asked, *rest_asked), tuple(dict.fromkeys(terms)), (*beside, *rest_asked))
     is_stop_word = all(any(_is_stop_word(word, tag) for tag in languages) for word in words)
-    has_capitals = is_stop_word and len(letters) > 1 and letters.isupper()
-    if not asked and not (words and is_stop_word):
+    if not words or not (asked or is_stop_word):
         return None
-    return _Reading(asked, (), (), tuple(words) if is_stop_word else (), letters if has_capitals else "")
+    return _Reading(asked, (), (), tuple(words), capitals) if is_stop_word else _Reading(asked)
 
 
 def _asked(words: Sequence[str], languages: tuple[str, ...]) -> tuple[QueryTerms, ...]:

@@ -1,7 +1,7 @@
-"""Neighbouring stop words as terms, so that a question of stop words alone finds the place where they stand as in it.
+"""Neighbouring stop words as terms, so that a question of stop words alone finds the text that has them in its order.
 
-All pairs of neighbours would make a lexicon larger by a quarter, all stop words by a half. Any three, and two of which
-the second has a capital, as in "The Who", add some hundredths.
+Postings of all stop words would make a lexicon larger by a third to a half, those of all pairs of neighbours by a
+quarter. Any three, and two of which the second has a capital, as in "The Who", add some hundredths.
 """
 
 from __future__ import annotations
@@ -38,11 +38,9 @@ def find_runs(
     has_capital: NDArray[np.bool_],
 ) -> Runs:
     """The runs of a sequence of words, given by their codes; `has_capital` marks `capitals`."""
-    follows_capital = np.concatenate([[False], has_capital[:-1]])
-    kept = ~has_capital
-    codes, rows, is_stop_word, follows_capital = (
-        of[kept] for of in (codes, rows, is_stop_word, follows_capital)
-    )  # fmt: skip
+    kept = np.flatnonzero(~has_capital)
+    follows_capital = np.concatenate([[False], has_capital[:-1]])[kept]
+    codes, rows, is_stop_word = codes[kept], rows[kept], is_stop_word[kept]
     used, ordinals = np.unique(codes[is_stop_word], return_inverse=True)
     numbers = np.zeros(len(codes), np.int64)
     numbers[is_stop_word] = ordinals

@@ -41,7 +41,8 @@ def _best(lexicon: Lexicon, question: str) -> str:
     ("question", "text"),
     [
         ("AT&T", "att"), ("at&t", "att"), ("The Who", "who"), ("the who", "who"), ("to be or not to be", "hamlet"),
-        ("TO BE OR NOT TO BE", "hamlet"), ("IT", "it"), ("US", "us"), ("WHO", "us"), ("what is IT?", "it"),
+        ("TO BE OR NOT TO BE", "hamlet"), ("IT", "it"), ("US", "us"), ("WHO", "us"), ("the WHO", "us"),
+        ("what is IT?", "it"),
     ],
 )  # fmt: skip
 def test_a_question_of_stop_words_alone_finds_its_place(question: str, text: str) -> None:

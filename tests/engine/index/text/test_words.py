@@ -8,8 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 from aidre.engine.index.text import words as module
 from aidre.engine.index.text.analysis import tokenize
-from aidre.engine.index.text.stop_words import capitals
 from aidre.engine.index.text.postings import LexicalText, build_lexicon
+from aidre.engine.index.text.stop_words import capitals
 from aidre.engine.index.text.words import MAX_CHARACTERS, WordCounts, Words, deletes, is_one_edit, is_plain
 
 _few_letters = st.text("abc", min_size=3, max_size=6)
