@@ -19,6 +19,9 @@ if TYPE_CHECKING:  # importing numpy would double the time of `aidre --help`
     from aidre.engine.model import Json
 
 
+_JOINERS = "\u200c\u200d"
+
+
 def print_json(value: Mapping[str, Json]) -> None:
     """Print one JSON object on one line of stdout."""
     print(json.dumps(value, ensure_ascii=False, separators=(",", ":")), flush=True)  # noqa: T201
@@ -48,8 +51,20 @@ def write_private(file: Path, text: str) -> None:
 
 
 def printable(text: str) -> str:
-    """The text with control characters replaced by spaces: a document must not steer the terminal."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    """The text with control characters replaced by spaces: a document must not steer the terminal. What only a page
+    layout needs is left out; joiners, which are parts of words, stay."""
+    from aidre.engine.index.text import strip_layout
+
+    return strip_layout(without_controls(text))
+
+
+def without_controls(text: str) -> str:
+    """The text with a space for each control character, so that all others keep their places; also those that
+    `printable` leaves out."""
+    from aidre.engine.index.text import strip_layout
+
+    odd = (letter for letter in set(text) if not letter.isprintable() and letter not in _JOINERS)
+    return text.translate({ord(letter): " " for letter in odd if strip_layout(letter)})
 
 
 def bind_line(bind: Mapping[str, Json]) -> str:

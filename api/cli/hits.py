@@ -9,7 +9,8 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 
-from aidre.api.cli.console import counted, print_json, print_lines, print_message, printable
+from aidre.api.cli.console import counted, print_json, print_lines, print_message, printable, without_controls
+from aidre.engine.index.text import strip_layout
 from aidre.engine.model import Highlight, Json
 from aidre.engine.retrieve import RELEVANT, Answer, Reading
 from aidre.engine.types import Facet
@@ -19,7 +20,7 @@ _MAX_WIDTH = 120
 _SNIPPET_INDENT = 5
 _SNIPPET_LINES = 2
 _BEGIN, _END = "\ue000", "\ue001"
-"""Marks of a word while lines are made; `printable` leaves none of a document's own."""
+"""Marks of a word while lines are made; `without_controls` leaves none of a document's own."""
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
 
 
@@ -82,12 +83,12 @@ def hit_lines(hit: Mapping[str, Json], marks: Highlight | None = None) -> Iterab
     location = " · ".join(printable(one) for one in (url or hit["document_id"], section) if one and one != title)
     if location:
         yield f"     {location}"
-    text, first, spans = printable(hit["text"]), 0, list[tuple[int, int]]()
+    text, first, spans = without_controls(hit["text"]), 0, list[tuple[int, int]]()
     if marks is not None:
         first = marks.snippets[0][0] if marks.snippets else 0
         spans = [(start, end) for start, end in marks.text if start >= first] if _is_styled() else []
     marked = ("… " if text[:first].strip() else "") + _marked(text, first, spans)
-    snippet = textwrap.shorten(marked, width=width * _SNIPPET_LINES, placeholder=" …")
+    snippet = textwrap.shorten(strip_layout(marked), width=width * _SNIPPET_LINES, placeholder=" …")
     for line in textwrap.wrap(snippet, width):
         styled = line.replace(_BEGIN, _BOLD).replace(_END, _PLAIN)
         yield f"     {styled}{_PLAIN * (line.count(_BEGIN) > line.count(_END))}"

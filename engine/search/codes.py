@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.index.fields import Filter
-from aidre.engine.index.text import analyze_query, find_codes, find_sequences
+from aidre.engine.index.text import find_codes, find_sequences, required_words
 from aidre.engine.search import bm25
 from aidre.engine.search.bm25 import Bm25Scorer, Statistics
 from aidre.engine.segment import SegmentView, TopK, merge_top_k, rows_containing, rows_with
@@ -74,7 +74,7 @@ def code_chunks(
     sequences, found = find_sequences(text), list[CodeChunks]()
     codes = [] if only_ordered else find_codes(text)
     for code in dict.fromkeys([*codes, *sequences]):
-        groups = list(analyze_query(code, statistics.languages))
+        groups = required_words(code, statistics.languages)
         rows = [_live_rows_with(view, groups) for view in segments] if groups else []
         frequency = sum(map(len, rows))
         if not frequency:

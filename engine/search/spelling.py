@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from aidre.engine.embedding import default_vocabulary
-from aidre.engine.index.text import TOKEN, WordCounts, Words, is_plain, normalize, terms_in, token_words
+from aidre.engine.index.text import TOKEN, WordCounts, Words, is_plain, normalize, terms_of_word, token_words
 from aidre.engine.search.bm25 import Statistics
 from aidre.engine.segment import SegmentView
 
@@ -112,7 +112,7 @@ class Speller:
         least = MIN_CORRECTED_CAPITALS if token.isupper() else MIN_CORRECTED
         if len(token) < least or not is_plain(token) or len(token_words(token)) != 1:
             return False
-        terms = terms_in(token.lower(), self._statistics.languages)
+        terms = self._terms(token.lower())
         return None not in terms and not self._is_held(terms) and token.lower() not in default_vocabulary()
 
     def _repair(self, unknown: str) -> str | None:
@@ -127,6 +127,10 @@ class Speller:
 
     # -- words -------------------------------------------------------------------------------------------------
 
+    def _terms(self, word: str) -> set[str | None]:
+        """The terms of a word in the languages of the collection; None among them where it is a stop word in one."""
+        return {term for language in self._statistics.languages for term in terms_of_word(word, language) or (None,)}
+
     def _is_held(self, terms: Iterable[str | None]) -> bool:
         return any(view.document_frequency(term) for term in terms if term is not None for view in self._segments)
 
@@ -134,7 +138,7 @@ class Speller:
         """Whether people may be shown a listed word: a live chunk holds a form of it, or it is a stop word."""
         if stop_words and not self._has_deleted:
             return True
-        terms = terms_in(word, self._statistics.languages)
+        terms = self._terms(word)
         return stop_words if None in terms else not self._has_deleted or self._is_held(terms)
 
     def _most_frequent(self, prefix: str, most: int) -> tuple[list[str], bool]:

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.index.fields import Compare, Filter, Wording, filter_digest, split_wording
-from aidre.engine.index.text import analyze_query, comparable_text, phrase_pattern
+from aidre.engine.index.text import comparable_text, phrase_pattern, required_words
 from aidre.engine.index.vectors import Bitmap, ScanGroup, VectorIndex, group_by_codebook, native_columns
 from aidre.engine.native import native
 from aidre.engine.segment.cache import BoundedCache, max_masks
@@ -176,12 +176,12 @@ def _narrowed(view: SegmentView, wording: Wording, allowed: NDArray[np.bool_]) -
     terms of a phrase, and their texts decide."""
     languages = tuple(view.languages)
     for word in wording.excluded:
-        groups = list(analyze_query(word, languages))
+        groups = required_words(word, languages)
         if groups:
             allowed = allowed.copy()
             allowed[rows_with(view, groups)] = False
     for phrase in wording.phrases:
-        groups = list(analyze_query(phrase, languages))
+        groups = required_words(phrase, languages)
         rows = rows_with(view, groups) if groups else np.arange(len(allowed))
         found = rows_containing(view, rows[allowed[rows]], (phrase,))
         allowed = np.zeros(len(allowed), np.bool_)

@@ -15,6 +15,7 @@ import orjson
 from selectolax.lexbor import LexborHTMLParser
 
 from aidre.engine.errors import InvalidDocument
+from aidre.engine.index.text import strip_layout, strip_layout_references
 from aidre.engine.model import Json
 from aidre.ingest.formats import jsonld
 from aidre.ingest.formats.charsets import find_codec
@@ -62,7 +63,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
     """
     if (depth := _measure_depth(content)) > MAX_DEPTH:
         raise InvalidDocument(f"more than {MAX_DEPTH} elements are open inside each other: not a page")
-    markup = _decode(content)
+    markup = strip_layout_references(strip_layout(_decode(content)))
     declaration = _DECLARATION.match(markup)
     markup = markup[declaration.end() :] if declaration else markup
     tree = LexborHTMLParser(markup)

@@ -10,6 +10,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 
 from aidre.engine.errors import InvalidDocument
+from aidre.engine.index.text import strip_layout
 from aidre.engine.model import Heading, Json
 from aidre.ingest.formats.front_matter import split_front_matter
 from aidre.ingest.formats.site_markup import strip_attributes, strip_site_markup
@@ -47,7 +48,7 @@ _ROLE = re.compile(r":[a-z][\w:-]{0,30}:`[!~]?([^`]{1,200})`")
 
 def read_markdown(file: File, rules: VectorRules) -> Iterator[Item]:
     """The one document of a file, unless it is not published; raises InvalidDocument, OSError."""
-    members, body = split_front_matter(decode_text(read_content(file)))
+    members, body = split_front_matter(strip_layout(decode_text(read_content(file))))
     publication = PUBLISHED if file.as_of is None else read_publication(members, file.as_of)
     if publication.reason is not None:
         yield Unpublished(file.origin, publication.reason, file.source, file.origin, publication.until)
@@ -83,7 +84,7 @@ def read_text(file: File, rules: VectorRules) -> Iterator[Item]:
     if has_url_lines(file):
         yield from read_json_lines(file, rules)
         return
-    text = decode_text(read_content(file))
+    text = strip_layout(decode_text(read_content(file)))
     members = {"title": _find_text_title(text) or file.path.stem, "url": file.url, "type": ARTICLE}
     yield file.origin, to_document(members, file, to_document_id(file.id, "the path"), text=text)
 

@@ -1,15 +1,17 @@
 """Markdown without what speaks to the generator of a site: its readers see the page, not these lines.
 
-Left out are attributes and permalink signs behind headings, comments, tags, scripts and drawings, includes of other
-files, link definitions, and the data of very long addresses. The marks of a box become the first words of its
-paragraph ("Tip: ..."). Code stays as it is, except that lines which include a file are left out, and a block of only
-such lines. The time is linear in the length of the text.
+Left out are attributes and permalink signs behind headings, comments, tags, references to invisible characters, scripts
+and drawings, includes of other files, link definitions, and the data of very long addresses. The marks of a box become
+the first words of its paragraph ("Tip: ..."). Code stays as it is, except that lines which include a file are left out,
+and a block of only such lines. The time is linear in the length of the text.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+
+from aidre.engine.index.text import strip_layout_references
 
 _ATTRIBUTE = re.compile(r"#[^\s#={}]+|\.[^\s#.={}]+|[\w-]+=[^\s{}]+")
 """One attribute as Pandoc, kramdown and Python-Markdown have them behind a heading: `#id`, `.class`, `name=value`."""
@@ -53,7 +55,7 @@ _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(?:.*?[^`])\1(?!`)")
 _NO_TEXT = re.compile(r"[ \t]*(?:[>|+*#]|[-=]{3,}|-[ \t]|\d+[.)][ \t]|`{3}|~{3}|:{3}|/{3}|!\[)")
 """The beginning of a line that the name of a box cannot stand before."""
 
-_MARKS = re.compile(r"[<{:/!?>\[#=¶`~]|-8<")
+_MARKS = re.compile(r"[<{:/!?>\[#=¶`~&]|-8<")
 _MAX_LINE_CHARACTERS = 20_000
 """A longer line stays as it is: the search for tags in it could take long."""
 
@@ -253,6 +255,7 @@ def _with_colon(name: str) -> str:
 
 
 def _strip_tags(text: str) -> str:
+    text = strip_layout_references(text)
     return _TAG.sub(_to_words, text) if "<" in text else text
 
 

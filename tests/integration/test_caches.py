@@ -37,7 +37,7 @@ from tests.support.clients import TEXT, a_document, fill
 MEGABYTE = 1_000_000
 WIDE = [chr(point) for point in range(0x10280, 0x1029D)]
 """Letters of four bytes each."""
-WORDS: list[Any] = [analysis._cached_parts, analysis._cached_term, analysis._cached_variants]
+WORDS: list[Any] = [analysis._cached_parts, analysis._cached_term, analysis._cached_reading]
 MANY = ("ar", "da", "de", "en", "es", "fi", "fr", "ga", "hu", "it", "lt", "nl", "no", "pt", "ro", "ru", "sv", "tr")
 
 
@@ -88,8 +88,8 @@ def compound(size: int) -> str:
     [
         (analysis._cached_parts, ()),
         (analysis._cached_term, ("en",)),
-        (analysis._cached_variants, (("en",),)),
-        (analysis._cached_variants, (MANY,)),
+        (analysis._cached_reading, (("en",),)),
+        (analysis._cached_reading, (MANY,)),
         (hashing._cached_dimensions, ()),
     ],
 )

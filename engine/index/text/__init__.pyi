@@ -6,12 +6,15 @@ from .analysis import (
     find_sequences as find_sequences,
     is_plain as is_plain,
     normalize as normalize,
-    terms_in as terms_in,
+    query_terms as query_terms,
+    required_words as required_words,
+    terms_of_word as terms_of_word,
     token_words as token_words,
     tokenize as tokenize,
     tokenize_query as tokenize_query,
     words_met as words_met,
 )
+from .characters import strip_layout as strip_layout, strip_layout_references as strip_layout_references
 from .highlight import MAX_HIGHLIGHTED as MAX_HIGHLIGHTED, WordFinder as WordFinder
 from .languages import LANGUAGES as LANGUAGES, declared_language as declared_language
 from .phrases import (

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from aidre.engine.index.text.analysis import PIECE
+from aidre.engine.index.text.characters import places_of_kept, strip_ignored
 
 _JOINING: Final = frozenset(
     "\u09be\u09d7\u0b3e\u0b56\u0b57\u0bbe\u0bd7\u0cc2\u0cd5\u0cd6\u0d3e\u0d57\u0dcf\u0ddf\u0f73\u0f75\u0f81\u102e"
@@ -39,6 +40,17 @@ class Aligned(NamedTuple):
 
 def align(text: str) -> Aligned:
     """The text as `normalize` returns it, with its places."""
+    if text.isascii():
+        return Aligned(text)
+    kept = places_of_kept(text)
+    if kept is None:
+        return _align(text)
+    aligned = _align(strip_ignored(text))
+    starts, ends = aligned.starts or range(len(kept)), aligned.ends or range(1, len(kept) + 1)
+    return Aligned(aligned.text, [kept[start] for start in starts], [kept[end - 1] + 1 for end in ends])
+
+
+def _align(text: str) -> Aligned:
     if text.isascii() or unicodedata.is_normalized("NFKC", text):
         return Aligned(text)
     forms = {letter: _form_alone(letter) for letter in set(text)}

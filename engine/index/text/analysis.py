@@ -4,6 +4,13 @@
 
 The same code reads documents and queries. A word of a document becomes one term, by the language of its chunk; a word
 of a query becomes the terms of every language in the collection.
+
+Beside these a lexicon holds four kinds of terms, which differ from words by their characters:
+
+    c#      a name with its signs (`names`), beside its letters
+    ~resum  the plain spelling of a word with accents, where the word has another term: plain words are asked for so
+    Who IT  a stop word with a capital, and one in capitals, which may be an acronym or a name
+    to be or, the who   neighbours that are stop words (`stop_words`): questions of stop words alone find them
 """
 
 from __future__ import annotations
@@ -11,14 +18,16 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
-from aidre.engine.index.text.languages import LANGUAGES, LATIN, Language, language_of_word
+from aidre.engine.index.text import names
+from aidre.engine.index.text.characters import NON_JOINER, fold, strip_ignored
+from aidre.engine.index.text.languages import LANGUAGES, LATIN, Language, all_stop_words, language_of_word
 from aidre.engine.index.text.light_stemmers import LIGHT_STEMMERS
 
-ANALYSIS_VERSION: Final = "2"
+ANALYSIS_VERSION: Final = "3"
 """Stored in each lexicon. A lexicon of another version cannot answer queries of this one and is rebuilt."""
 
 MAX_TERM_CHARACTERS: Final = 64
@@ -45,13 +54,27 @@ UNSPACED: Final = (
     "\uac00-\ud7ff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
 UNSPACED_RUN: Final = re.compile(rf"[{UNSPACED}]+")
-TOKEN: Final = re.compile(rf"[\w{MARKS}{UNSPACED}]+")
-_COMPOUND: Final = re.compile("[a-z0-9][A-Z]|[A-Z][A-Z][a-z]|_")
+TOKEN: Final = re.compile(rf"[\w{MARKS}{UNSPACED}{NON_JOINER}{names.MARKS}]+")
+_COMPOUND: Final = re.compile(f"[a-z0-9][A-Z]|[A-Z][A-Z][a-z]|[_{NON_JOINER}]")
 _HUMP: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SEAM: Final = re.compile(f"[_{NON_JOINER}]")
 _TO_SPACE: Final = re.compile(r".+(?=\s)", re.DOTALL)
 _TO_GAP: Final = re.compile(rf".+(?=[^\w{MARKS}{UNSPACED}])", re.DOTALL)
 PIECE: Final = re.compile(r".{1,1024}(?=\s)|.{1,1024}", re.DOTALL)
 """Normalisation takes time quadratic in the length of a run of combining marks, so texts are normalised in pieces."""
+
+PLAIN: Final = "~"
+"""Before the term of a plain spelling."""
+
+RUNS: Final = (2, 3)
+"""Neighbouring stop words that are a term: two where the second has a capital, and any three."""
+
+_OPERATORS: Final = frozenset({"AND", "OR", "NOT"})
+"""Words in capitals that are no acronyms in a question."""
+
+_LETTERS_OF_NAME: Final = 1 / 16
+"""Occurrences that the letters of a name count in a question, where the collection has the name with its signs: a
+weight of a quarter, so that every chunk with the name comes before those with its letters alone."""
 
 _STEMMER_LOCK: Final = threading.Lock()
 """For the cached stemmers: a stemmer has state while it works."""
@@ -64,7 +87,8 @@ def tokenize(text: str) -> list[str]:
     """The words of a document in order, in lower case.
 
     A compound such as `fromBytes` or `from_bytes` gives the whole and its parts; a run of characters without spaces
-    gives every character and every pair of adjacent characters.
+    gives every character and every pair of adjacent characters. A name with signs stands before its letters; a stop
+    word of any language that is written with capitals stands before itself, with them.
     """
     return [word for token in _tokens(text) for word in token_words(token)]
 
@@ -81,14 +105,14 @@ def _query_words(token: str) -> Sequence[str]:
 def _tokens(text: str) -> list[str]:
     """The runs of letters, digits and underscores, separated from runs of scripts without spaces."""
     text = normalize(text)
-    return TOKEN.findall(text if text.isascii() else UNSPACED_RUN.sub(r" \g<0> ", text))
+    return TOKEN.findall(names.mark_names(text if text.isascii() else UNSPACED_RUN.sub(r" \g<0> ", text)))
 
 
 def normalize(text: str) -> str:
-    """The text in Unicode's form NFKC."""
+    """The text in Unicode's form NFKC, without characters that no reader sees."""
     if text.isascii():
         return text
-    return "".join(unicodedata.normalize("NFKC", piece) for piece in PIECE.findall(text))
+    return "".join(unicodedata.normalize("NFKC", piece) for piece in PIECE.findall(strip_ignored(text)))
 
 
 def split_text(text: str, max_characters: int) -> list[str]:
@@ -122,9 +146,16 @@ def _pairs(token: str) -> list[str]:
 
 def _parts(token: str) -> tuple[str, ...]:
     """The token in lower case; a compound first as a whole without underscores, then its parts."""
+    if not token.isascii():
+        name, token, rest = names.split_name(token)
+        if name:
+            return (name, *_parts(token), *_parts(rest)) if rest else (name, *_parts(token))
     if not _COMPOUND.search(token):
-        return (token.lower(),)
-    parts = [part.lower() for part in _HUMP.sub("_", token).split("_") if part]
+        word = token.lower()
+        if token[0] == word[0] or word not in all_stop_words():
+            return (word,)
+        return (word.upper() if len(word) > 1 and token.isupper() else word.capitalize(), word)
+    parts = [part.lower() for part in _SEAM.split(_HUMP.sub("_", token)) if part]
     return ("".join(parts), *parts) if len(parts) > 1 else tuple(parts)
 
 
@@ -135,8 +166,8 @@ _cached_parts = lru_cache(maxsize=1 << 12)(_parts)
 
 
 def to_term(word: str, language: str) -> str | None:
-    """The term of a word in a language (a short tag); None for a stop word and a word of more than
-    MAX_TERM_CHARACTERS."""
+    """The term of a word in a language (a short tag); None for a stop word, for a word with a capital that is none, and
+    for a word of more than MAX_TERM_CHARACTERS."""
     if len(word) <= MAX_CACHED_CHARACTERS:
         return _cached_term(word, language)
     return _term(word, language) if len(word) <= MAX_TERM_CHARACTERS else None
@@ -144,15 +175,62 @@ def to_term(word: str, language: str) -> str | None:
 
 def _term(word: str, language: str) -> str | None:
     rules = language_of_word(word, language)
-    if rules is not None and word in rules.stop_words:
-        return None
-    if rules is not None and rules.stemmer is not None:
-        with _STEMMER_LOCK:
-            word = _stemmer(rules.stemmer)(word) or word
-    return word if word.isascii() else _fold_accents(word)
+    if word[0].isupper():
+        return _capital_term(word, frozenset() if rules is None else rules.stop_words)
+    return None if rules is not None and word in rules.stop_words else _stemmed(word, rules)
 
 
 _cached_term = lru_cache(maxsize=1 << 13)(_term)
+
+
+def _capital_term(word: str, stop_words: frozenset[str]) -> str | None:
+    return word if word.lower() in stop_words else None
+
+
+def _stemmed(word: str, rules: Language | None) -> str:
+    """The term of a word that is no stop word."""
+    if rules is None:
+        return fold(word)
+    given = _given(word, rules)
+    if rules.stemmer is not None:
+        with _STEMMER_LOCK:
+            given = _stemmer(rules.stemmer)(given) or given
+    return _kept(given, rules)
+
+
+def _given(word: str, rules: Language | None) -> str:
+    """What is stemmed of a word."""
+    return word if word.isascii() or (rules is not None and rules.plain != "before") else fold(word)
+
+
+def _kept(stem: str, rules: Language | None) -> str:
+    return stem if stem.isascii() or (rules is not None and rules.plain == "never") else fold(stem)
+
+
+def to_plain_term(word: str, language: str) -> str | None:
+    """The term that a word with accents has beside `to_term` in a document, so that its plain spelling finds it; None
+    where the plain spelling has the term of the word."""
+    plain, rules = fold(word), language_of_word(word, language)
+    if plain == word or len(word) > MAX_TERM_CHARACTERS or rules is None or rules.plain == "before":
+        return None
+    if word in rules.stop_words or plain in rules.stop_words or word[0].isupper():
+        return None
+    term = _stemmed(plain, rules)
+    return None if term == _stemmed(word, rules) else PLAIN + term
+
+
+def terms_of_word(word: str, language: str) -> tuple[str, ...]:
+    """The terms by which documents in a language have a word of a query: a plain word is found in words with accents,
+    and a word with accents in its plain spelling. No document has two of them for one word."""
+    term = to_term(word, language)
+    rules = language_of_word(word, language)
+    if term is None or rules is None or rules.plain == "before":
+        return () if term is None else (term,)
+    plain = fold(word)
+    if plain != word:
+        other = to_term(plain, language)
+        return (term,) if other is None else (term, other)
+    return (term, PLAIN + term) if word.isascii() and not word.isdigit() else (term,)
 
 
 @lru_cache(maxsize=64)
@@ -186,13 +264,16 @@ def to_terms(words: Sequence[str], language: str) -> list[str | None]:
 def _terms(words: Sequence[str], rules: Language | None) -> list[str | None]:
     """The terms of words that are all of one language."""
     stop_words = frozenset[str]() if rules is None else rules.stop_words
+    given = words if rules is not None and rules.plain != "before" else [_given(word, rules) for word in words]
     return [
         None
         if len(word) > MAX_TERM_CHARACTERS or word in stop_words
-        else (stem or word)
+        else _capital_term(word, stop_words)
+        if word[0].isupper()
+        else stem or plain
         if stem.isascii()
-        else _fold_accents(stem or word)
-        for word, stem in zip(words, _stems(words, None if rules is None else rules.stemmer), strict=True)
+        else _kept(stem, rules)
+        for word, plain, stem in zip(words, given, _stems(given, None if rules is None else rules.stemmer), strict=True)
     ]
 
 
@@ -208,59 +289,142 @@ def _stems(words: Sequence[str], algorithm: str | None) -> Sequence[str]:
     return stems
 
 
-def terms_in(word: str, languages: Iterable[str]) -> set[str | None]:
-    """The terms of a word in some languages; None among them where it is a stop word in one."""
-    return {to_term(word, language) for language in languages}
-
-
 def english_terms(words: Iterable[str]) -> set[str]:
     """English stems, by which texts of any language are compared: its words are cut alike in all of them."""
     return {term for word in set(words) if (term := to_term(word, "en")) is not None}
 
 
-def _fold_accents(word: str) -> str:
-    """The word without accents on Latin letters, so that cafe finds café."""
-    folded: list[str] = []
-    for letter in unicodedata.normalize("NFD", word):
-        if unicodedata.combining(letter) and folded and folded[-1].isascii():
-            continue
-        folded.append(letter)
-    return unicodedata.normalize("NFC", "".join(folded))
+class QueryTerms(NamedTuple):
+    """A word of a query: its distinct terms in the languages of a collection, the languages in which it is a stop word
+    and so has none, and how often it occurs."""
+
+    terms: tuple[str, ...]
+    stop_in: tuple[str, ...] = ()
+    occurrences: float = 1
 
 
-def analyze_query(text: str, languages: Sequence[str]) -> dict[tuple[str, ...], int]:
-    """The words of a query, each as its distinct terms in these languages, with the number of its occurrences.
+class _Reading(NamedTuple):
+    """What a token of a query asks for: its words; and where it is a name with signs, the terms of that, and the words
+    that are asked for beside it. `stop_words` are its words where each is one in some language, `capitals` is such a
+    token if it has some."""
 
-    Words that are stop words in all of the languages are left out.
+    words: tuple[QueryTerms, ...]
+    name: tuple[str, ...] = ()
+    beside: tuple[QueryTerms, ...] = ()
+    stop_words: tuple[str, ...] = ()
+    capitals: str = ""
+
+
+def analyze_query(text: str, languages: Sequence[str]) -> dict[tuple[str, ...], float]:
+    """The words of a query as `query_terms` has them: the terms of each with the number of its occurrences."""
+    return {word.terms: word.occurrences for word in query_terms(text, languages)}
+
+
+def query_terms(text: str, languages: Sequence[str], is_held: Callable[[str], bool] = bool) -> list[QueryTerms]:
+    """The words of a query, each once, without those that are stop words in all of the languages.
+
+    A question of stop words alone is one for places where they stand as in it, and for those where they have capitals.
+    `is_held` says whether the collection has a term: where it has not, a name with signs is its letters.
     """
-    occurrences: dict[tuple[str, ...], int] = {}
-    for token in _tokens(text):
-        variants_of = _cached_variants if len(token) <= MAX_CACHED_CHARACTERS else _variants
-        for variants in variants_of(token, tuple(languages)):
-            occurrences[variants] = occurrences.get(variants, 0) + 1
-    return occurrences
+    asked = tuple(languages)
+    readings = [
+        reading
+        for token in _tokens(text)
+        if (reading := _cached_reading(token, asked) if len(token) <= MAX_CACHED_CHARACTERS else _read(token, asked))
+    ]
+    words: dict[tuple[str, ...], QueryTerms] = {}
+    acronyms = []
+    for own, name, beside, _, capitals in readings:
+        if capitals and capitals[1:].isupper() and capitals not in _OPERATORS:
+            acronyms.append(capitals)
+        for word in (QueryTerms(name), *beside) if name and any(map(is_held, name)) else own:
+            terms = word[0]
+            words[terms] = _joined(words[terms], word) if terms in words else word
+    more: Iterable[tuple[str, ...]] = ()
+    if readings and all(reading.stop_words for reading in readings):
+        more = _stop_word_terms(readings, is_held)
+    elif acronyms and not text.isupper():
+        more = ((acronym,) for acronym in acronyms)
+    for terms in more:
+        words[terms] = _joined(words[terms], QueryTerms(terms)) if terms in words else QueryTerms(terms)
+    return list(words.values())
 
 
-def _variants(token: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """The terms, in these languages, of each word that the token gives in a query."""
-    applicable = languages[:1] if UNSPACED_RUN.match(token) else languages  # an unspaced word has one term in all
-    terms_of = (filter(None, (to_term(word, language) for language in applicable)) for word in _query_words(token))
-    return tuple(variants for variants in map(tuple, map(dict.fromkeys, terms_of)) if variants)
+def _joined(one: QueryTerms, other: QueryTerms) -> QueryTerms:
+    """Two words of the same terms as one."""
+    stop_in = one.stop_in if one.stop_in == other.stop_in else tuple(dict.fromkeys((*one.stop_in, *other.stop_in)))
+    return QueryTerms(one.terms, stop_in, one.occurrences + other.occurrences)
 
 
-_cached_variants = lru_cache(maxsize=1 << 13)(_variants)
+def _stop_word_terms(readings: Sequence[_Reading], is_held: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
+    """The terms of a question of stop words alone: its runs, and each word with a capital."""
+    words = [word for reading in readings for word in reading.stop_words]
+    for length in RUNS:
+        yield from ((" ".join(words[n : n + length]),) for n in range(len(words) - length + 1))
+    for reading in readings:
+        if reading.capitals and is_held(reading.capitals):
+            yield (reading.capitals,)
+        else:
+            yield from (tuple(dict.fromkeys((word.capitalize(), word.upper()))) for word in reading.stop_words)
+
+
+def _read(token: str, languages: tuple[str, ...]) -> _Reading | None:
+    """What a token asks for in documents of these languages; None where it has no word."""
+    name, letters, rest = names.split_name(token)
+    words = [*_query_words(letters)]
+    capitals = words.pop(0) if words and words[0][0].isupper() else ""
+    asked = _asked(words, languages)
+    if name:
+        rest_asked = _asked([*_query_words(rest)] if rest else [], languages)
+        beside = () if len(letters) == 1 else (word._replace(occurrences=_LETTERS_OF_NAME) for word in asked)
+        terms = tuple(term for tag in languages if (term := to_term(name, tag)) is not None)
+        return _Reading((*asked, *rest_asked), tuple(dict.fromkeys(terms)), (*beside, *rest_asked))
+    is_stop_word = all(any(_is_stop_word(word, tag) for tag in languages) for word in words)
+    if not words or not (asked or is_stop_word):
+        return None
+    return _Reading(asked, (), (), tuple(words), capitals) if is_stop_word else _Reading(asked)
+
+
+def _asked(words: Sequence[str], languages: tuple[str, ...]) -> tuple[QueryTerms, ...]:
+    """The words that have terms in documents of these languages."""
+    asked = []
+    for word in words:
+        applicable = languages[:1] if UNSPACED_RUN.match(word) else languages  # an unspaced word has one term in all
+        by_language = {tag: terms_of_word(word, tag) for tag in applicable}
+        terms = tuple(dict.fromkeys(term for own in by_language.values() for term in own))
+        if terms:
+            asked.append(QueryTerms(terms, tuple(tag for tag, own in by_language.items() if not own)))
+    return tuple(asked)
+
+
+def _is_stop_word(word: str, language: str) -> bool:
+    rules = language_of_word(word, language)
+    return rules is not None and word in rules.stop_words
+
+
+_cached_reading = lru_cache(maxsize=5 << 10)(_read)
+
+
+def required_words(text: str, languages: Sequence[str]) -> list[tuple[str, ...]]:
+    """The words that each chunk with this text has, in whatever of these languages it is: the terms of each."""
+    asked = tuple(languages)
+    readings = (_read(token, asked) for token in _tokens(text))
+    return [word.terms for reading in readings if reading is not None for word in reading.words if not word.stop_in]
 
 
 def words_met(question: str, text: str) -> tuple[float, bool]:
     """The share of a question's words that a text contains, and whether it contains a code of the question."""
     words = tokenize_query(question)
     asked = english_terms(words)
+    if not asked:  # stop words alone
+        wanted = set(words)
+        return len(wanted.intersection(tokenize(text))) / len(wanted) if wanted else 0.0, False
     # Few stems begin otherwise than their words, and to stem all words of the text would take most of the time.
     starts = {word[:2] for word in (*words, *asked)}
     near = (word for word in set(tokenize(text)) if word[:2] in starts or not word.isascii())
     met = asked & english_terms(near)
     has_code = any(english_terms(tokenize_query(code)) <= met for code in find_codes(question))
-    return len(met) / len(asked) if asked else 0.0, has_code
+    return len(met) / len(asked), has_code
 
 
 # -- codes -----------------------------------------------------------------------------------------------------
@@ -272,8 +436,12 @@ _WORD: Final = re.compile(r"(?<![^\W_])(?=[^\s\d]{0,63}\d)[^\W_][\w./:+#-]{1,62}
 """A word with a digit in it, and signs inside; every repetition is bounded, so that a long text takes linear time."""
 _DIGIT: Final = re.compile(r"\d")
 _SIGNS: Final = re.compile(r"[\W_]+")
-_PLAIN: Final = re.compile(r"\d+(?:st|nd|rd|th|s|[a-z]{1,2})")
-"""Ordinals, decades, and numbers with a unit: 21st, 1980s, 15mm."""
+_PLAIN: Final = re.compile(
+    r"\d{1,3}[a-z]{1,2}|\d{1,6}(?:st|nd|rd|th|s)"
+    r"|[1-9]\d{3,5}(?:[kmgt]b|[mcknµ]?m|[mk]?g|[mcd]?l|[kmg]?[vw]|[kmg]?hz|[mnu]s|px|pt|ft|lb|oz|hp|cc|am|pm|[hk])"
+)
+"""Ordinals, decades, and numbers with a unit: 21st, 1980s, 15mm, 1024px. Of four digits or more only those with a unit
+that is known here are quantities."""
 _MIN_DIGITS: Final = 5
 """A number of so many digits is no quantity."""
 _SEQUENCE: Final = re.compile(r"(?<![^\W_])[^\W_]+(?:[./:#@+_-]{1,2}[^\W_]+){1,15}(?![^\W_])")

@@ -12,16 +12,20 @@ from functools import lru_cache, partial
 from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
+from aidre.engine.index.text import names
 from aidre.engine.index.text.alignment import Aligned, align
 from aidre.engine.index.text.analysis import (
     MARKS,
     MAX_CACHED_CHARACTERS,
+    RUNS,
     UNSPACED,
     UNSPACED_RUN,
     split_text,
+    to_plain_term,
     to_term,
     token_words,
 )
+from aidre.engine.index.text.characters import NON_JOINER
 from aidre.engine.model import Span
 
 MAX_HIGHLIGHTED: Final = 32_768
@@ -29,13 +33,14 @@ MAX_HIGHLIGHTED: Final = 32_768
 
 _WORD: Final = re.compile(r"\w+")
 _TO_SPACES: Final = {point: " " for point in range(0x80) if _WORD.match(chr(point)) is None}
-_SPACED_TOKEN: Final = re.compile(rf"(?:[^\W{UNSPACED}]|[{MARKS}])+")
+_SPACED_TOKEN: Final = re.compile(rf"(?:[^\W{UNSPACED}]|[{MARKS}{NON_JOINER}{names.MARKS}])+")
 """The tokens of `analysis` that are no runs of a script without spaces."""
-_SPECIAL: Final = re.compile(f"[{UNSPACED}{MARKS}]")
+_SPECIAL: Final = re.compile(f"[{UNSPACED}{MARKS}{NON_JOINER}{names.MARKS}]")
 """Without such a character the tokens of a text are those of _WORD."""
 _SENTENCE_END: Final = re.compile(r"[.!?…؟۔।。！？\n](?:(?<=[。！？\n])[」』”’）]*|[\"'”’»)\]]*(?=\s))\s*")
 _HEADING: Final = re.compile("#{1,6}[ \t]")
 _SPACE: Final = re.compile(r"\s")
+_SIGNS: Final = frozenset(names.SIGN_BYTES.decode())
 _MAX_CACHED_TOKENS: Final = 1 << 14
 _MAX_WINDOWS: Final = 64
 """Windows of a long sentence that are compared."""
@@ -61,6 +66,8 @@ class WordFinder:
             for term in terms:
                 self._bits[term] = self._bits.get(term, 0) | 1 << number
         self._unspaced = [term for term in self._bits if UNSPACED_RUN.fullmatch(term)]
+        self._runs = {term for term in self._bits if " " in term}
+        self._has_names = not _SIGNS.isdisjoint("".join(self._bits))
 
     def find(self, text: str, language: str) -> list[Word]:
         """The words of the query in a text of a language (a tag), in order, none overlapping another."""
@@ -68,15 +75,17 @@ class WordFinder:
             return []
         if len(text) > MAX_HIGHLIGHTED:
             text = split_text(text[: MAX_HIGHLIGHTED + 1], MAX_HIGHLIGHTED)[0]
-        if text.isascii():
+        if text.isascii() and not self._has_names and not self._runs:
             return self._find_ascii(text, language)
         aligned = align(text)
-        text = aligned.text
+        text = names.mark_names(aligned.text) if self._has_names else aligned.text
         if _SPECIAL.search("".join(set(text))):
             words = self._find_spaced(text, language, _SPACED_TOKEN) + self._find_unspaced(text, language)
             words.sort()
         else:
             words = self._find_spaced(text, language, _WORD)
+        if self._runs:
+            words = sorted(words + list(self._find_runs(text)))
         return list(_apart(aligned, words))
 
     def _find_ascii(self, text: str, language: str) -> list[Word]:
@@ -96,6 +105,16 @@ class WordFinder:
         if not found:
             return []
         return [Word(*match.span(), found[match[0]]) for match in pattern.finditer(text) if match[0] in found]
+
+    def _find_runs(self, text: str) -> Iterator[Word]:
+        """The neighbouring stop words of the query."""
+        tokens = list(_SPACED_TOKEN.finditer(text))
+        words = [token[0].lower() for token in tokens]
+        for length in RUNS:
+            for n in range(len(tokens) - length + 1):
+                run = " ".join(words[n : n + length])
+                if run in self._runs:
+                    yield Word(tokens[n].start(), tokens[n + length - 1].end(), self._bits[run])
 
     def _known(self, tokens: Iterable[str], language: str) -> dict[str, int]:
         """Those of the tokens that are words of the query, and which."""
@@ -171,7 +190,10 @@ class _TermsOfTokens(dict[str, tuple[str, ...]]):
         self._language = language
 
     def __missing__(self, token: str) -> tuple[str, ...]:
-        terms = tuple(filter(None, (to_term(word, self._language) for word in token_words(token))))
+        words = token_words(token)
+        terms = tuple(filter(None, (to_term(word, self._language) for word in words)))
+        if not token.isascii():
+            terms += tuple(filter(None, (to_plain_term(word, self._language) for word in words)))
         if len(token) <= MAX_CACHED_CHARACTERS:
             if len(self) >= _MAX_CACHED_TOKENS:
                 self.clear()

@@ -16,7 +16,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from aidre.engine.index.text import names
 from aidre.engine.index.text.analysis import TOKEN, UNSPACED_RUN, normalize, token_words
+from aidre.engine.index.text.characters import NON_JOINER
 from aidre.engine.storage import kernels
 
 _POINT: Final = np.dtype("<u4")
@@ -25,9 +27,12 @@ _POINT: Final = np.dtype("<u4")
 _COMPOUNDING: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 """The ASCII characters at which a compound is split. Each adds at most two words: the whole, and one more part."""
 
-_NONE, _LOWER, _OTHER, _UNSPACED = range(4)
-"""Kinds of characters: outside tokens; in tokens and unchanged by analysis; in other tokens; in a run without spaces. A
-token of _LOWER characters alone is its only word."""
+_NONE, _LOWER, _OTHER, _UNSPACED, _SIGN = range(5)
+"""Kinds of characters: outside tokens; in tokens and unchanged by analysis; in other tokens; in a run without spaces;
+outside tokens unless it is a sign of a name. A token of _LOWER characters alone is its only word."""
+
+_FIRST_MARK_BYTE: Final = 0x80
+"""The first of the bytes that stand for the marks of `names` in a text that is ASCII otherwise."""
 
 _DOTTED_CAPITAL_I: Final = ord("\u0130")
 """The only character whose lower case is two characters."""
@@ -68,25 +73,45 @@ def _kinds() -> NDArray[np.uint8]:
             kinds[match_.start() : match_.end()] = kind
     is_lower = np.frombuffer(characters.lower().encode("utf-32-le"), _POINT) == points
     kinds[is_lower & (kinds == _OTHER)] = _LOWER
-    kinds[[ord("_"), _DOTTED_CAPITAL_I]] = _OTHER
+    kinds[[*map(ord, f"_{NON_JOINER}{names.MARKS}"), _DOTTED_CAPITAL_I]] = _OTHER
+    kinds[[*names.SIGN_BYTES]] = _SIGN
     return kinds
 
 
+class _AsciiTables(NamedTuple):
+    """Tables of 256 zeros and ones that mark the bytes of tokens and those of signs; the bytes outside tokens; and the
+    code point of each byte."""
+
+    tokens: bytes
+    signs: bytes
+    others: bytes
+    points: NDArray[np.uint32]
+
+
 @lru_cache(maxsize=1)
-def _ascii() -> tuple[bytes, bytes]:
-    """A table of 256 zeros and ones that marks the ASCII characters of tokens; and the other ASCII characters."""
-    is_token = _kinds()[:0x80] > _NONE
+def _ascii() -> _AsciiTables:
+    kinds, points = _kinds()[:0x100].copy(), np.arange(0x100, dtype=_POINT)
+    kinds[0x80:] = _NONE
+    marks = slice(_FIRST_MARK_BYTE, _FIRST_MARK_BYTE + len(names.MARKS))
+    kinds[marks], points[marks] = _OTHER, [*map(ord, names.MARKS)]
+    is_sign = kinds == _SIGN
+    is_token = (kinds > _NONE) & ~is_sign
     others = np.flatnonzero(~is_token).astype(np.uint8)
-    return is_token.tobytes() + bytes(0x80), others.tobytes()
+    return _AsciiTables(is_token.tobytes(), is_sign.tobytes(), others.tobytes(), points)
 
 
 def split_tokens(texts: Sequence[str]) -> Tokens:
     joined = "\n".join((*texts, ""))
     if joined.isascii():
-        return _split_ascii(joined.encode(), texts)
+        return _split_ascii(joined, texts)
     texts = [normalize(text) for text in texts]
-    points = np.frombuffer("\n".join((*texts, "")).encode("utf-32-le", "surrogatepass"), _POINT)
+    joined = "\n".join((*texts, ""))
+    points = np.frombuffer(bytearray(joined.encode("utf-32-le", "surrogatepass")), _POINT)
     kinds = _kinds()[points]
+    signs = np.flatnonzero(kinds == _SIGN)
+    kinds[signs] = _NONE
+    for place, mark in _marks(joined, points, signs, kinds > _NONE):
+        points[place], kinds[place] = ord(mark), _OTHER
     classes = kinds + 1 >> 1  # 0: outside, 1: _LOWER or _OTHER, 2: _UNSPACED
     bounds = np.flatnonzero(np.diff(classes, prepend=0, append=0))
     is_token = classes[bounds[:-1]] > 0
@@ -97,19 +122,38 @@ def split_tokens(texts: Sequence[str]) -> Tokens:
     return Tokens(tokens.dictionary_encode(), _counts(starts, texts), max_words)
 
 
-def _split_ascii(joined: bytes, texts: Sequence[str]) -> Tokens:
+def _split_ascii(text: str, texts: Sequence[str]) -> Tokens:
     """The same for ASCII, at a byte a character; there are no runs without spaces."""
-    table, others = _ascii()
-    is_token = np.frombuffer(joined.translate(table), np.bool_)
+    tables, joined = _ascii(), bytearray(text.encode())
+    is_token = np.frombuffer(joined.translate(tables.tokens), np.bool_)
+    signs = np.flatnonzero(np.frombuffer(joined.translate(tables.signs), np.bool_))
+    marks = list(_marks(text, np.frombuffer(joined, np.uint8), signs, is_token))
+    for place, mark in marks:
+        joined[place] = _FIRST_MARK_BYTE + ord(mark) - names.FIRST_MARK
+    if marks:
+        is_token = np.frombuffer(joined.translate(tables.tokens), np.bool_)
     bounds = np.flatnonzero(np.diff(is_token, prepend=False))
     starts = bounds[::2]
-    content = np.frombuffer(joined.translate(None, others), np.uint8)
+    content = np.frombuffer(joined.translate(None, tables.others), np.uint8)
     tokens = _binary_array(bounds[1::2] - starts, content).dictionary_encode()
     lengths = kernels.binary_length(tokens.dictionary).to_numpy()
-    wide = np.frombuffer(_content(tokens.dictionary), np.uint8).astype(_POINT)
+    wide = tables.points[np.frombuffer(_content(tokens.dictionary), np.uint8)]
     encoded = pa.DictionaryArray.from_arrays(tokens.indices, _binary_array(lengths * _POINT.itemsize, wide))
-    max_words = len(starts) + 2 * (len(joined) - len(joined.translate(None, _COMPOUNDING)))
+    max_words = len(starts) + 2 * (len(marks) + len(joined) - len(joined.translate(None, _COMPOUNDING)))
     return Tokens(encoded, _counts(starts, texts), max_words)
+
+
+def _marks(
+    text: str, characters: NDArray[Any], signs: NDArray[np.intp], is_token: NDArray[np.bool_]
+) -> Iterator[tuple[int, str]]:
+    """The places of the signs of names in a text that ends outside a token, each with its mark.
+
+    Only signs at one end of a token are looked at, and a point only before one: most end a sentence.
+    """
+    after, before = is_token[signs + 1], is_token[signs - 1]
+    is_point = characters[signs] == ord(".")
+    for place in signs[(after != before) & ~(is_point & before)].tolist():
+        yield from enumerate(names.sign_at(text, place), place)
 
 
 def _counts(starts: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.int64]:

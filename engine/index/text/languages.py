@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from aidre.engine.model import Json
 
@@ -47,7 +47,8 @@ class Language:
 
     `stemmer` is the name of a light stemmer or of a Snowball algorithm; None: words are terms unchanged. `letters` are
     those that tell it from other languages of its script. Of languages that share a script, those with letters or stop
-    words are detected; the others are only declared.
+    words are detected; the others are only declared. `plain` says when a word loses its accents: before it is stemmed,
+    where no rule of the stemmer is about an accented letter; after; or never, where they make another word.
     """
 
     tag: str
@@ -55,12 +56,19 @@ class Language:
     stemmer: str | None
     scripts: tuple[str, ...] = (LATIN,)
     letters: str = ""
+    plain: Literal["before", "after", "never"] = "after"
 
     @cached_property
     def stop_words(self) -> frozenset[str]:
         """The function words: articles, pronouns, prepositions, conjunctions, auxiliaries. They are no terms, and they
         serve to detect the language of a text."""
         return frozenset(load_stop_words().get(self.tag, "").split())
+
+
+@cache
+def all_stop_words() -> frozenset[str]:
+    """The stop words of all languages."""
+    return frozenset().union(*(language.stop_words for language in LANGUAGES.values()))
 
 
 @cache
@@ -83,6 +91,9 @@ _LATIN: Final = (
 )  # fmt: skip
 """Tag and name; the name is also that of the Snowball algorithm."""
 
+_STEMMED_PLAIN: Final = frozenset({"en", "nl", "eu", "id"})
+"""Languages in which accents are those of foreign words, or tell nothing to the stemmer."""
+
 _UNSTEMMED: Final = (
     ("am", "amharic", "ethiopic"), ("bn", "bengali", "bengali"), ("bo", "tibetan", "tibetan"),
     ("gu", "gujarati", "gujarati"), ("ka", "georgian", "georgian"), ("km", "khmer", "khmer"),
@@ -95,9 +106,9 @@ _UNSTEMMED: Final = (
 LANGUAGES: Final[Mapping[str, Language]] = {
     language.tag: language
     for language in (
-        *(Language(tag, name, name) for tag, name in _LATIN),
+        *(Language(tag, name, name, plain="before" if tag in _STEMMED_PLAIN else "after") for tag, name in _LATIN),
         Language("hr", "croatian", "serbian"),
-        Language("vi", "vietnamese", None),
+        Language("vi", "vietnamese", "vietnamese", plain="never"),
         Language("ar", "arabic", "arabic", ("arabic",), "أإؤةيىك"),
         Language("fa", "persian", "persian", ("arabic",), "پچژگکی"),
         Language("ur", "urdu", "urdu", ("arabic",), "پچژگکیٹڈڑےںہھ"),

@@ -1,4 +1,5 @@
-"""Light stemmers, which strip affixes without a dictionary: for Arabic and for Hebrew.
+"""Light stemmers, which strip affixes without a dictionary: for Arabic and for Hebrew. For Urdu and Vietnamese, one
+spelling of each word.
 
 Both languages write the article, prepositions and conjunctions as one word with the noun: والحزمة is "and the
 package". A word and its forms with such proclitics get one stem. A stem is a key and need not be a word: letters of a
@@ -8,6 +9,7 @@ root that look like a proclitic are stripped too, always alike.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
@@ -43,6 +45,8 @@ _HEBREW_FINALS: Final = str.maketrans("ךםןףץ", "כמנפצ")
 _HEBREW_SUFFIXES: Final[Suffixes] = ((("יהמ", 3), ("ימ", 3), ("ות", 3), ("ה", 3), ("י", 3), ("ת", 4)),)
 """After final letters have become medial ones: their, the plurals, the feminine, the construct state."""
 
+_TONES: Final = re.compile("[\u0300\u0301\u0303\u0309\u0323]")
+
 _MIN_STEM: Final = 3
 """Letters that remain after a proclitic of one letter: the length of a root."""
 
@@ -75,6 +79,14 @@ def unify_urdu(word: str) -> str:
     return _ARABIC_MARKS.sub("", word).translate(_URDU_LETTERS)
 
 
+def unify_vietnamese(word: str) -> str:
+    """A syllable with the mark of its tone behind it: hòa and hoà are one word in two spellings, hoa is another."""
+    if word.isascii():
+        return word
+    apart = unicodedata.normalize("NFD", word)
+    return unicodedata.normalize("NFC", _TONES.sub("", apart)) + "".join(_TONES.findall(apart))
+
+
 def _strip_suffixes(word: str, suffixes: Suffixes) -> str:
     for group in suffixes:
         found = (suffix for suffix, rest in group if word.endswith(suffix) and len(word) - len(suffix) >= rest)
@@ -93,4 +105,5 @@ LIGHT_STEMMERS: Final[Mapping[str, Callable[[str], str]]] = {
     "arabic": stem_arabic,
     "hebrew": stem_hebrew,
     "urdu": unify_urdu,
+    "vietnamese": unify_vietnamese,
 }

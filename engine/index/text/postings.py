@@ -16,9 +16,16 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine.index.text.analysis import ANALYSIS_VERSION, split_text, to_terms
+from aidre.engine.index.text.analysis import (
+    ANALYSIS_VERSION,
+    MAX_TERM_CHARACTERS,
+    split_text,
+    to_plain_term,
+    to_terms,
+)
 from aidre.engine.index.text.detection import detect_languages
 from aidre.engine.index.text.inversion import EncodedWords, Tokens, split_tokens, split_words
+from aidre.engine.index.text.stop_words import capitals, find_runs
 from aidre.engine.index.text.words import WordCounts
 from aidre.engine.storage import (
     BinaryArray,
@@ -91,9 +98,9 @@ class Postings(NamedTuple):
 class Lexicon:
     """A view over a batch of `build_lexicon` or `merge_lexicons`; immutable.
 
-    `lengths` has the number of terms of each chunk, `languages` its language as an index into `tags`. The postings of
-    term n are `starts[n]` to `starts[n + 1]` of `rows` and `counts`. Raises ValueError for a batch of another version
-    of the analysis.
+    `lengths` has the number of terms of each chunk, without those of stop words and of plain spellings beside others;
+    `languages` has its language as an index into `tags`. The postings of term n are `starts[n]` to `starts[n + 1]` of
+    `rows` and `counts`. Raises ValueError for a batch of another version of the analysis.
     """
 
     def __init__(self, batch: pa.RecordBatch) -> None:
@@ -135,7 +142,7 @@ def build_lexicon(chunks: Iterable[LexicalText], words: WordCounts | None = None
 def _split_long_texts(chunks: Iterable[LexicalText], continuations: list[int]) -> Iterator[LexicalText]:
     """The texts, long ones in pieces. Appends to `continuations` the rows that continue the row before them.
 
-    All pieces have the language of the first.
+    All pieces have the language of the first. Stop words at the end of one and the beginning of the next are no run.
     """
     row = 0
     for chunk in chunks:
@@ -203,8 +210,8 @@ def _invert(
     tags = sorted(set(languages))
     tag_ids = {tag: i for i, tag in enumerate(tags)}
     row_tags = np.fromiter(map(tag_ids.__getitem__, languages), np.uint8, len(languages))
-    terms, codes, rows = _words_to_terms(list(vocabulary), codes, rows, tags, row_tags)
-    lengths = np.bincount(rows, minlength=len(counts)).astype(np.uint32)
+    terms, codes, rows, counted = _words_to_terms(list(vocabulary), codes, rows, tags, row_tags)
+    lengths = np.bincount(counted, minlength=len(counts)).astype(np.uint32)
     keys = codes.astype(np.int64)
     keys <<= 32
     keys |= rows
@@ -241,25 +248,56 @@ def _words_to_terms(
     rows: NDArray[np.int32],
     tags: Sequence[str],
     row_tags: NDArray[np.uint8],
-) -> tuple[StringDictionary, NDArray[np.int32], NDArray[np.int32]]:
-    """The distinct terms in order; and the term code and the row of each occurrence of a word that has a term.
+) -> tuple[StringDictionary, NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """The distinct terms in order; the term code and the row of each occurrence of a term; and the rows of those that
+    count in the length of a chunk.
 
     The term of a word depends on the language of its row, so each (language, word) pair is looked up once.
     """
     pairs = row_tags[rows].astype(np.int64)
     pairs *= len(words)
     pairs += codes
-    is_used = np.zeros(len(tags) * len(words), np.bool_)
-    is_used[pairs] = True
-    terms: list[str | None] = []
-    for tag, used_words in zip(tags, is_used.reshape(len(tags), len(words)), strict=True):
-        terms += to_terms([words[code] for code in np.flatnonzero(used_words).tolist()], tag)
-    has_term = np.fromiter((term is not None for term in terms), np.bool_, len(terms))
-    distinct, term_codes = build_dictionary(binary_array([term for term in terms if term is not None]))
-    code_of_pair = np.full(len(is_used), -1, np.int32)
-    code_of_pair[np.flatnonzero(is_used)[has_term]] = term_codes
-    codes = code_of_pair[pairs]
-    return distinct, codes[codes >= 0], rows[codes >= 0]
+    is_used = np.zeros((len(tags), len(words)), np.bool_)
+    is_used.reshape(-1)[pairs] = True
+    own, plain, is_stop_word = _terms_of_pairs(words, tags, is_used)
+    has_capital = np.fromiter(map(capitals().__contains__, words), np.bool_, len(words))[codes]
+    runs = find_runs(words, codes, rows, is_stop_word[pairs], has_capital)
+    strings = [term for terms in (own, plain, runs.terms) for term in terms if term is not None]
+    distinct, term_codes = build_dictionary(binary_array(strings))
+    all_codes, all_rows = [term_codes[len(strings) - len(runs.terms) :][runs.codes]], [runs.rows]
+    counted, first = rows, 0
+    for terms in (own, plain):
+        has_term = np.fromiter((term is not None for term in terms), np.bool_, len(terms))
+        code_of_pair = np.full(is_used.size, -1, np.int32)
+        code_of_pair[np.flatnonzero(is_used)[has_term]] = term_codes[first : first + int(has_term.sum())]
+        first += int(has_term.sum())
+        codes_of_rows = code_of_pair[pairs]
+        if terms is own:
+            counted = rows[(codes_of_rows >= 0) & ~has_capital]
+        all_codes.append(codes_of_rows[codes_of_rows >= 0])
+        all_rows.append(rows[codes_of_rows >= 0])
+    return distinct, np.concatenate(all_codes), np.concatenate(all_rows), counted
+
+
+def _terms_of_pairs(
+    words: Sequence[str], tags: Sequence[str], is_used: NDArray[np.bool_]
+) -> tuple[list[str | None], list[str | None], NDArray[np.bool_]]:
+    """For each pair of a language and a word that is used, in order: its term, and that of its plain spelling; and a
+    mark, by pair, of those that are stop words."""
+    own: list[str | None] = []
+    plain: list[str | None] = []
+    is_stop_word = np.zeros(is_used.shape, np.bool_)
+    for tag, used, of_tag in zip(tags, is_used, is_stop_word, strict=True):
+        used_codes = np.flatnonzero(used)
+        used_words = [words[code] for code in used_codes.tolist()]
+        terms = to_terms(used_words, tag)
+        own += terms
+        plain += [None if word.isascii() else to_plain_term(word, tag) for word in used_words]
+        left_out = [
+            term is None and len(word) <= MAX_TERM_CHARACTERS for word, term in zip(used_words, terms, strict=True)
+        ]
+        of_tag[used_codes] = left_out
+    return own, plain, is_stop_word.reshape(-1)
 
 
 # -- merging ---------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.index.text.analysis import MAX_PLAIN_CHARACTERS, is_plain, split_text
 from aidre.engine.index.text.inversion import split_tokens, split_words
+from aidre.engine.index.text.stop_words import capitals
 from aidre.engine.storage import (
     StringDictionary,
     binary_array,
@@ -128,6 +129,7 @@ class WordCounts:
     def add(self, words: Sequence[str], frequencies: NDArray[np.int64]) -> None:
         """Add distinct words; those that are not plain are left out."""
         is_listed = np.fromiter(map(is_plain, words), np.bool_, len(words))
+        is_listed &= ~np.fromiter(map(capitals().__contains__, words), np.bool_, len(words))
         listed = [word for word, is_kept in zip(words, is_listed.tolist(), strict=True) if is_kept]
         distinct, codes = build_dictionary(binary_array(listed))
         counted = np.zeros(len(distinct), np.int64)

@@ -13,6 +13,11 @@ def test_messages_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "aidre: one two three\n"
 
 
+def test_what_is_shown_has_no_control_characters_and_no_gaps_in_words() -> None:
+    assert console.printable("a\x1b[31mb\nc") == "a [31mb c"
+    assert console.printable("Unter\u00adneh\u200bmen \u202etxt\u202c می\u200cخواهم") == "Unternehmen txt می\u200cخواهم"
+
+
 @pytest.mark.parametrize(
     ("count", "shown"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB"), (3 << 50, "3072.0 TiB")]
 )

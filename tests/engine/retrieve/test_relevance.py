@@ -121,7 +121,9 @@ def test_evidence_grows_with_the_share_of_the_words_that_a_hit_contains() -> Non
     text = "Cold soup. A Muffin for two."
     found = [evidence(question, 0.4, text) for question in ("xyzzy", "baking muffins", "muffins", "Muffin soups")]
     assert found == pytest.approx([0.4 / 3, 0.8 / 3, 0.4, 0.4])
-    assert evidence("the of", 0.4, "the of") == pytest.approx(0.4 / 3)
+    assert evidence("xyzzy of", 0.4, "the of") == pytest.approx(0.4 / 3)
+    assert evidence("the of", 0.4, "the of") == pytest.approx(0.4)
+    assert evidence("the of", 0.4, "of") == pytest.approx(0.8 / 3)
     assert evidence("die Suppen", 0.4, "Kalte Suppen") == pytest.approx(0.8 / 3)
 
 

@@ -23,6 +23,15 @@ def read(tmp_path: Path, content: str | bytes, url: str | None = None) -> Docume
     return one(list(read_html(File(path, "docs", "page.html", url), VectorRules([], []))))
 
 
+def test_words_have_no_characters_that_no_reader_sees(tmp_path: Path) -> None:
+    hidden = "Unter&shy;neh&#173;mens&#xAD;f\u00adör\u200bde&ZeroWidthSpace;rung &amp;shy; می\u200cخواهم &#8211; "
+    page = read(tmp_path, f"<title>Ti&shy;tel</title><main><h1>Kopf&shy;zeile</h1><p>{hidden}x</p></main>")
+    assert (page.title, page.text) == (
+        "Titel",
+        "Kopfzeile\n\nUnternehmensförderung &shy; می\u200cخواهم – x",
+    )
+
+
 def test_the_head_gives_title_url_language_and_date(tmp_path: Path) -> None:
     document = read(
         tmp_path,

@@ -33,6 +33,19 @@ def test_the_text_is_the_body_without_marks_for_a_generator_of_sites(tmp_path: P
     assert [document.text[each.start :].split("\n")[0] for each in document.headings] == ["# One", "## Two"]
 
 
+def test_words_have_no_characters_that_no_reader_sees(tmp_path: Path) -> None:
+    head, body = (
+        "---\ntitle: Ti\u00adtel\n---\n",
+        "# Kopf\u200bzeile\n\nUnter\u00adneh\u2060men, Auf&shy;lage\u202e `&shy;`",
+    )
+    page = read(tmp_path, f"{head}{body}\ufeff می\u200cخواهم")
+    assert (page.title, page.text) == ("Titel", "# Kopfzeile\n\nUnternehmen, Auflage `&shy;` می\u200cخواهم")
+    assert [heading.title for heading in page.headings] == ["Kopfzeile"]
+    path = tmp_path / "a.txt"
+    path.write_text("Unter\u00adneh\u200bmen می\u200cخواهم", "utf-8")
+    assert one(list(read_text(File(path, "docs", "a.txt"), VectorRules([], [])))).text == "Unternehmen می\u200cخواهم"
+
+
 def test_the_text_is_otherwise_the_body_byte_for_byte(tmp_path: Path) -> None:
     body = "\r\n# Title \x00\r\n\r\nWords  with\ttabs.\r\n\u2028é\n"
     assert read(tmp_path, "---\r\nid: x\r\n---\r\n" + body).text == body

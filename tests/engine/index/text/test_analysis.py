@@ -112,7 +112,7 @@ def test_characters_that_belong_together_are_asked_for_in_pairs() -> None:
 
 
 def test_characters_that_belong_together_are_asked_for_once_whatever_the_languages() -> None:
-    assert analyze_query("検索 検索 search", ["de", "en"]) == {("検索",): 2, ("search",): 1}
+    assert analyze_query("検索 検索 search", ["de", "en"]) == {("検索",): 2, ("search", "~search"): 1}
     assert analyze_query("検索", []) == {}
 
 
@@ -154,4 +154,7 @@ def test_a_compound_is_its_whole_and_its_parts() -> None:
 
 
 def test_a_word_that_two_languages_write_alike_is_asked_for_once() -> None:
-    assert analyze_query("berlin running running", ["de", "en"]) == {("berlin",): 1, ("running", "run"): 2}
+    assert analyze_query("berlin running running", ["de", "en"]) == {
+        ("berlin", "~berlin"): 1,
+        ("running", "~running", "run"): 2,
+    }

@@ -12,7 +12,8 @@ CODE = "AB-4711"
 @pytest.mark.parametrize(
     "code",
     ["TR4410", "sha256", "AB-1234", "ab-1234", "0x80070005", "2.13.0", "192.168.0.1", "4711-0815", "12345-6", "E_1042",
-     "x86", "KX/200/B", "ISO-8859", "8839201", "config2.toml", "RFC#9110", "3M-8210"],
+     "x86", "KX/200/B", "ISO-8859", "8839201", "config2.toml", "RFC#9110", "3M-8210",
+     "83221384af", "4711ab", "30412x", "080442957x"],
 )  # fmt: skip
 def test_words_like_part_numbers_versions_and_names_of_files_are_codes(code: str) -> None:
     for text in (code, f"do you have {code} in stock?", f"({code}), please", f'"{code}".'):
@@ -22,7 +23,7 @@ def test_words_like_part_numbers_versions_and_names_of_files_are_codes(code: str
 @pytest.mark.parametrize(
     "text",
     ["word", "21st", "1980s", "15mm", "in 1998", "1.5", "1914-1918", "100000.25", "3,000", "24/7", "2024-05-06",
-     "06.05.2024", "covid-19", "3-year-old", "10", "5g", "part-time", "", "!?", "B-2"],
+     "06.05.2024", "covid-19", "3-year-old", "10", "5g", "1024px", "44100hz", "1500m", "part-time", "", "!?", "B-2"],
 )  # fmt: skip
 def test_words_quantities_and_dates_are_none(text: str) -> None:
     assert find_codes(text) == []

@@ -1,0 +1,107 @@
+"""Characters that say nothing of a word: those that no reader sees, and the accents of Latin letters.
+
+Invisible are the marks of where a line may break, which way a text runs, and how neighbours join. Texts lose those that
+only a page layout needs as soon as they are read from a file; the analysis of words ignores all of them. "cafe" is the
+plain spelling of "café", "lodz" of "łódź".
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+
+# -- invisible characters --------------------------------------------------------------------------------------
+
+_LAYOUT: Final = "\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
+"""Soft hyphen, zero-width space, word joiner, byte order mark, and the marks of direction."""
+
+_IGNORED: Final = (
+    f"{_LAYOUT}\u034f\u17b4\u17b5\u180b-\u180f\u2061-\u2065\u206a-\u206f\ufdd0-\ufdef\ufe00-\ufe0f\U000e0000-\U000e0fff"
+)
+"""And what chooses among shapes of a character or is reserved for such uses: Default_Ignorable_Code_Point of Unicode,
+without the fillers of Hangul, which are letters, and the joiners; and the noncharacters, which `names` uses."""
+
+NON_JOINER: Final = "\u200c"
+_ARABIC: Final = "\u0620-\u06ff\u0750-\u077f\u08a0-\u08ff"
+"""Letters between which a non-joiner stands at the seam of a compound: Persian writes plurals and many nouns so. It
+stays there; everywhere else both joiners only choose a shape."""
+
+_OF_LAYOUT: Final = re.compile(f"[{_LAYOUT}]+")
+_OF_WORDS: Final = re.compile(
+    f"[{_IGNORED}\u200d{NON_JOINER}](?:(?<!{NON_JOINER})|(?<![{_ARABIC}]{NON_JOINER})|(?![{_ARABIC}]))"
+)
+"""Begins with a set of characters, which is found fast; what is before it is looked at from behind."""
+
+_REFERENCE: Final = re.compile(
+    r"&(?:shy|ZeroWidthSpace|NegativeVery(?:Thin|Thick)Space|NegativeMediumSpace|NoBreak|lrm|rlm);"
+    r"|&#(?:[xX]0{0,4}([0-9a-fA-F]{2,4})|0{0,4}([0-9]{3,5}));"
+)
+
+
+def strip_layout(text: str) -> str:
+    """The text without characters of layout. Joiners stay, which Persian and Hindi need."""
+    return text if text.isascii() else _OF_LAYOUT.sub("", text)
+
+
+def strip_layout_references(markup: str) -> str:
+    """HTML or Markdown without references to characters of layout, such as `&shy;` and `&#8203;`."""
+    return _REFERENCE.sub(_visible, markup) if "&" in markup else markup
+
+
+def _visible(reference: re.Match[str]) -> str:
+    point = int(reference[1], 16) if reference[1] else int(reference[2] or 0)
+    is_layout = not point or (point <= 0xFFFF and not strip_layout(chr(point)))
+    return "" if is_layout else reference[0]
+
+
+def strip_ignored(text: str) -> str:
+    """The text without all that the analysis of words ignores."""
+    return text if text.isascii() else _OF_WORDS.sub("", text)
+
+
+def places_of_kept(text: str) -> list[int] | None:
+    """The places of the characters that `strip_ignored` keeps; None where it keeps all."""
+    ignored = frozenset(match.start() for match in _OF_WORDS.finditer(text))
+    return [place for place in range(len(text)) if place not in ignored] if ignored else None
+
+
+# -- accents ---------------------------------------------------------------------------------------------------
+
+_PLAIN: Final = {
+    "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ß": "ss", "ŋ": "n", "ə": "e", "ɛ": "e", "ɔ": "o", "ĸ": "k",
+    "ʻ": "", "ʼ": "", "ʾ": "", "ʿ": "",
+}  # fmt: skip
+"""Letters that Unicode neither decomposes nor names after a plain one. The last four are apostrophes, as in Hawaiʻi."""
+
+_BLOCKS: Final = ((0x00DF, 0x02B0), (0x1D00, 0x1DC0), (0x1E00, 0x1F00), (0x2C60, 0x2C80), (0xA720, 0xA800))
+"""Of Latin letters beyond ASCII, each with its end."""
+
+_VARIANT: Final = re.compile("LATIN SMALL LETTER ([A-Z])(?: WITH .+)?")
+"""The name of a letter that is a plain one with a stroke, a hook or a tail: ł, ø and đ are no accents in Unicode."""
+
+
+def fold(word: str) -> str:
+    """A word in lower case in its plain spelling. Marks on letters of other scripts stay."""
+    if word.isascii():
+        return word
+    folded: list[str] = []
+    for letter in unicodedata.normalize("NFD", word).translate(_plain_letters()):
+        if unicodedata.combining(letter) and folded and folded[-1].isascii():
+            continue
+        folded.append(letter)
+    return unicodedata.normalize("NFC", "".join(folded))
+
+
+@cache
+def _plain_letters() -> Mapping[int, str]:
+    """By code point, the plain letters that a Latin one stands for."""
+    letters = {ord(letter): plain for letter, plain in _PLAIN.items()}
+    for block in _BLOCKS:
+        for point in range(*block):
+            variant = _VARIANT.fullmatch(unicodedata.name(chr(point), ""))
+            if variant is not None and not unicodedata.decomposition(chr(point)):
+                letters[point] = variant[1].lower()
+    return letters
