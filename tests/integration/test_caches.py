@@ -30,9 +30,10 @@ from aidre.engine.embedding import hashing
 from aidre.engine.embedding.embedder import load_embedder
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.index.text import analysis
-from aidre.engine.index.text.analysis import MAX_CACHED_CHARACTERS, MAX_TERM_CHARACTERS, analyze_query, tokenize
+from aidre.engine.index.text.analysis import MAX_CACHED_CHARACTERS, MAX_TERM_CHARACTERS, tokenize
 from aidre.engine.segment import reader, view
 from tests.support.clients import TEXT, a_document, fill
+from tests.support.terms import analyze_query
 
 MEGABYTE = 1_000_000
 WIDE = [chr(point) for point in range(0x10280, 0x1029D)]

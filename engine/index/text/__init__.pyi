@@ -1,6 +1,5 @@
 from .analysis import (
     TOKEN as TOKEN,
-    analyze_query as analyze_query,
     english_terms as english_terms,
     find_codes as find_codes,
     find_sequences as find_sequences,

@@ -315,11 +315,6 @@ class _Reading(NamedTuple):
     capitals: str = ""
 
 
-def analyze_query(text: str, languages: Sequence[str]) -> dict[tuple[str, ...], float]:
-    """The words of a query as `query_terms` has them: the terms of each with the number of its occurrences."""
-    return {word.terms: word.occurrences for word in query_terms(text, languages)}
-
-
 def query_terms(text: str, languages: Sequence[str], is_held: Callable[[str], bool] = bool) -> list[QueryTerms]:
     """The words of a query, each once, without those that are stop words in all of the languages.
 

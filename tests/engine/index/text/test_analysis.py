@@ -10,8 +10,9 @@ from typing import Literal
 import pytest
 
 from aidre.engine.index.text import analysis
-from aidre.engine.index.text.analysis import MAX_TERM_CHARACTERS, analyze_query, to_term, to_terms, tokenize
+from aidre.engine.index.text.analysis import MAX_TERM_CHARACTERS, to_term, to_terms, tokenize
 from aidre.engine.index.text.postings import LexicalText, Lexicon, build_lexicon
+from tests.support.terms import analyze_query
 
 
 def _found(document: str, query: str, language: str | None = None) -> bool:

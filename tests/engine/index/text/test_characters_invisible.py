@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.engine.index.text import WordFinder, analyze_query, strip_layout, tokenize
+from aidre.engine.index.text import WordFinder, strip_layout, tokenize
 from aidre.engine.index.text.alignment import align
 from aidre.engine.index.text.analysis import normalize
 from aidre.engine.index.text.inversion import split_tokens, split_words
+from tests.support.terms import analyze_query
 
 INVISIBLE = [
     *"\u00ad\u200b\u2060\ufeff\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufe0f\u200c\u200d"

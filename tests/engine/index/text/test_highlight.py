@@ -7,9 +7,10 @@ import itertools
 import pytest
 from hypothesis import given, strategies as st
 
-from aidre.engine.index.text import WordFinder, analyze_query
+from aidre.engine.index.text import WordFinder
 from aidre.engine.index.text.analysis import to_term, tokenize
 from aidre.engine.index.text.highlight import MAX_HIGHLIGHTED
+from tests.support.terms import analyze_query
 
 _PIECES = (
     "restore", "Restoring", "backups", "fromBytes", "from_bytes", "bytes", "the", "café", "cafe\u0301", "ﬁle", "½",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.engine.index.text.analysis import analyze_query, to_term, tokenize
+from aidre.engine.index.text.analysis import to_term, tokenize
 from aidre.engine.index.text.languages import (
     LANGUAGES,
     UNKNOWN,
@@ -14,6 +14,7 @@ from aidre.engine.index.text.languages import (
     load_stop_words,
 )
 from aidre.engine.index.text.postings import LexicalText, Lexicon, build_lexicon
+from tests.support.terms import analyze_query
 
 
 @pytest.mark.parametrize(

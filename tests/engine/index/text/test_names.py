@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.engine.index.text import WordFinder, analyze_query, query_terms, tokenize
+from aidre.engine.index.text import WordFinder, query_terms, tokenize
 from aidre.engine.index.text.inversion import split_tokens, split_words
+from tests.support.terms import analyze_query
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.engine.index.text import WordFinder, analyze_query, query_terms
+from aidre.engine.index.text import WordFinder, query_terms
 from aidre.engine.index.text.postings import LexicalText, Lexicon, build_lexicon
+from tests.support.terms import analyze_query
 
 TEXTS = {
     "att": "AT&T announced a new plan for its customers.",
