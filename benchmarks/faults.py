@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Final, TypeAlias
 
+from aidre.engine.index.text import strip_layout
 from aidre.engine.model import Chunk, Document
 from benchmarks.markup import Markup, Table
 
@@ -118,7 +119,7 @@ def count_faults(documents: Sequence[ReadDocument], count: CountTokens) -> Fault
         found["lost"] += [
             f"{read.document.origin}: {paragraph[:200]!r}"
             for paragraph in read.markup.paragraphs
-            if _squeeze(paragraph) not in text
+            if _squeeze(strip_layout(paragraph)) not in text
         ]
         for fault, numbers in _chunk_faults(read, repeated, count).items():
             found[fault] += [f"{read.chunks[number].id}: {read.chunks[number].text[:200]!r}" for number in numbers]

@@ -27,7 +27,8 @@ class Runs(NamedTuple):
 @cache
 def capitals() -> frozenset[str]:
     """The stop words of all languages as the analysis has them with capitals, before themselves."""
-    return frozenset(form for word in all_stop_words() for form in (word.capitalize(), word.upper()))
+    forms = (form for word in all_stop_words() for form in (word.capitalize(), word.upper()))
+    return frozenset(form for form in forms if form[0].isupper())
 
 
 def find_runs(

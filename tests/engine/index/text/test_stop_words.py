@@ -78,3 +78,9 @@ def test_a_word_that_is_a_stop_word_in_one_language_of_two_is_asked_for_in_both_
     words = query_terms("der Die", ["de", "en"])
     assert {word.terms[0] for word in words} >= {"der", "die", "der die", "Der", "Die"}
     assert next(word for word in words if word.terms[0] == "der").stop_in == ("de",)
+
+
+def test_scripts_without_capitals_have_runs_of_three() -> None:
+    lexicon = Lexicon(build_lexicon([LexicalText("पुस्तक आदि के लिए", "hi")]))
+    assert lexicon.postings("आदि के लिए") is not None
+    assert lexicon.postings("के") is None
