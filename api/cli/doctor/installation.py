@@ -135,11 +135,16 @@ def kernel(subject: Subject) -> Iterator[Finding]:
 def model(subject: Subject) -> Iterator[Finding]:
     """The models of this machine, and those of the configuration."""
     from aidre.engine.embedding import DEFAULT_SPACE, model_state
-    from aidre.engine.embedding.models import installed_models
+    from aidre.engine.embedding.models import find_model, installed_models, is_offline, known_model
     from aidre.engine.errors import AidreError
 
     for space in (DEFAULT_SPACE, *_declared_spaces(subject)):
         what = "default model" if space == DEFAULT_SPACE else f"model of {space.id}"
+        known = known_model(space.model or "")
+        if known is not None and find_model(known.name) is None and not is_offline():
+            text = f"is not on this machine: it is fetched at the first need, {known.megabytes} MB"
+            yield Finding("note", what, text, f"aidre model add {known.name}")
+            continue
         try:
             state = model_state(space)
         except AidreError as error:

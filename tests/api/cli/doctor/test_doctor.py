@@ -65,6 +65,19 @@ def test_the_model_is_known_by_its_checksum_and_told_where_it_is_altered(
     assert (finding.level, "reinstall" in finding.text) == ("warning", True)
 
 
+def test_a_model_that_is_not_here_is_fetched_later_or_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = Subject(None, None, "127.0.0.1", 0)
+    monkeypatch.setattr("aidre.engine.embedding.models.installed.find_model", lambda name: None)
+    for module in ("models", "weights"):
+        monkeypatch.setattr(f"aidre.engine.embedding.{module}.find_model", lambda name: None)
+    finding, _ = EXAMINE_MODEL(subject)
+    assert (finding.level, finding.cure) == ("note", "aidre model add default")
+    assert "fetched at the first need, 84 MB" in finding.text
+    monkeypatch.setenv("AIDRE_OFFLINE", "1")
+    finding, _ = EXAMINE_MODEL(subject)
+    assert (finding.level, "AIDRE_OFFLINE forbids" in finding.text) == ("warning", True)
+
+
 def test_a_sound_installation_is_examined_and_not_changed(read_only: Shell) -> None:
     before = {path: path.stat().st_mtime_ns for path in read_only.store.rglob("*")}
     status, found = asked(read_only, "--config", read_only.config)

@@ -216,7 +216,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(
     def full(*words: Any) -> NoReturn:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(adding.shutil, "copyfileobj", full)
+    monkeypatch.setattr("shutil.copyfileobj", full)
     with pytest.raises(
         StorageFailed, match=r"cannot be stored in .*weights \(No space left on device\): free it, or name"
     ):

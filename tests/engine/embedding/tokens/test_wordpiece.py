@@ -52,7 +52,9 @@ def expected(reference: Any, texts: Sequence[str]) -> list[list[int]]:
 
 
 def characters() -> list[str]:
-    return [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    """All of the first two planes, and a sample of the others, where whole ranges become the same."""
+    codes = (*range(0x20000), *range(0x20000, 0x110000, 211))
+    return [chr(code) for code in codes if not 0xD800 <= code < 0xE000]
 
 
 def test_the_tokens_of_texts_are_those_of_package_tokenizers(own: Tokenizer, reference: Any) -> None:
