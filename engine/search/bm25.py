@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.index.fields import Filter
-from aidre.engine.index.text import Postings, analyze_query
+from aidre.engine.index.text import Postings, query_terms
 from aidre.engine.segment import SegmentView, TopK, merge_top_k
 
 K1: Final = 1.2
@@ -78,7 +78,7 @@ class Statistics:
         """Tags of the languages of live chunks, sorted."""
         return tuple(sorted({tag for view in self._segments for tag in view.languages}))
 
-    @property
+    @cached_property
     def chunks_by_language(self) -> dict[str, int]:
         """Live chunks by language tag, most frequent first."""
         counts: dict[str, int] = {}
@@ -171,16 +171,21 @@ class QueryWord:
 def query_words(segments: Sequence[SegmentView], statistics: Statistics, text: str) -> list[QueryWord]:
     """The words of a query that any live chunk contains. A word that languages stem differently counts once.
 
+    The chunks of the languages in which it is a stop word count as having it: where one chunk of many is in another
+    language, it would be the only one with the articles of the question, and these its rarest words.
+
     A word that occurs n times in the query is weighted by the square root of n: on nine test collections this is
     better than n, which suits long queries badly, and better than 1.
     """
-    words = []
-    for terms, occurrences in analyze_query(text, statistics.languages).items():
-        frequency = sum(view.document_frequency(term) for view in segments for term in terms)
+    words, by_language = [], statistics.chunks_by_language
+    for word in query_terms(text, statistics.languages):
+        frequency = sum(view.document_frequency(term) for view in segments for term in word.terms)
         if frequency:
+            for tag in word.stop_in:
+                frequency += by_language[tag]
             others = max(0, statistics.chunks - frequency)
             idf = math.log1p((others + 0.5) / (frequency + 0.5))
-            words.append(QueryWord(terms, math.sqrt(occurrences) * idf))
+            words.append(QueryWord(word.terms, math.sqrt(word.occurrences) * idf))
     return words
 
 

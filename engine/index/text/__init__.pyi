@@ -2,6 +2,7 @@ from .analysis import (
     TOKEN as TOKEN,
     analyze_query as analyze_query,
     normalize as normalize,
+    query_terms as query_terms,
     to_term as to_term,
     token_words as token_words,
     tokenize as tokenize,

@@ -13,7 +13,7 @@ import threading
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from aidre.engine.index.text.languages import LANGUAGES, Language, language_of_word
 from aidre.engine.index.text.light_stemmers import LIGHT_STEMMERS
@@ -214,24 +214,50 @@ def _fold_accents(word: str) -> str:
     return unicodedata.normalize("NFC", "".join(folded))
 
 
+class QueryTerms(NamedTuple):
+    """A word of a query: its distinct terms in the languages of a collection, the languages in which it is a stop word
+    and so has none, and how often it occurs."""
+
+    terms: tuple[str, ...]
+    stop_in: tuple[str, ...]
+    occurrences: int = 1
+
+
+def query_terms(text: str, languages: Sequence[str]) -> list[QueryTerms]:
+    """The words of a query, each once, without those that are stop words in all of the languages."""
+    words: dict[tuple[str, ...], QueryTerms] = {}
+    for token in _tokens(text):
+        variants_of = _cached_variants if len(token) <= MAX_CACHED_CHARACTERS else _variants
+        for word in variants_of(token, tuple(languages)):
+            known = words.get(word.terms)
+            words[word.terms] = word if known is None else _joined(known, word)
+    return list(words.values())
+
+
+def _joined(one: QueryTerms, other: QueryTerms) -> QueryTerms:
+    """Two words of the same terms as one."""
+    stop_in = one.stop_in if one.stop_in == other.stop_in else tuple(dict.fromkeys((*one.stop_in, *other.stop_in)))
+    return QueryTerms(one.terms, stop_in, one.occurrences + other.occurrences)
+
+
 def analyze_query(text: str, languages: Sequence[str]) -> dict[tuple[str, ...], int]:
     """The words of a query, each as its distinct terms in these languages, with the number of its occurrences.
 
     Words that are stop words in all of the languages are left out.
     """
-    occurrences: dict[tuple[str, ...], int] = {}
-    for token in _tokens(text):
-        variants_of = _cached_variants if len(token) <= MAX_CACHED_CHARACTERS else _variants
-        for variants in variants_of(token, tuple(languages)):
-            occurrences[variants] = occurrences.get(variants, 0) + 1
-    return occurrences
+    return {word.terms: word.occurrences for word in query_terms(text, languages)}
 
 
-def _variants(token: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+def _variants(token: str, languages: tuple[str, ...]) -> tuple[QueryTerms, ...]:
     """The terms, in these languages, of each word that the token gives in a query."""
     applicable = languages[:1] if UNSPACED_RUN.match(token) else languages  # an unspaced word has one term in all
-    terms_of = (filter(None, (to_term(word, language) for language in applicable)) for word in _query_words(token))
-    return tuple(variants for variants in map(tuple, map(dict.fromkeys, terms_of)) if variants)
+    words = []
+    for word in _query_words(token):
+        by_language = {language: to_term(word, language) for language in applicable}
+        terms = tuple(dict.fromkeys(term for term in by_language.values() if term is not None))
+        if terms:
+            words.append(QueryTerms(terms, tuple(tag for tag, term in by_language.items() if term is None)))
+    return tuple(words)
 
 
 _cached_variants = lru_cache(maxsize=1 << 13)(_variants)
