@@ -106,6 +106,9 @@ def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
         yield f"  kernel: {status['kernel']}"
     for space in status["spaces"]:
         yield f"  {printable(space['id'])}: {space['dimensions']} dimensions, {space['distance']}, {_index(space)}"
+        if space.get("weights"):
+            what = "languages that its model does not know, with the weight of vectors in hybrid search"
+            yield f"    {what}: {_weights(space)}"
     if status.get("lacking"):
         yield f"  this engine lacks {', '.join(status['lacking'])}"
     yield from (f"  warning: {printable(warning)}" for warning in status["warnings"])
@@ -124,6 +127,13 @@ def _index(space: Mapping[str, Json]) -> str:
         for depth in calibration["depths"]
     )
     return f"{calibration['kind']}: {', '.join(depths)}"
+
+
+def _weights(space: Mapping[str, Json]) -> str:
+    return ", ".join(
+        f"{weight['language']} {weight['a']:.2f}{' (not measured)' * (weight['chunks'] is None)}"
+        for weight in space["weights"]
+    )
 
 
 def verification_record(

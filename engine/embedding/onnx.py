@@ -31,6 +31,7 @@ from aidre.engine.embedding.graph import (
     read_card,
 )
 from aidre.engine.embedding.prefixes import effective_prefixes
+from aidre.engine.embedding.self_test import with_languages
 from aidre.engine.embedding.torch import replace_surrogates, require_dimensions
 from aidre.engine.embedding.weights import Weights, revision_of
 from aidre.engine.errors import ModelUnavailable
@@ -81,7 +82,6 @@ class ExportedEmbedder:
     """An Embedder over an exported model. Sessions and tokenizers are opened at first use and shared by threads."""
 
     def __init__(self, space: EmbeddingSpace, folder: Path, card: Card) -> None:
-        self.space = space
         self.runtime = f"onnxruntime {card.precision}"
         self._folder = folder
         self._card = card
@@ -90,6 +90,7 @@ class ExportedEmbedder:
         self._lock = Lock()
         self._graphs: dict[int, Graph] = {}
         self._tokenizers: dict[bool, Tokenizer] = {}
+        self.space = with_languages(space, self.count_tokens)
 
     @property
     def max_tokens(self) -> int:

@@ -1,5 +1,7 @@
 from .analysis import (
     TOKEN as TOKEN,
+    UNSPACED as UNSPACED,
+    UNSPACED_RUN as UNSPACED_RUN,
     analyze_query as analyze_query,
     normalize as normalize,
     query_terms as query_terms,
@@ -9,6 +11,7 @@ from .analysis import (
     tokenize_query as tokenize_query,
 )
 from .codes import find_codes as find_codes
+from .detection import question_language as question_language
 from .highlight import MAX_HIGHLIGHTED as MAX_HIGHLIGHTED, WordFinder as WordFinder
 from .languages import LANGUAGES as LANGUAGES, declared_language as declared_language
 from .postings import (
