@@ -33,6 +33,7 @@ from aidre.engine.native import kernel_name
 from aidre.engine.ports import Capabilities, can_fuse
 from aidre.engine.search import (
     FEEDBACK_DEPTH,
+    MIN_CHUNKS,
     UNMEASURED_WEIGHT,
     FacetCounter,
     HybridQuery,
@@ -69,6 +70,8 @@ _new_hit: Callable[[tuple[StoredChunk, float]], Hit] = partial(tuple.__new__, Hi
 """Makes a hit from a chunk and its score: the constructor of a named tuple is Python code, and takes three times as
 long."""
 
+_STRAY_SHARE = 0.01
+"""Share of the chunks below which a language of few chunks does not count."""
 _UNKNOWN_FILTER_SECONDS = 0.01
 _CAPABILITIES = Capabilities(
     lexical=True,
@@ -384,14 +387,14 @@ class Snapshot:
 
     def _weights(self, state: SpaceState) -> Mapping[str, float]:
         """By tag the weight of the cosine in those languages of the collection that the model of a space does not
-        know."""
+        know; without languages of a few stray chunks, for which no question is looked at more closely."""
         weights = self._language_weights.get(state.space.id)
         if weights is None:
             measured = {weight.language: weight.a for weight in state.weights}
             weights = {
                 tag: measured.get(tag, UNMEASURED_WEIGHT)
-                for tag in self._statistics.languages
-                if not reads_language(state.space, tag)
+                for tag, chunks in self._statistics.chunks_by_language.items()
+                if chunks >= min(MIN_CHUNKS, _STRAY_SHARE * self.chunks) and not reads_language(state.space, tag)
             }
             self._language_weights[state.space.id] = weights
         return weights

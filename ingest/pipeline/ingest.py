@@ -108,7 +108,7 @@ def ingest(
             run.note(note)
         report_empty(run.tally, located, files)
         run.finish()
-        if writer is not None and writer.snapshot is not None and embedders:
+        if run.tally.counts.updated and writer is not None and writer.snapshot is not None:
             unread = explain_unread(writer.snapshot)
             if unread is not None:
                 run.note(unread)

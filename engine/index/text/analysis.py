@@ -13,7 +13,7 @@ import threading
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from aidre.engine.index.text.languages import LANGUAGES, Language, language_of_word
 from aidre.engine.index.text.light_stemmers import LIGHT_STEMMERS
@@ -71,6 +71,11 @@ def tokenize(text: str) -> list[str]:
 def tokenize_query(text: str) -> list[str]:
     """The words of a query: as for a document, but a run without spaces gives only its pairs, or its one character."""
     return [word for token in _tokens(text) for word in _query_words(token)]
+
+
+def query_tokens(text: str) -> dict[str, None]:
+    """The distinct runs of letters, digits and underscores of a query, in order."""
+    return dict.fromkeys(_tokens(text))
 
 
 def _query_words(token: str) -> Sequence[str]:
@@ -220,24 +225,25 @@ class QueryTerms(NamedTuple):
 
     terms: tuple[str, ...]
     stop_in: tuple[str, ...]
-    occurrences: int = 1
+    occurrences: int
 
 
 def query_terms(text: str, languages: Sequence[str]) -> list[QueryTerms]:
     """The words of a query, each once, without those that are stop words in all of the languages."""
     words: dict[tuple[str, ...], QueryTerms] = {}
+    languages = tuple(languages)
     for token in _tokens(text):
         variants_of = _cached_variants if len(token) <= MAX_CACHED_CHARACTERS else _variants
-        for word in variants_of(token, tuple(languages)):
-            known = words.get(word.terms)
-            words[word.terms] = word if known is None else _joined(known, word)
+        variants, stop_in_of = variants_of(token, languages)
+        for number, terms in enumerate(variants):
+            stop_in = stop_in_of[number] if stop_in_of else ()
+            known = words.get(terms)
+            if known is None:
+                words[terms] = QueryTerms(terms, stop_in, 1)
+            else:
+                stop_in = known.stop_in if known.stop_in == stop_in else tuple({*known.stop_in, *stop_in})
+                words[terms] = QueryTerms(terms, stop_in, known.occurrences + 1)
     return list(words.values())
-
-
-def _joined(one: QueryTerms, other: QueryTerms) -> QueryTerms:
-    """Two words of the same terms as one."""
-    stop_in = one.stop_in if one.stop_in == other.stop_in else tuple(dict.fromkeys((*one.stop_in, *other.stop_in)))
-    return QueryTerms(one.terms, stop_in, one.occurrences + other.occurrences)
 
 
 def analyze_query(text: str, languages: Sequence[str]) -> dict[tuple[str, ...], int]:
@@ -248,16 +254,21 @@ def analyze_query(text: str, languages: Sequence[str]) -> dict[tuple[str, ...], 
     return {word.terms: word.occurrences for word in query_terms(text, languages)}
 
 
-def _variants(token: str, languages: tuple[str, ...]) -> tuple[QueryTerms, ...]:
-    """The terms, in these languages, of each word that the token gives in a query."""
+Variants: TypeAlias = tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]
+"""Of each word the terms; and the languages in which it is a stop word, empty where no word is one in any."""
+
+
+def _variants(token: str, languages: tuple[str, ...]) -> Variants:
+    """The words that the token gives in a query, in these languages."""
     applicable = languages[:1] if UNSPACED_RUN.match(token) else languages  # an unspaced word has one term in all
     words = []
     for word in _query_words(token):
         by_language = {language: to_term(word, language) for language in applicable}
         terms = tuple(dict.fromkeys(term for term in by_language.values() if term is not None))
         if terms:
-            words.append(QueryTerms(terms, tuple(tag for tag, term in by_language.items() if term is None)))
-    return tuple(words)
+            words.append((terms, tuple(tag for tag, term in by_language.items() if term is None)))
+    stop_in = tuple(stop_in for _, stop_in in words)
+    return tuple(terms for terms, _ in words), stop_in if any(stop_in) else ()
 
 
 _cached_variants = lru_cache(maxsize=1 << 13)(_variants)

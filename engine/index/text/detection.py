@@ -6,7 +6,6 @@ English.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -14,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.index.text.analysis import tokenize_query
+from aidre.engine.index.text.analysis import MAX_CACHED_CHARACTERS, query_tokens, tokenize_query
 from aidre.engine.index.text.languages import DEFAULT_LANGUAGE, LANGUAGES, UNKNOWN, Language
 from aidre.engine.index.text.scripts import LATIN, script_of
 from aidre.engine.storage import is_run_start
@@ -210,19 +209,32 @@ def question_language(text: str, languages: Collection[str]) -> str | None:
     Among Latin languages the one with most stop words does; where it has none, or as many of two, there may be only one
     that it can be in.
     """
-    words = set(tokenize_query(text))
-    scripts: Counter[str] = Counter()
-    if not text.isascii():
-        scripts.update(script_of(word) for word in words if min(word) > _LAST_LATIN)
-        for script in scripts.keys() - _families().keys():
-            del scripts[script]
-    languages_of = _languages_of_stop_words()
-    stop_words = Counter(tag for word in words for tag in languages_of.get(word, ()))
+    scripts: dict[str, int] = {}
+    stop_words: dict[str, int] = {}
+    for token in query_tokens(text):
+        evidence_of = _cached_evidence if len(token) <= MAX_CACHED_CHARACTERS else _token_evidence
+        script, words, tags = evidence_of(token)
+        if script:
+            scripts[script] = scripts.get(script, 0) + words
+        for tag in tags:
+            stop_words[tag] = stop_words.get(tag, 0) + 1
     if scripts:
-        script, most = scripts.most_common(1)[0]
-        if most >= WORDS_PER_STOP_WORD * max(stop_words.values(), default=0):
-            return _language_in_script(words, script, languages)
+        script = max(scripts, key=lambda one: scripts[one])
+        if scripts[script] >= WORDS_PER_STOP_WORD * max(stop_words.values(), default=0):
+            return _language_in_script(text, script, languages)
     return _latin_language(stop_words, languages)
+
+
+def _token_evidence(token: str) -> tuple[str, int, tuple[str, ...]]:
+    """The script of a token, if it is no Latin one, with the number of its words; and the Latin languages in which it
+    is a stop word."""
+    if min(token) > _LAST_LATIN:
+        script = script_of(token)
+        return (script, len(tokenize_query(token)), ()) if script in _families() else ("", 0, ())
+    return "", 0, _languages_of_stop_words().get(token.lower(), ())
+
+
+_cached_evidence = lru_cache(maxsize=1 << 13)(_token_evidence)
 
 
 def _latin_language(stop_words: Mapping[str, int], languages: Collection[str]) -> str | None:
@@ -236,7 +248,7 @@ def _latin_language(stop_words: Mapping[str, int], languages: Collection[str]) -
     return best[0] if len(best) == 1 else None
 
 
-def _language_in_script(words: Collection[str], script: str, languages: Collection[str]) -> str:
+def _language_in_script(text: str, script: str, languages: Collection[str]) -> str:
     """Of the languages of a script the only one of the collection, else the one with most evidence."""
     family_number = _families()[script]
     stored = [
@@ -244,7 +256,7 @@ def _language_in_script(words: Collection[str], script: str, languages: Collecti
     ]
     if len(stored) == 1:
         return stored[0]
-    own = [word for word in words if _families().get(script_of(word)) == family_number]
+    own = [word for word in set(tokenize_query(text)) if _families().get(script_of(word)) == family_number]
     family = {script_of(word) for word in own}
     candidates = [language for language in _CANDIDATES if family & set(language.scripts)]
     evidence = [
