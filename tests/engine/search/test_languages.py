@@ -35,7 +35,7 @@ def _understood(texts: Sequence[str]) -> NDArray[np.float32]:
 
 def _not_understood(texts: Sequence[str]) -> NDArray[np.float32]:
     """Vectors that are close together, wherever their texts are."""
-    return np.ones((len(texts), 16), np.float32) + normal(len(texts), 16, seed=len(texts)) / 4
+    return np.asarray(1 + normal(len(texts), 16, seed=len(texts)) / 4, np.float32)
 
 
 def _stored(
@@ -60,6 +60,7 @@ def _weights(snapshot: Snapshot) -> dict[str, float]:
     return {weight.language: weight.a for weight in snapshot.space(_SPACE.id).weights}
 
 
+@pytest.mark.slow
 def test_vectors_weigh_most_where_pieces_of_a_text_are_near_it_and_least_where_all_texts_are_near(
     tmp_path: Path,
 ) -> None:
@@ -69,6 +70,7 @@ def test_vectors_weigh_most_where_pieces_of_a_text_are_near_it_and_least_where_a
     assert 0.1 < _weights(good)["de"] <= 0.25
 
 
+@pytest.mark.slow
 def test_a_language_is_measured_among_its_own_chunks(tmp_path: Path) -> None:
     vectors = np.concatenate([_understood(_TEXTS), _not_understood(_TEXTS)])
     languages = ["de"] * _COUNT + ["fr"] * _COUNT
@@ -92,6 +94,7 @@ def test_a_known_language_and_one_of_few_chunks_are_not_measured(tmp_path: Path,
     assert _weights(_stored(tmp_path, languages, _understood(_TEXTS), models={_SPACE.id: unasked})) == {}
 
 
+@pytest.mark.slow
 def test_a_weight_stays_until_the_chunks_of_its_language_doubled(tmp_path: Path) -> None:
     asked = []
 
