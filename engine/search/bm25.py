@@ -177,15 +177,15 @@ def query_words(segments: Sequence[SegmentView], statistics: Statistics, text: s
     A word that occurs n times in the query is weighted by the square root of n: on nine test collections this is
     better than n, which suits long queries badly, and better than 1.
     """
-    words, by_language = [], statistics.chunks_by_language
-    for word in query_terms(text, statistics.languages):
-        frequency = sum(view.document_frequency(term) for view in segments for term in word.terms)
+    words, (occurrences_of, stop_in) = [], query_terms(text, statistics.languages)
+    for terms, occurrences in occurrences_of.items():
+        frequency = sum(view.document_frequency(term) for view in segments for term in terms)
         if frequency:
-            for tag in word.stop_in:
-                frequency += by_language[tag]
+            if terms in stop_in:
+                frequency += sum(statistics.chunks_by_language[tag] for tag in stop_in[terms])
             others = max(0, statistics.chunks - frequency)
             idf = math.log1p((others + 0.5) / (frequency + 0.5))
-            words.append(QueryWord(word.terms, math.sqrt(word.occurrences) * idf))
+            words.append(QueryWord(terms, math.sqrt(occurrences) * idf))
     return words
 
 

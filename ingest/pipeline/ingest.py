@@ -137,7 +137,8 @@ def explain_unread(reader: Reader) -> str | None:
     tags = ", ".join([*list(unread)[:_MAX_LANGUAGES], *["..."] * (len(unread) > _MAX_LANGUAGES)])
     return (
         f"{sum(unread.values()):,} of {sum(chunks.values()):,} chunks are in languages that the model does not know "
-        f"({tags}), and found by their words alone: `aidre model add multilingual` adds a model that knows them"
+        f"({tags}): they are found by words, hardly by meaning; "
+        "`aidre model add multilingual` adds a model that knows them"
     )
 
 

@@ -220,30 +220,27 @@ def _fold_accents(word: str) -> str:
 
 
 class QueryTerms(NamedTuple):
-    """A word of a query: its distinct terms in the languages of a collection, the languages in which it is a stop word
-    and so has none, and how often it occurs."""
+    """The words of a query, each as its distinct terms in the languages of a collection, without those that are stop
+    words in all of them: how often each occurs; and of those that are stop words in some, and so have no term there,
+    these languages."""
 
-    terms: tuple[str, ...]
-    stop_in: tuple[str, ...]
-    occurrences: int
+    occurrences: dict[tuple[str, ...], int]
+    stop_in: dict[tuple[str, ...], frozenset[str]]
 
 
-def query_terms(text: str, languages: Sequence[str]) -> list[QueryTerms]:
-    """The words of a query, each once, without those that are stop words in all of the languages."""
-    words: dict[tuple[str, ...], QueryTerms] = {}
+def query_terms(text: str, languages: Sequence[str]) -> QueryTerms:
+    words = QueryTerms({}, {})
+    occurrences, stop_in = words
     languages = tuple(languages)
     for token in _tokens(text):
         variants_of = _cached_variants if len(token) <= MAX_CACHED_CHARACTERS else _variants
-        variants, stop_in_of = variants_of(token, languages)
-        for number, terms in enumerate(variants):
-            stop_in = stop_in_of[number] if stop_in_of else ()
-            known = words.get(terms)
-            if known is None:
-                words[terms] = QueryTerms(terms, stop_in, 1)
-            else:
-                stop_in = known.stop_in if known.stop_in == stop_in else tuple({*known.stop_in, *stop_in})
-                words[terms] = QueryTerms(terms, stop_in, known.occurrences + 1)
-    return list(words.values())
+        variants, stops = variants_of(token, languages)
+        for terms in variants:
+            occurrences[terms] = occurrences.get(terms, 0) + 1
+        if stops:
+            for terms, tags in zip(variants, stops, strict=True):
+                stop_in[terms] = stop_in.get(terms, frozenset()) | frozenset(tags)
+    return words
 
 
 def analyze_query(text: str, languages: Sequence[str]) -> dict[tuple[str, ...], int]:
@@ -251,7 +248,7 @@ def analyze_query(text: str, languages: Sequence[str]) -> dict[tuple[str, ...], 
 
     Words that are stop words in all of the languages are left out.
     """
-    return {word.terms: word.occurrences for word in query_terms(text, languages)}
+    return query_terms(text, languages).occurrences
 
 
 Variants: TypeAlias = tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]

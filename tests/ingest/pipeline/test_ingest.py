@@ -122,7 +122,7 @@ def test_a_collection_that_its_model_does_not_read_is_told_with_the_cure(bench: 
         bench.write(f"{number}.txt", f"{GERMAN} {number}")
     bench.run()
     assert bench.notices == [
-        "3 of 3 chunks are in languages that the model does not know (de), and found by their words alone: "
+        "3 of 3 chunks are in languages that the model does not know (de): they are found by words, hardly by meaning; "
         "`aidre model add multilingual` adds a model that knows them"
     ]
     bench.events.clear()
