@@ -37,6 +37,7 @@ class EmbeddingSpace:
     `model` names an Embedder; without one the vectors come with the rows. `revision` identifies weights, pooling,
     prefixes and chunking. `precision` is the stored number type; None leaves the choice to the engine. The prefixes are
     put before each text that is embedded, as E5's "query: " and "passage: "; None: those of the model's folder.
+    `languages` are tags of those that the model knows; None: it is not told (`engine.embedding.reads_language`).
     """
 
     id: str
@@ -49,6 +50,7 @@ class EmbeddingSpace:
     precision: Precision | None = None
     query_prefix: str | None = None
     document_prefix: str | None = None
+    languages: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

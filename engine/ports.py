@@ -162,6 +162,10 @@ class Reader(Protocol):
     def completions(self, text: str, limit: int) -> list[str]:
         """The text of a query with its last word completed, by the most frequent words first."""
 
+    def question_language(self, text: str) -> str | None:
+        """The tag of the language of a question, one of the chunks where it shows no other; None where it is not
+        told."""
+
     def centroid(self, space_id: str) -> NDArray[np.float32] | None: ...
     def status(self) -> CollectionStatus: ...
 

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, Protocol, TypeAlias, TypedDict
 
 import numpy as np
 import orjson
@@ -107,7 +107,8 @@ class SpaceStatus(TypedDict):
     """An embedding space, as operators see it: the members of `EmbeddingSpace`, and these. `state` is "live" or
     "building". `bytes` are the sizes of its vectors, their index and their keys. `calibration` is None where every row
     is compared; else it has `kind`, `reason` and, with the capability `recall`, `depths`, each with `results`,
-    `candidates`, `mean` and `p5`."""
+    `candidates`, `mean` and `p5`. `weights` are those of the cosine in hybrid search in languages that the model does
+    not know, each with `language`, `a` and `chunks`, the number of chunks when it was measured, None if it was not."""
 
     id: str
     dimensions: int
@@ -119,10 +120,12 @@ class SpaceStatus(TypedDict):
     precision: str | None
     query_prefix: str | None
     document_prefix: str | None
+    languages: tuple[str, ...] | None
     state: str
     chunks: int
     runtime: str | None
     calibration: Json
+    weights: NotRequired[Sequence[Json]]
     bytes: Mapping[str, int]
 
 

@@ -93,3 +93,6 @@ def _check_space(space: EmbeddingSpace) -> None:
     for name in ("query_prefix", "document_prefix"):
         if not isinstance(value := getattr(space, name), str | None):
             raise InvalidInput(f"{where}: {name} is a string, not {shown(value)}")
+    languages: Any = space.languages
+    if languages is not None and not (isinstance(languages, tuple) and all(isinstance(tag, str) for tag in languages)):
+        raise InvalidInput(f'{where}: languages is a tuple of tags such as ("en", "de"), not {shown(languages)}')

@@ -90,9 +90,10 @@ class Spaces:
         endpoints = configured.endpoints if self._endpoint is None else {space.id: self._endpoint}
         known = self._asked if space.provider == OPENAI else self._loaded  # an endpoint is of this collection alone
         bare = replace(space, revision=None, precision=None)
-        loaded = known.get(bare)
+        key = replace(bare, languages=None)
+        loaded = known.get(key)
         if loaded is None:
-            loaded = known.setdefault(bare, load_embedder(bare, runtime=configured.runtime, endpoints=endpoints))
+            loaded = known.setdefault(key, load_embedder(bare, runtime=configured.runtime, endpoints=endpoints))
         return loaded
 
     def embed(self, space: EmbeddingSpace, text: str) -> NDArray[np.float32]:

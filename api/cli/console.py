@@ -121,6 +121,9 @@ def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
         yield f"  kernel: {status['kernel']}"
     for space in status["spaces"]:
         yield f"  {printable(space['id'])}: {space['dimensions']} dimensions, {space['distance']}, {_index(space)}"
+        if space.get("weights"):
+            what = "languages that its model does not know, with the weight of vectors in hybrid search"
+            yield f"    {what}: {_weights(space)}"
     for model in status.get("models", ()):
         where = f"in {model['folder']}" if model["folder"] else f"not here: `aidre model add {model['model']}`"
         yield f"  model {printable(model['model'])}: {printable(where)}"
@@ -142,6 +145,13 @@ def _index(space: Mapping[str, Json]) -> str:
         for depth in calibration["depths"]
     )
     return f"{calibration['kind']}: {', '.join(depths)}"
+
+
+def _weights(space: Mapping[str, Json]) -> str:
+    return ", ".join(
+        f"{weight['language']} {weight['a']:.2f}{' (not measured)' * (weight['chunks'] is None)}"
+        for weight in space["weights"]
+    )
 
 
 def verification_record(

@@ -61,6 +61,7 @@ UserAgent: TypeAlias = Annotated[str, matching(r"(?= *[!-~])[ -~]{1,200}", "be 1
 Digest: TypeAlias = Annotated[
     str, matching("[0-9a-f]{64}", "be 64 hex digits, as `aidre keys new` prints them", "0" * 64, hidden=True)
 ]
+LanguageTag: TypeAlias = Annotated[str, matching("[a-z]{2,3}", "be the short tag of a language such as de", "de")]
 
 
 class Server(Section):
@@ -191,6 +192,8 @@ class Space(Section):
     #: What is put before a query that is embedded; default: what the model's folder says, or nothing.
     query_prefix: Annotated[str, like("query: ")] | None = None
     document_prefix: Annotated[str, like("passage: ")] | None = None  #: The same before a chunk.
+    #: Languages that the model knows, by their short tags; default: those of its tokenizer, of an endpoint all.
+    languages: Annotated[tuple[LanguageTag, ...], like(["en", "de"])] | None = None
     precision: Precision | None = None  #: The stored type of numbers; default: the engine's choice.
     #: The base URL of the endpoint of provider `openai`, to which `/embeddings` is added; `https://` beyond loopback.
     endpoint: Annotated[str, like("https://api.example.com/v1")] | None = None
@@ -219,6 +222,8 @@ class Space(Section):
             if self.query_prefix is not None or self.document_prefix is not None:
                 given = "document_prefix" if self.query_prefix is None else "query_prefix"
                 raise ValueError(f".{given} is for a model: name it by model, or remove the prefix")
+            if self.languages is not None:
+                raise ValueError(".languages is for a model: name it by model, or remove the languages")
         if self.endpoint is None:
             if self.provider == OPENAI and self.model is not None:
                 raise ValueError('.endpoint is missing: provider "openai" needs one such as https://api.example.com/v1')

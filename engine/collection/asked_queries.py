@@ -21,7 +21,7 @@ from aidre.engine.errors import InvalidVector, ModelUnavailable
 from aidre.engine.index.vectors import encode_query
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.ports import EmbedQueries
-from aidre.engine.search import Kind, QuerySample, asked_sample
+from aidre.engine.search import Kind, QuerySample, asked_sample, bm25, measured_weight
 from aidre.engine.segment import SegmentView, StoredChunk
 
 log = logging.getLogger(__name__)
@@ -61,6 +61,18 @@ class AskedQueries:
         if space.id in self.given:
             samples.append(asked_sample("given", self.given[space.id]))
         return samples
+
+    def weight(
+        self, space: EmbeddingSpace, segments: Sequence[SegmentView], statistics: bm25.Statistics, tag: str
+    ) -> float | None:
+        """The weight of the cosine for questions in a language; None where it cannot be measured now."""
+        if space.id not in self.models:
+            return None
+        try:
+            return measured_weight(space, segments, statistics, tag, self.models[space.id])
+        except ModelUnavailable as error:
+            log.warning("not measured how well space %s reads %s: %s", space.id, tag, error)
+            return None
 
 
 def sample_texts(segments: Sequence[SegmentView], count: int = SAMPLED_TEXTS) -> list[str]:

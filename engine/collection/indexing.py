@@ -1,4 +1,5 @@
-"""Indexes for the segments of a new generation, and the calibration of its spaces when it is due."""
+"""Indexes for the segments of a new generation, and the calibration of its spaces when it is due: how deep a search
+goes, and how much vectors count in the languages that a model does not know."""
 
 from __future__ import annotations
 
@@ -7,14 +8,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from aidre.engine.collection.asked_queries import AskedQueries
-from aidre.engine.index.vectors import index_to_batch
+from aidre.engine.embedding import reads_language
+from aidre.engine.index.vectors import index_to_batch, is_unit
 from aidre.engine.model import EmbeddingSpace
-from aidre.engine.search import CalibrationTarget, build_missing_indexes, calibrate, scannable_targets
+from aidre.engine.search import (
+    MIN_CHUNKS,
+    CalibrationTarget,
+    bm25,
+    build_missing_indexes,
+    calibrate,
+    scannable_targets,
+)
 from aidre.engine.segment import SegmentView, add_file
 from aidre.engine.storage import (
     SEGMENTS,
     Calibration,
     FileEntry,
+    LanguageWeight,
     Manifest,
     SegmentEntry,
     SpaceState,
@@ -24,7 +34,8 @@ from aidre.engine.storage import (
 )
 
 GROWTH_FACTOR = 2
-"""A space is calibrated again when its live rows grew by this factor, or as many rows were written meanwhile."""
+"""A space is calibrated again when its live rows grew by this factor, or as many rows were written meanwhile; the
+weight of a language when its chunks grew so."""
 
 
 def index_generation(
@@ -47,6 +58,7 @@ def index_generation(
             manifest = _index_space(
                 folder, manifest, segments, state, target_recall=target_recall, growth=own_growth, asked=asked
             )
+            manifest = _weigh_languages(manifest, segments, state.space, own_growth, asked)
     return manifest
 
 
@@ -83,6 +95,26 @@ def _index_space(
     elif calibration.kind == "scan":
         build_missing_indexes(space, targets, calibration.code_size)
     return _write_indexes(folder, manifest, space, targets, {view.segment.id: view for view in segments})
+
+
+def _weigh_languages(
+    manifest: Manifest, segments: Sequence[SegmentView], space: EmbeddingSpace, growth: int, asked: AskedQueries
+) -> Manifest:
+    """The manifest with the weights of the languages that the model of the space does not know."""
+    state = next(state for state in manifest.spaces if state.space.id == space.id)
+    statistics = bm25.Statistics(segments)
+    known = {weight.language: weight for weight in state.weights}
+    weights = []
+    for tag, chunks in statistics.chunks_by_language.items():
+        if chunks < MIN_CHUNKS or not is_unit(space) or reads_language(space, tag):
+            continue
+        weight = known.get(tag)
+        if weight is None or chunks >= growth * weight.chunks:
+            a = asked.weight(space, segments, statistics, tag)
+            weight = weight if a is None else LanguageWeight(tag, chunks, a)
+        if weight is not None:
+            weights.append(weight)
+    return manifest if tuple(weights) == state.weights else manifest.with_space(replace(state, weights=tuple(weights)))
 
 
 def _target_of(view: SegmentView, space: EmbeddingSpace) -> CalibrationTarget:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.collection.change_feed import read_changes
+from aidre.engine.embedding import reads_language
 from aidre.engine.errors import InvalidInput, SpaceMissing, printable_name
 from aidre.engine.index.fields import (
     Filter,
@@ -32,12 +33,15 @@ from aidre.engine.native import kernel_name
 from aidre.engine.ports import Capabilities
 from aidre.engine.search import (
     FEEDBACK_DEPTH,
+    MIN_CHUNKS,
+    UNMEASURED_WEIGHT,
     FacetCounter,
     HybridQuery,
     Speller,
     bm25,
     estimate_dense,
     estimate_lexical,
+    language_of,
     search_dense,
     search_dense_batch,
     search_lexical,
@@ -67,6 +71,8 @@ _new_hit: Callable[[tuple[StoredChunk, float]], Hit] = partial(tuple.__new__, Hi
 """Makes a hit from a chunk and its score: the constructor of a named tuple is Python code, and takes three times as
 long."""
 
+_STRAY_SHARE = 0.01
+"""Share of the chunks below which a language of few chunks does not count."""
 _UNKNOWN_FILTER_SECONDS = 0.01
 _CAPABILITIES = Capabilities(
     lexical=True,
@@ -115,6 +121,7 @@ class Snapshot:
         self._depths: dict[tuple[str, int], SearchDepth | None] = {}
         self._seconds: dict[tuple[str, int, bool], float] = {}
         self._known_filters: set[bytes] = set()
+        self._language_weights: dict[str, Mapping[str, float]] = {}
         self._spaces = {state.space.id: state for state in manifest.spaces if state.state == "live"}
 
     # -- search ------------------------------------------------------------------------------------------------
@@ -231,6 +238,9 @@ class Snapshot:
                 embedding_space=space_id,
             ) from None
 
+    def question_language(self, text: str) -> str | None:
+        return language_of(self.segments, self._statistics, text)
+
     # -- chunks and documents ----------------------------------------------------------------------------------
 
     def get(self, chunk_id: str) -> StoredChunk | None:
@@ -341,7 +351,7 @@ class Snapshot:
             "segments": len(manifest.segments),
             "bytes": sum(file.size for entry in manifest.segments for file in entry.files.values()),
             "kernel": kernel_name(),
-            "spaces": [_space_status(state, manifest) for state in manifest.spaces],
+            "spaces": [_space_status(state, manifest, self._weights(state)) for state in manifest.spaces],
             "languages": self._statistics.chunks_by_language,
             "warnings": list(self.warnings),
         }
@@ -360,8 +370,8 @@ class Snapshot:
                 f"embedding space {state.space.id!r} cannot be searched hybrid: its scores have no common scale; "
                 "use mode dense or lexical"
             )
-        hybrid = HybridQuery(self.segments, self._statistics, text, query.fusion, filter)
-        rescore = query.rescore
+        fused = HybridQuery(self.segments, self._statistics, text, query.fusion, filter)
+        hybrid, rescore = fused.weighed(self._weights(state)), query.rescore
         ranked = hybrid.search(
             state.space,
             vector,
@@ -372,8 +382,23 @@ class Snapshot:
             ranked = hybrid.with_feedback(ranked, state.space)
         else:
             second, second_vector = self._encode(rescore.space, rescore.vector)
+            hybrid = fused.weighed(self._weights(second))
             ranked = hybrid.rescored(ranked, second.space, second_vector, rescore.depth)
         return TopK(ranked.segment_ords[:k], ranked.rows[:k], ranked.scores[:k])
+
+    def _weights(self, state: SpaceState) -> Mapping[str, float]:
+        """By tag the weight of the cosine in those languages of the collection that the model of a space does not
+        know; without languages of a few stray chunks, for which no question is looked at more closely."""
+        weights = self._language_weights.get(state.space.id)
+        if weights is None:
+            measured = {weight.language: weight.a for weight in state.weights}
+            weights = {
+                tag: measured.get(tag, UNMEASURED_WEIGHT)
+                for tag, chunks in self._statistics.chunks_by_language.items()
+                if chunks >= min(MIN_CHUNKS, _STRAY_SHARE * self.chunks) and not reads_language(state.space, tag)
+            }
+            self._language_weights[state.space.id] = weights
+        return weights
 
     def _encode(
         self, space_id: str | None, vector: NDArray[np.float32] | Sequence[float] | None
@@ -427,8 +452,9 @@ def _can_share_scan(query: Query, other: Query) -> bool:
     ) and query.filter == other.filter
 
 
-def _space_status(state: SpaceState, manifest: Manifest) -> SpaceStatus:
+def _space_status(state: SpaceState, manifest: Manifest, weights: Mapping[str, float]) -> SpaceStatus:
     space, entries = state.space, manifest.segments
+    measured = {weight.language: weight.chunks for weight in state.weights}
     vectors, keys = vectors_file(space.id), keys_file(space.id)
     indexes = {find_index_file(entry.files, space.id) for entry in entries}
 
@@ -441,6 +467,7 @@ def _space_status(state: SpaceState, manifest: Manifest) -> SpaceStatus:
         "chunks": sum(entry.live_chunks for entry in entries if vectors in entry.files),
         "runtime": state.runtime,
         "calibration": asdict(state.calibration) if state.calibration else None,
+        "weights": [{"language": tag, "a": a, "chunks": measured.get(tag)} for tag, a in weights.items()],
         "bytes": {"vectors": size({vectors}), "index": size(indexes), "keys": size({keys})},
     }
     return cast(SpaceStatus, status)

@@ -202,7 +202,7 @@ class Store:
                 stale = _stale_states(collection, manifest, states) if manifest is not None else []
                 return Writer(
                     folder,
-                    _with_runtimes(manifest, runtimes or {}) if manifest is not None else None,
+                    None if manifest is None else _declared_anew(manifest, states, runtimes or {}),
                     name=collection,
                     spaces=states,
                     description=description,
@@ -343,10 +343,17 @@ def _space_states(spaces: Sequence[EmbeddingSpace], runtimes: Mapping[str, str])
     return tuple(SpaceState(with_precision(space), runtime=runtimes.get(space.id)) for space in spaces)
 
 
-def _with_runtimes(manifest: Manifest, runtimes: Mapping[str, str]) -> Manifest:
-    if not runtimes:
-        return manifest
-    spaces = (replace(state, runtime=runtimes.get(state.space.id, state.runtime)) for state in manifest.spaces)
+def _declared_anew(manifest: Manifest, states: Sequence[SpaceState], runtimes: Mapping[str, str]) -> Manifest:
+    """The manifest with what may be declared differently without embedding anew: runtimes, and languages of models."""
+    languages = {state.space.id: state.space.languages for state in states}
+    spaces = (
+        replace(
+            state,
+            space=replace(state.space, languages=languages.get(state.space.id) or state.space.languages),
+            runtime=runtimes.get(state.space.id, state.runtime),
+        )
+        for state in manifest.spaces
+    )
     return replace(manifest, spaces=tuple(spaces))
 
 

@@ -8,6 +8,7 @@ from .embedder import (
     load_embedder as load_embedder,
     load_stored as load_stored,
     model_state as model_state,
+    reads_language as reads_language,
     with_prefixes as with_prefixes,
 )
 from .endpoint import OPENAI as OPENAI, Endpoint as Endpoint

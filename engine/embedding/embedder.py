@@ -214,6 +214,13 @@ def model_state(space: EmbeddingSpace) -> ModelState | None:
     return ModelState(weights.folder, weights.digest, find_export(weights))
 
 
+def reads_language(space: EmbeddingSpace, tag: str) -> bool:
+    """Whether the model of a space knows the language with this short tag; True where that is not told."""
+    if space.languages is not None:
+        return tag in space.languages
+    return space.model != DEFAULT.model or tag == "en"
+
+
 def embedding_key(space: EmbeddingSpace, text: str) -> bytes:
     """16 bytes that identify an embedding: hash of space, revision, precision and the embedded string."""
     digest = hashlib.blake2b(digest_size=16)

@@ -29,6 +29,7 @@ from aidre.engine.embedding.graph import (
     read_card,
 )
 from aidre.engine.embedding.prefixes import effective_prefixes
+from aidre.engine.embedding.self_test import with_languages
 from aidre.engine.embedding.tokens import Tokenizer, open_tokenizer
 from aidre.engine.embedding.torch import replace_surrogates, require_dimensions
 from aidre.engine.embedding.weights import Weights, find_weights, revision_of
@@ -90,7 +91,6 @@ class ExportedEmbedder:
     """An Embedder over an exported model. Sessions and the tokenizer are opened at first use and shared by threads."""
 
     def __init__(self, space: EmbeddingSpace, folder: Path, card: Card) -> None:
-        self.space = space
         self.runtime = f"onnxruntime {card.precision}"
         self._folder = folder
         self._card = card
@@ -99,6 +99,7 @@ class ExportedEmbedder:
         self._lock = Lock()
         self._graphs: dict[int, Graph] = {}
         self._opened: Tokenizer | None = None
+        self.space = with_languages(space, self.count_tokens)
 
     @property
     def max_tokens(self) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.embedding.prefixes import effective_prefixes, prefixes_of_model
+from aidre.engine.embedding.self_test import with_languages
 from aidre.engine.embedding.weights import Weights, require_sentence_transformers, revision_of
 from aidre.engine.errors import ConfigurationError, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
@@ -114,6 +115,7 @@ class ReferenceEmbedder:
         self.max_tokens = (
             length_of(self._model) - special_tokens(self._model) - self.count_tokens([self._prefixes["document"]])[0]
         )
+        self.space = with_languages(self.space, self.count_tokens)
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._encode(self._model.encode_document, texts, self._prefixes["document"])

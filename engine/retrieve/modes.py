@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from aidre.engine.embedding import reads_language
 from aidre.engine.errors import InvalidInput, SpaceMissing, Unanswerable
 from aidre.engine.model import EmbeddingSpace, Mode
 from aidre.engine.ports import Reader
@@ -88,15 +89,22 @@ def _mode_of_vector(state: State, question: Question) -> tuple[Mode, EmbeddingSp
 
 
 def _text_space(state: State, question: Question) -> EmbeddingSpace | None:
-    """The named space, or the first one with a model; None if there is none."""
+    """The named space, or the first one with a model; of several the first whose model knows the language of the text.
+    None if there is none."""
     named = _named_space(state.reader, question)
     if named is None:
-        return next(iter(text_spaces(state.reader.collection.spaces, state.policy.spaces)), None)
+        spaces = text_spaces(state.reader.collection.spaces, state.policy.spaces)
+        return _fitting_space(spaces, state.reader, str(question.text)) if len(spaces) > 1 else next(iter(spaces), None)
     if named.model is None:
         raise SpaceMissing(
             f"space {named.id!r} has no model, so it takes no text: ask by a vector", embedding_space=named.id
         )
     return named
+
+
+def _fitting_space(spaces: Sequence[EmbeddingSpace], reader: Reader, text: str) -> EmbeddingSpace:
+    tag = reader.question_language(text)
+    return next((space for space in spaces if tag is not None and reads_language(space, tag)), spaces[0])
 
 
 def _named_space(reader: Reader, question: Question) -> EmbeddingSpace | None:

@@ -10,5 +10,11 @@ from .cost import estimate_dense as estimate_dense, estimate_lexical as estimate
 from .dense import search_dense as search_dense, search_dense_batch as search_dense_batch
 from .facets import FacetCounter as FacetCounter
 from .hybrid import FEEDBACK_DEPTH as FEEDBACK_DEPTH, HybridQuery as HybridQuery
+from .languages import (
+    MIN_CHUNKS as MIN_CHUNKS,
+    UNMEASURED_WEIGHT as UNMEASURED_WEIGHT,
+    language_of as language_of,
+    measured_weight as measured_weight,
+)
 from .query_samples import Kind as Kind, QuerySample as QuerySample, asked_sample as asked_sample
 from .spelling import Speller as Speller

@@ -19,8 +19,10 @@ they gain 0.0056 in the mean (`python -m benchmarks.bench_feedback`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
@@ -34,6 +36,7 @@ from aidre.engine.search import bm25
 from aidre.engine.search.bm25 import Bm25Scorer, Statistics
 from aidre.engine.search.codes import code_chunks
 from aidre.engine.search.dense import search_dense
+from aidre.engine.search.languages import language_of
 from aidre.engine.segment import Segments, TopK, merge_top_k
 
 MIN_NEIGHBOURS: Final = 100
@@ -122,9 +125,24 @@ class HybridQuery:
         fusion: Fusion,
         filter: Filter | None = None,
     ) -> None:
-        self._segments, self._fusion, self._filter = segments, fusion, filter
+        self._segments, self._statistics, self._text = segments, statistics, text
+        self._fusion, self._filter = fusion, filter
         self._scorer = Bm25Scorer(segments, statistics, text, delta=bm25.DELTA)
         self._codes = code_chunks(segments, statistics, text, filter=filter)
+
+    def weighed(self, weights: Mapping[str, float]) -> HybridQuery:
+        """The same query for a space that does not know some languages: where the text is in one of them, the cosine
+        has at most the weight that `weights` has for it."""
+        a = weights.get(self._language or "", 1.0) if weights else 1.0
+        if a >= self._fusion.a:
+            return self
+        other = copy.copy(self)
+        other._fusion = replace(self._fusion, a=a)
+        return other
+
+    @cached_property
+    def _language(self) -> str | None:
+        return language_of(self._segments, self._statistics, self._text, self._scorer)
 
     def search(
         self,

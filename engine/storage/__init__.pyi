@@ -106,6 +106,7 @@ from .manifest import (
     Calibration as Calibration,
     ChangesEntry as ChangesEntry,
     Depth as Depth,
+    LanguageWeight as LanguageWeight,
     LearnedDepth as LearnedDepth,
     Manifest as Manifest,
     SegmentEntry as SegmentEntry,

@@ -99,6 +99,16 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
+class LanguageWeight:
+    """The weight of the cosine in hybrid search for questions in a language that the model of the space does not know,
+    measured when the collection had `chunks` chunks in it."""
+
+    language: str
+    chunks: Count
+    a: float
+
+
+@dataclass(frozen=True, slots=True)
 class SpaceState:
     """A space of the collection with its calibration. `state` is "live" or, during a backfill, "building"."""
 
@@ -106,6 +116,7 @@ class SpaceState:
     state: str = "live"
     runtime: str | None = None
     calibration: Calibration | None = None
+    weights: tuple[LanguageWeight, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from pathlib import Path
 from time import monotonic, time
 
 from aidre.engine import ports
-from aidre.engine.embedding import Embedder
+from aidre.engine.embedding import Embedder, reads_language
 from aidre.engine.errors import ConfigurationError, StoreLocked
 from aidre.engine.model import EmbeddingSpace
-from aidre.engine.ports import Sink
+from aidre.engine.ports import Reader, Sink
 from aidre.ingest.chunking import Chunker
 from aidre.ingest.fetch import Fetcher
 from aidre.ingest.pipeline.embedding import StoredChunkEncoder
@@ -49,6 +49,9 @@ from aidre.ingest.sources import (
 
 PREFETCHED_ITEMS = 4
 """Fetched documents that wait to be stored. Each may be as large as a page is allowed to be."""
+
+_MAX_LANGUAGES = 5
+"""Languages that a notice names."""
 
 _WEB_SUFFIXES = frozenset(READERS) - {".parquet"}
 """Kinds that are read from the network. Arrow trusts the lengths that a Parquet file claims."""
@@ -105,6 +108,10 @@ def ingest(
             run.note(note)
         report_empty(run.tally, located, files)
         run.finish()
+        if run.tally.counts.updated and writer is not None and writer.snapshot is not None:
+            unread = explain_unread(writer.snapshot)
+            if unread is not None:
+                run.note(unread)
         if writer is not None and not options.dry_run:
             read = {source.name for source in located} - run.unread_sources
             save_read_times(store.path, collection, read, writer.source_roots(), time())
@@ -118,6 +125,21 @@ def report_empty(tally: Tally, sources: Sequence[Source], files: ReadFiles) -> N
     for source in {source.name: source for source in sources}.values():
         if source.name not in tally.found_sources and source.name not in files.again:
             tally.note_empty(source.name, explain_empty(source, files))
+
+
+def explain_unread(reader: Reader) -> str | None:
+    """That most of a collection is in languages that no model of its spaces knows, and what to do, if that is so."""
+    spaces = [space for space in reader.collection.spaces if space.model is not None]
+    chunks = reader.status()["languages"]
+    unread = {tag: count for tag, count in chunks.items() if not any(reads_language(space, tag) for space in spaces)}
+    if not spaces or 2 * sum(unread.values()) <= sum(chunks.values()):
+        return None
+    tags = ", ".join([*list(unread)[:_MAX_LANGUAGES], *["..."] * (len(unread) > _MAX_LANGUAGES)])
+    return (
+        f"{sum(unread.values()):,} of {sum(chunks.values()):,} chunks are in languages that the model does not know "
+        f"({tags}): they are found by words, hardly by meaning; "
+        "`aidre model add multilingual` adds a model that knows them"
+    )
 
 
 def _stored_state(writer: Sink | None, source: Source, settings: bytes, as_of: datetime | None) -> StoredState:

@@ -29,8 +29,9 @@ from aidre.engine.collection.store import Store
 from aidre.engine.embedding import hashing
 from aidre.engine.embedding.embedder import load_embedder
 from aidre.engine.index.fields.filters import parse_filter
-from aidre.engine.index.text import analysis
+from aidre.engine.index.text import analysis, detection
 from aidre.engine.index.text.analysis import MAX_CACHED_CHARACTERS, MAX_TERM_CHARACTERS, tokenize
+from aidre.engine.index.text.detection import question_language
 from aidre.engine.segment import reader, view
 from tests.support.clients import TEXT, a_document, fill
 from tests.support.terms import analyze_query
@@ -38,7 +39,12 @@ from tests.support.terms import analyze_query
 MEGABYTE = 1_000_000
 WIDE = [chr(point) for point in range(0x10280, 0x1029D)]
 """Letters of four bytes each."""
-WORDS: list[Any] = [analysis._cached_parts, analysis._cached_term, analysis._cached_reading]
+WORDS: list[Any] = [
+    analysis._cached_parts,
+    analysis._cached_term,
+    analysis._cached_reading,
+    detection._cached_evidence,
+]
 MANY = ("ar", "da", "de", "en", "es", "fi", "fr", "ga", "hu", "it", "lt", "nl", "no", "pt", "ro", "ru", "sv", "tr")
 
 
@@ -91,6 +97,7 @@ def compound(size: int) -> str:
         (analysis._cached_term, ("en",)),
         (analysis._cached_reading, (("en",),)),
         (analysis._cached_reading, (MANY,)),
+        (detection._cached_evidence, ()),
         (hashing._cached_dimensions, ()),
     ],
 )
@@ -122,6 +129,7 @@ def test_long_words_are_not_remembered(size: int, make: Callable[[int], str]) ->
     def use(some: Sequence[str]) -> None:
         for token in some:
             analyze_query(token, MANY[:2])
+            question_language(token, MANY[:2])
             tokenize(token)
             embedder.embed_queries([token])
 

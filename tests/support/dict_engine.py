@@ -125,6 +125,9 @@ class DictReader:
     def completions(self, text: str, limit: int) -> list[str]:
         raise unsupported("words")
 
+    def question_language(self, text: str) -> str | None:
+        return None
+
     def centroid(self, space_id: str) -> NDArray[np.float32] | None:
         return None
 

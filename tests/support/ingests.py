@@ -68,7 +68,9 @@ class Bench:
 
     def run(self, *sources: str | Path, **options: Any) -> Summary:
         self.events, self.embedder.texts = [], []
-        embedders: dict[str, Embedder] = {WORDS.id: self.embedder} if WORDS in self.spaces else {}
+        embedders: dict[str, Embedder] = {
+            space.id: self.embedder for space in self.spaces if space.id == self.embedder.space.id
+        }
         return ingest(
             self.store,
             "c",

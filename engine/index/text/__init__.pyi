@@ -1,5 +1,7 @@
 from .analysis import (
     TOKEN as TOKEN,
+    UNSPACED as UNSPACED,
+    UNSPACED_RUN as UNSPACED_RUN,
     english_terms as english_terms,
     find_codes as find_codes,
     find_sequences as find_sequences,
@@ -14,6 +16,7 @@ from .analysis import (
     words_met as words_met,
 )
 from .characters import strip_layout as strip_layout, strip_layout_references as strip_layout_references
+from .detection import question_language as question_language
 from .highlight import MAX_HIGHLIGHTED as MAX_HIGHLIGHTED, WordFinder as WordFinder
 from .languages import LANGUAGES as LANGUAGES, declared_language as declared_language
 from .phrases import (

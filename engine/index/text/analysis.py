@@ -98,6 +98,11 @@ def tokenize_query(text: str) -> list[str]:
     return [word for token in _tokens(text) for word in _query_words(token)]
 
 
+def query_tokens(text: str) -> dict[str, None]:
+    """The distinct runs of letters, digits and underscores of a query, in order."""
+    return dict.fromkeys(_tokens(text))
+
+
 def _query_words(token: str) -> Sequence[str]:
     return _pairs(token) or token_words(token)
 

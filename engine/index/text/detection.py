@@ -6,13 +6,14 @@ English.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine.index.text.analysis import MAX_CACHED_CHARACTERS, query_tokens, tokenize_query
 from aidre.engine.index.text.languages import DEFAULT_LANGUAGE, LANGUAGES, LATIN, UNKNOWN, Language, script_of
 from aidre.engine.storage import is_run_start
 
@@ -23,6 +24,10 @@ as those of the default language, since every language has words that mean somet
 WORDS_PER_STOP_WORD: Final = 2
 """Words of another script that outweigh a distinct stop word of a Latin language. A third of the distinct words of a
 paragraph are stop words; code has hardly any."""
+
+MIN_QUESTION_EVIDENCE: Final = 2
+"""Distinct stop words that make a question one of a Latin language that the collection does not have. They must also be
+twice as many as those of its own languages."""
 
 _LAST_LATIN: Final = "\u024f"
 
@@ -81,6 +86,14 @@ def _latin_languages() -> tuple[tuple[str, frozenset[str]], ...]:
 @lru_cache(maxsize=1)
 def _latin_stop_words() -> frozenset[str]:
     return frozenset().union(*(stop_words for _, stop_words in _latin_languages()))
+
+
+@lru_cache(maxsize=1)
+def _languages_of_stop_words() -> Mapping[str, tuple[str, ...]]:
+    """By stop word the tags of its Latin languages."""
+    return {
+        word: tuple(tag for tag, stop_words in _latin_languages() if word in stop_words) for word in _latin_stop_words()
+    }
 
 
 def _detect_latin(
@@ -183,3 +196,71 @@ def _evidence(word: str, language: Language) -> float:
     if not set(language.letters).isdisjoint(word):
         return 1.0
     return _STOP_WORD_EVIDENCE if word in language.stop_words else 0.0
+
+
+# -- one question ------------------------------------------------------------------------------------------------
+
+
+def question_language(text: str, languages: Collection[str]) -> str | None:
+    """The tag of the language of a question to a collection of chunks in these languages; None where it does not tell.
+
+    A question is too short for the rules of a text. Its words in another script than the Latin one decide as there.
+    Among Latin languages the one with most stop words does; where it has none, or as many of two, there may be only one
+    that it can be in.
+    """
+    scripts: dict[str, int] = {}
+    stop_words: dict[str, int] = {}
+    for token in query_tokens(text):
+        evidence_of = _cached_evidence if len(token) <= MAX_CACHED_CHARACTERS else _token_evidence
+        script, words, tags = evidence_of(token)
+        if script:
+            scripts[script] = scripts.get(script, 0) + words
+        for tag in tags:
+            stop_words[tag] = stop_words.get(tag, 0) + 1
+    if scripts:
+        script = max(scripts, key=lambda one: scripts[one])
+        if scripts[script] >= WORDS_PER_STOP_WORD * max(stop_words.values(), default=0):
+            return _language_in_script(text, script, languages)
+    return _latin_language(stop_words, languages)
+
+
+def _token_evidence(token: str) -> tuple[str, int, tuple[str, ...]]:
+    """The script of a token, if it is no Latin one, with the number of its words; and the Latin languages in which it
+    is a stop word."""
+    if min(token) > _LAST_LATIN:
+        script = script_of(token)
+        return (script, len(tokenize_query(token)), ()) if script in _families() else ("", 0, ())
+    return "", 0, _languages_of_stop_words().get(token.lower(), ())
+
+
+_cached_evidence = lru_cache(maxsize=1 << 13)(_token_evidence)
+
+
+def _latin_language(stop_words: Mapping[str, int], languages: Collection[str]) -> str | None:
+    own = [tag for tag in languages if tag == UNKNOWN or LATIN in LANGUAGES[tag].scripts]
+    found = {tag: stop_words.get(tag, 0) for tag in own}
+    most = max(found.values(), default=0)
+    for other, evidence in stop_words.items():
+        if other not in found and evidence >= max(MIN_QUESTION_EVIDENCE, 2 * most, *stop_words.values()):
+            return other
+    best = [tag for tag, count in found.items() if count == most]
+    return best[0] if len(best) == 1 else None
+
+
+def _language_in_script(text: str, script: str, languages: Collection[str]) -> str:
+    """Of the languages of a script the only one of the collection, else the one with most evidence."""
+    family_number = _families()[script]
+    stored = [
+        tag for tag in languages if tag in LANGUAGES and family_number in map(_families().get, LANGUAGES[tag].scripts)
+    ]
+    if len(stored) == 1:
+        return stored[0]
+    own = [word for word in set(tokenize_query(text)) if _families().get(script_of(word)) == family_number]
+    family = {script_of(word) for word in own}
+    candidates = [language for language in _CANDIDATES if family & set(language.scripts)]
+    evidence = [
+        sum(_evidence(word, language) for word in own) + _STOP_WORD_EVIDENCE * (language.tag in stored)
+        for language in candidates
+    ]
+    evidence[0] += _STOP_WORD_EVIDENCE / 2
+    return candidates[int(np.argmax(evidence))].tag

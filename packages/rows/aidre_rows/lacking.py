@@ -109,6 +109,9 @@ class DenseReader:
     def completions(self, text: str, limit: int) -> list[str]:
         self._refuse("words")
 
+    def question_language(self, text: str) -> str | None:
+        return None
+
     def centroid(self, space_id: str) -> NDArray[np.float32] | None:
         return None
 

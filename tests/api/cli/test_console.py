@@ -67,3 +67,14 @@ def test_what_older_generations_keep_is_said_with_the_end_of_it() -> None:
     assert "newest" not in line and "--purge" in line
     (line,) = console.kept_lines({"kept": kept | {"generations": 5}})
     assert ", and as one of the newest 5 generations: " in line
+
+
+def test_status_shows_how_much_vectors_count_in_languages_that_the_model_does_not_know() -> None:
+    weights = [{"language": "ar", "a": 0.05, "chunks": None}, {"language": "de", "a": 0.172, "chunks": 515}]
+    space = {"id": "a", "dimensions": 4, "distance": "cosine", "state": "live", "calibration": None, "weights": weights}
+    counts: dict[str, object] = {"documents": 1, "chunks": 2, "segments": 1, "generation": 7, "disk_bytes": 10}
+    *_, line = console.status_lines({"collection": "c", "spaces": [space], "warnings": [], **counts})
+    assert line.strip() == (
+        "languages that its model does not know, with the weight of vectors in hybrid search: "
+        "ar 0.05 (not measured), de 0.17"
+    )

@@ -56,3 +56,13 @@ def test_a_space_that_nobody_declares_is_refused_by_name() -> None:
     declared = '[[spaces]]\nid = "images"\ndimensions = 4\ndistance = "dot"\n[collections.a]\nspaces = ["vidoe"]\n'
     with pytest.raises(ConfigurationError, match=r"collections\.a\.spaces .*'vidoe'.*images"):
         parse_settings(declared)
+
+
+def test_the_languages_of_a_model_are_declared_by_short_tags() -> None:
+    space = '[[spaces]]\nid = "mine"\nmodel = "hashing"\ndimensions = 8\nlanguages = '
+    assert parse_settings(space + '["en", "de"]').spaces[0].languages == ("en", "de")
+    with pytest.raises(ConfigurationError, match=r"languages.* must be the short tag of a language such as de"):
+        parse_settings(space + '["German"]')
+    brought = '[[spaces]]\nid = "mine"\ndimensions = 8\ndistance = "cosine"\nlanguages = ["de"]'
+    with pytest.raises(ConfigurationError, match=r"languages is for a model"):
+        parse_settings(brought)

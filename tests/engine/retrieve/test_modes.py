@@ -21,9 +21,12 @@ UNFUSED = replace(TEXT, id="text:dot", distance="dot", normalized=False)
 VECTOR = np.ones(4, np.float32)
 
 
-def state_of(*spaces: EmbeddingSpace, lexical: bool = True, hybrid: bool = True, words: bool = True) -> State:
+def state_of(
+    *spaces: EmbeddingSpace, lexical: bool = True, hybrid: bool = True, words: bool = True, language: str | None = None
+) -> State:
     stored = SimpleNamespace(name="docs", spaces=spaces)
-    reader = SimpleNamespace(collection=stored, can=Capabilities(lexical=lexical, hybrid=hybrid))
+    can = Capabilities(lexical=lexical, hybrid=hybrid)
+    reader = SimpleNamespace(collection=stored, can=can, question_language=lambda text: language)
     return State(cast(Reader, reader), Policy(lexical=words))
 
 
@@ -128,3 +131,30 @@ def test_a_text_and_a_vector_together_are_searched_hybrid() -> None:
         resolve_mode(state_of(UNFUSED), Question(10, "tea", VECTOR))
     with pytest.raises(Unanswerable, match="lexical is false"):
         resolve_mode(state_of(COSINE, words=False), Question(10, "tea", VECTOR))
+
+
+ENGLISH = replace(TEXT, languages=("en",))
+GERMAN = replace(TEXT, id="german", languages=("de", "fr"))
+UNTOLD = replace(TEXT, id="untold")
+
+
+@pytest.mark.parametrize(
+    ("spaces", "language", "space"),
+    [
+        ((ENGLISH, GERMAN), "en", ENGLISH),
+        ((ENGLISH, GERMAN), "de", GERMAN),
+        ((GERMAN, ENGLISH), "de", GERMAN),
+        ((ENGLISH, GERMAN), "ru", ENGLISH),
+        ((ENGLISH, GERMAN), None, ENGLISH),
+        ((ENGLISH, UNTOLD), "ru", UNTOLD),
+        ((UNTOLD, ENGLISH), "en", UNTOLD),
+        ((ENGLISH, COSINE), "de", ENGLISH),
+    ],
+)
+def test_a_text_goes_to_the_first_space_whose_model_knows_its_language(
+    spaces: tuple[EmbeddingSpace, ...], language: str | None, space: EmbeddingSpace
+) -> None:
+    state = state_of(*spaces, language=language)
+    assert resolve_mode(state, Question(10, text="tea")) == ("hybrid", space)
+    named = resolve_mode(state, Question(10, text="tea", space=ENGLISH.id))
+    assert named == ("hybrid", ENGLISH)

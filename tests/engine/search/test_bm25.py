@@ -14,6 +14,7 @@ from aidre.engine.errors import InvalidInput
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.model import Query, Record
 from aidre.engine.search import bm25
+from aidre.engine.search.bm25 import K1, B
 from aidre.engine.storage.format import LEXICON_FILE, SEGMENTS
 from tests.support.stores import NAME, copied, delete, normal, put, record, space_of
 
@@ -72,6 +73,27 @@ def test_a_word_that_is_repeated_weighs_as_the_square_root(tmp_path: Path) -> No
     snapshot = _store(tmp_path, [record("a", ["cat dog"]), record("b", ["bird"])], 1)
     once, twice = _scores(snapshot, "cat")[0][1], _scores(snapshot, "cat cats")[0][1]
     assert twice == pytest.approx(math.sqrt(2) * once)
+
+
+def test_a_chunk_of_another_language_does_not_own_the_articles_of_a_question(tmp_path: Path) -> None:
+    towns = ("Lugo", "Soria", "Ávila", "Jaén", "Huelva", "Cuenca", "Teruel", "Girona")
+    spanish = [f"La ciudad de {town} es la capital de la provincia en el interior del país." for town in towns]
+    spanish[3] = "La ciudad de Jaén es antigua, y se ve desde la sierra."
+    records = [record(f"s{number}", [text]) for number, text in enumerate(spanish)]
+    snapshot = _store(tmp_path, [*records, record("en", ["The lawyer Juan de la Cruz was born in London in 1950."])], 1)
+    assert snapshot.status()["languages"] == {"es": 8, "en": 1}
+    found = [chunk for chunk, _ in _scores(snapshot, "¿Cuál es la capital de la provincia de Teruel?")]
+    assert found[0] == "s6#chunk_1"
+    assert found[-1] == "en#chunk_1"
+
+
+def test_a_stop_word_of_the_larger_language_counts_as_that_of_its_chunks(tmp_path: Path) -> None:
+    records = [record(f"g{number}", [f"Katze{number}"], metadata={"language": "de"}) for number in range(9)]
+    snapshot = _store(tmp_path, [*records, record("en", ["die hard"], metadata={"language": "en"})], 1)
+    [(found, score)] = _scores(snapshot, "die")
+    half = K1 * (1 - B + B * 2 / (11 / 10))
+    assert found == "en#chunk_1"
+    assert score == pytest.approx(math.log1p(0.5 / 10.5) / (1 + half), rel=1e-6)
 
 
 def test_what_every_chunk_holds_in_several_languages_still_counts_for_something(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from aidre.engine.model import Query
 from aidre.ingest.pipeline.ingest import ingest
 from aidre.ingest.pipeline.progress import Committed, Event
 from aidre.ingest.pipeline.run import IngestOptions
-from tests.support.ingests import WORDS, Bench
+from tests.support.ingests import WORDS, Bench, CountingEmbedder
 
 
 def test_a_folder_becomes_chunks_that_a_query_finds(bench: Bench) -> None:
@@ -107,3 +108,38 @@ def test_an_ingest_that_waits_long_enough_is_refused(bench: Bench) -> None:
         for wait in (0, 0.1):
             with pytest.raises(StoreLocked, match=f"process {os.getpid()}"):
                 bench.run(wait=wait)
+
+
+GERMAN = (
+    "Der Reifen ist platt, und das Loch wird mit einem Flicken geschlossen. Die Luft ist dann wieder in dem Reifen."
+)
+
+
+def test_a_collection_that_its_model_does_not_read_is_told_with_the_cure(bench: Bench) -> None:
+    bench.spaces = (replace(WORDS, languages=("en",)),)
+    bench.embedder = CountingEmbedder(bench.spaces[0])
+    for number in range(3):
+        bench.write(f"{number}.txt", f"{GERMAN} {number}")
+    bench.run()
+    assert bench.notices == [
+        "3 of 3 chunks are in languages that the model does not know (de): they are found by words, hardly by meaning; "
+        "`aidre model add multilingual` adds a model that knows them"
+    ]
+    bench.events.clear()
+    bench.run()
+    assert bench.notices == []
+    for number in range(3):
+        bench.write(f"e{number}.txt", f"The tyre is flat, and this is how it is mended, by hand. {number}")
+    bench.run()
+    assert bench.notices == []
+
+
+def test_languages_that_a_model_is_declared_to_know_are_stored_anew_without_embedding(bench: Bench) -> None:
+    bench.write("a.txt", GERMAN)
+    bench.run()
+    bench.spaces = (replace(WORDS, languages=("de",)),)
+    bench.embedder = CountingEmbedder(bench.spaces[0])
+    bench.write("b.txt", f"{GERMAN} {GERMAN}")
+    bench.run()
+    assert bench.store.open("c").collection.spaces[0].languages == ("de",)
+    assert len(bench.embedder.texts) == 1

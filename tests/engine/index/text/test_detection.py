@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from aidre.engine.index.text.detection import question_language
 from aidre.engine.index.text.languages import UNKNOWN
 from aidre.engine.index.text.postings import LexicalText, Lexicon, build_lexicon
 
@@ -94,3 +95,38 @@ def test_commands_quotations_and_untranslated_text_do_not_mislead(text: str, lan
 def test_each_row_has_its_own_language() -> None:
     texts = ["يقرأ مدير النظام ملف الإعدادات", "the file of the system", "", "設定ファイルを読みます", "он читает файл"]
     assert _detected(*texts) == ["ar", "en", "en", "ja", "ru"]
+
+
+EVERY = ("en", "de", "es", "ro", "tr", "vi", "ar", "ru", "zh", "hi", "th", "el", UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("text", "stored", "language"),
+    [
+        ("Wie wird ein Loch im Reifen geflickt?", EVERY, "de"),
+        ("How is a flat tyre mended?", EVERY, "en"),
+        ("¿Cuál es la capital de la provincia?", EVERY, "es"),
+        ("Care este capitala țării?", EVERY, "ro"),
+        ("Thủ đô của nước này là gì?", EVERY, "vi"),
+        ("ما هي عاصمة البلاد؟", EVERY, "ar"),
+        ("Какой город является столицей?", EVERY, "ru"),
+        ("首都是哪里", EVERY, "zh"),
+        ("राजधानी कहाँ है", EVERY, "hi"),
+        ("เมืองหลวงคืออะไร", EVERY, "th"),
+        ("كيف أثبت Docker Compose على Ubuntu", EVERY, "ar"),
+        ("What does the word سلام mean in this text?", EVERY, "en"),
+        ("docker compose", EVERY, None),
+        ("docker compose", ("de", "ar"), "de"),
+        ("docker compose", (), None),
+        ("die Katze und der Hund", ("en",), "de"),
+        ("die hard", ("en",), "en"),
+        ("Столиця України", ("en", "ru"), "ru"),
+        ("Столиця України", ("en",), "uk"),
+        ("東京の天気はどうですか", ("zh", "ja"), "ja"),
+        ("東京の天気はどうですか", ("en",), "ja"),
+    ],
+)
+def test_a_question_is_of_a_language_of_the_collection_or_of_one_that_it_shows(
+    text: str, stored: tuple[str, ...], language: str | None
+) -> None:
+    assert question_language(text, stored) == language
