@@ -13,7 +13,7 @@ whose results change: a set has some that are misspelled in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from aidre.engine.embedding import default_vocabulary
@@ -27,6 +27,7 @@ T = TypeVar("T")
 CLEARLY_MORE: Final = 1.11
 _MIN_STEM: Final = 5
 """Letters that two words share if they may be forms of one."""
+_MAX_ENDING: Final = 2
 _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
@@ -80,17 +81,39 @@ def is_answered_instead(repaired: Finding, typed: Finding, *, is_sure: bool) -> 
 
 
 def is_surely_error(typed: str, repaired: str) -> bool:
-    """Whether a word that was repaired cannot be meant: it is not two words in one, nor another form of the repair."""
+    """Whether a word that was repaired cannot be meant: it is not two words in one, nor another form of the repair.
+
+    Words that were only joined or split have the same letters, and so the same meaning.
+    """
+    return any(
+        len(words) != len(repairs) or not (_is_form(words[0], repairs[0]) or _is_compound(words[0]))
+        for words, repairs in _differences(typed, repaired)
+    )
+
+
+def _differences(typed: str, repaired: str) -> Iterator[tuple[list[str], list[str]]]:
+    """What was repaired: a word and another one, two words and one of the same letters, or one word and two."""
     words, repairs = (_WORD.findall(text.lower()) for text in (normalize(typed), repaired))
-    if len(words) != len(repairs):
-        return False
-    pairs = zip(words, repairs, strict=True)
-    return any(word != repair and not (_is_form(word, repair) or _is_compound(word)) for word, repair in pairs)
+    while words and repairs:
+        counts = next(
+            (two for two in ((2, 1), (1, 2)) if "".join(words[: two[0]]) == "".join(repairs[: two[1]])), (1, 1)
+        )
+        if words[0] != repairs[0]:
+            yield words[: counts[0]], repairs[: counts[1]]
+        else:
+            counts = 1, 1
+        del words[: counts[0]], repairs[: counts[1]]
 
 
 def _is_form(word: str, repair: str) -> bool:
-    """Whether two words differ in their last letter alone, as forms of one word may."""
-    return len(word) > _MIN_STEM and (word[:-1] in {repair, repair[:-1]} or repair[:-1] == word)
+    """Whether two words differ in their last letter or their last two alone, as forms of one word may; swapped letters
+    make no other form."""
+    shared = 0
+    while word[shared : shared + 1] == repair[shared : shared + 1] != "":
+        shared += 1
+    one, other = word[shared:], repair[shared:]
+    is_ending = max(len(one), len(other)) <= _MAX_ENDING and one[-1:] != other[-1:] and one != other[::-1]
+    return shared >= _MIN_STEM and is_ending
 
 
 def _is_compound(word: str) -> bool:

@@ -9,7 +9,11 @@ from .analysis import (
 )
 from .codes import find_codes as find_codes
 from .highlight import MAX_HIGHLIGHTED as MAX_HIGHLIGHTED, WordFinder as WordFinder
-from .languages import LANGUAGES as LANGUAGES, declared_language as declared_language
+from .languages import (
+    DEFAULT_LANGUAGE as DEFAULT_LANGUAGE,
+    LANGUAGES as LANGUAGES,
+    declared_language as declared_language,
+)
 from .postings import (
     LexicalText as LexicalText,
     Lexicon as Lexicon,
@@ -18,8 +22,13 @@ from .postings import (
     lexical_column as lexical_column,
     merge_lexicons as merge_lexicons,
 )
+from .scripts import LATIN as LATIN, script_of as script_of
 from .words import (
+    MIN_CHARACTERS as MIN_CHARACTERS,
     WordCounts as WordCounts,
     Words as Words,
+    hash_of as hash_of,
+    hashes_of_one as hashes_of_one,
+    hashes_of_two as hashes_of_two,
     is_plain as is_plain,
 )

@@ -9,7 +9,15 @@ from hypothesis import given, settings, strategies as st
 from aidre.engine.index.text import words as module
 from aidre.engine.index.text.analysis import tokenize
 from aidre.engine.index.text.postings import LexicalText, build_lexicon
-from aidre.engine.index.text.words import MAX_CHARACTERS, WordCounts, Words, deletes, is_one_edit, is_plain
+from aidre.engine.index.text.words import (
+    MAX_CHARACTERS,
+    WordCounts,
+    Words,
+    hash_of,
+    hashes_of_one,
+    is_one_edit,
+    is_plain,
+)
 
 _few_letters = st.text("abc", min_size=3, max_size=6)
 
@@ -113,9 +121,9 @@ def test_one_edit_is_a_distance_of_one(word: str, other: str) -> None:
 @given(st.text(min_size=1, max_size=MAX_CHARACTERS))
 @settings(max_examples=100)
 def test_the_hash_of_a_delete_is_that_of_the_word_it_leaves(word: str) -> None:
-    hashes = deletes(word)
+    hashes = hashes_of_one(word).tolist()
     assert hashes == module._hashes(module._points([word], len(word)))[0].tolist()
-    assert hashes[1:] == [deletes(left)[0] if (left := word[:i] + word[i + 1 :]) else 0 for i in range(len(word))]
+    assert hashes[1:] == [hash_of(left) if (left := word[:i] + word[i + 1 :]) else 0 for i in range(len(word))]
 
 
 def test_words_that_only_share_a_hash_are_not_near(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,58 @@
+"""Whether a word that nobody knows can be a slip of the pen for another one, by what differs between the two."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+from aidre.engine.index.text import LATIN, script_of
+
+_MIN_STEM: Final = 4
+"""Letters that two words share after their prefixes if these tell them apart."""
+
+_PREFIXES: Final = frozenset({
+    "anti", "auto", "counter", "extra", "hetero", "homo", "hyper", "hypo", "infra", "inter", "intra", "iso", "macro",
+    "meta", "micro", "mono", "multi", "over", "para", "peri", "poly", "post", "pseudo", "semi", "sub", "super", "supra",
+    "tele", "thermo", "trans", "ultra", "under",
+})  # fmt: skip
+_NEGATIONS: Final = frozenset({"an", "dis", "in", "mis", "non", "re", "un"}) | _PREFIXES
+"""Prefixes that make another word of one that has none."""
+
+
+def may_be_slip(word: str, other: str) -> bool:
+    """Whether `word` may have been typed for `other`, whose letters are nearly the same.
+
+    It may not where it has a letter with an accent that `other` lacks: nobody strikes one by accident. It may not where
+    the two differ in a prefix, as hypotension and hypertension do, or inorganic and organic.
+    """
+    return _keeps_accents(word, other) and not _differ_by_prefix(word, other)
+
+
+def is_prefix(word: str) -> bool:
+    return word in _NEGATIONS
+
+
+def _keeps_accents(word: str, other: str) -> bool:
+    if word.isascii() or script_of(word) != LATIN:
+        return True
+    its = iter(_accented(other))
+    return all(letter in its for letter in _accented(word))
+
+
+def _accented(word: str) -> str:
+    """The base letters of those beyond ASCII, in order: accents may be written wrong, but they are not left out."""
+    return "".join(unicodedata.normalize("NFD", letter)[0] for letter in word if not letter.isascii())
+
+
+def _differ_by_prefix(word: str, other: str) -> bool:
+    shared = 0
+    while shared < min(len(word), len(other)) and word[-1 - shared] == other[-1 - shared]:
+        shared += 1
+    prefixes = word[: len(word) - shared], other[: len(other) - shared]
+    if shared < _MIN_STEM:
+        return False
+    if _PREFIXES.issuperset(prefixes) or ("" in prefixes and not _NEGATIONS.isdisjoint(prefixes)):
+        return True
+    return (
+        min(map(len, prefixes)) > 1 and sorted(prefixes[0]) != sorted(prefixes[1]) and prefixes[0][0] != prefixes[1][0]
+    )
