@@ -1,19 +1,22 @@
 """Which of two texts is answered, as typed or repaired: a question with words that its collection lacks is asked twice.
 
-The repaired question is answered instead only where the one as typed finds nothing relevant, or where a word of it is
-surely no word and its best hit has less than 1 / CLEARLY_MORE of the share that the best hit of the repaired one has:
-so much less is what a typing error costs, not what another word finds. In every other case the repaired text is a
-suggestion. A question all of whose words the collection has is never searched twice.
+The repaired question is answered instead only where the one as typed finds nothing relevant, where words of it were
+only split or joined and its best hit has a smaller share than the best hit of the repaired one, or where a word of it
+is surely no word and its best hit has less than 1 / CLEARLY_MORE of that share: so much less is what a typing error
+costs, not what another word finds. In every other case the repaired text is a suggestion. A question in which nothing
+is repaired is never searched twice.
 
 CLEARLY_MORE was chosen on the nine test collections of `relevance.py`, from a wrong letter in a third of the words of
-their queries. `python -m benchmarks.bench_typos` measures what it gives back, and prints the queries without an error
-whose results change: a set has some that are misspelled in it.
+their queries; that words of the same letters need no more, on six of them. `python -m benchmarks.bench_typos` measures
+what it gives back, and prints the queries without an error whose results change: a set has some that are misspelled in
+it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
+from math import inf
 from typing import Any, Final, NamedTuple, TypeVar
 
 from aidre.engine.embedding import default_vocabulary
@@ -68,27 +71,29 @@ def better_of(
     except (Busy, ModelUnavailable):  # the text as typed has been answered
         return typed, None, repaired
     after = judge(other) or Finding(True, 0.0)
-    if is_answered_instead(after, before, is_sure=is_surely_error(as_typed, repaired)):
+    if is_answered_instead(after, before, needed=needed_more(as_typed, repaired)):
         return other, repaired, None
     return typed, None, repaired if after.is_relevant else None
 
 
-def is_answered_instead(repaired: Finding, typed: Finding, *, is_sure: bool) -> bool:
-    """Whether the repaired question is answered in place of the one as typed; for `is_sure` see `is_surely_error`."""
+def is_answered_instead(repaired: Finding, typed: Finding, *, needed: float) -> bool:
+    """Whether the repaired question is answered in place of the one as typed; for `needed` see `needed_more`."""
     if not repaired.is_relevant:
         return False
-    return not typed.is_relevant or (is_sure and repaired.share > typed.share * CLEARLY_MORE > 0)
+    return not typed.is_relevant or repaired.share > typed.share * needed > 0
 
 
-def is_surely_error(typed: str, repaired: str) -> bool:
-    """Whether a word that was repaired cannot be meant: it is not two words in one, nor another form of the repair.
+def needed_more(typed: str, repaired: str) -> float:
+    """How many times as much the repaired question has to find: infinitely many where all words may be meant.
 
-    Words that were only joined or split have the same letters, and so the same meaning.
+    A word may be meant that is another form of the repair, or two words in one. Words that were only split or joined
+    have the same letters, and so the same meaning.
     """
-    return any(
-        len(words) != len(repairs) or not (_is_form(words[0], repairs[0]) or _is_compound(words[0]))
-        for words, repairs in _differences(typed, repaired)
-    )
+    differences = [pair for pair in _differences(typed, repaired) if len(pair[0]) == len(pair[1])]
+    if not differences:
+        return 1.0
+    is_sure = any(not _is_form(words[0], repairs[0]) and not _is_compound(words[0]) for words, repairs in differences)
+    return CLEARLY_MORE if is_sure else inf
 
 
 def _differences(typed: str, repaired: str) -> Iterator[tuple[list[str], list[str]]]:

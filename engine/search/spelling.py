@@ -29,7 +29,6 @@ from aidre.engine.embedding import default_vocabulary
 from aidre.engine.index.text import (
     DEFAULT_LANGUAGE,
     LANGUAGES,
-    MIN_CHARACTERS,
     TOKEN,
     hash_of,
     is_plain,
@@ -37,7 +36,7 @@ from aidre.engine.index.text import (
     token_words,
 )
 from aidre.engine.search.bm25 import Statistics
-from aidre.engine.search.slips import is_prefix, may_be_slip
+from aidre.engine.search.slips import is_affix, may_be_slip, share_ending
 from aidre.engine.search.vocabulary import Vocabulary, english_one_letter_away
 from aidre.engine.segment import SegmentView
 
@@ -53,10 +52,11 @@ MAX_REPAIRED: Final = 32
 """Words of one text that are repaired; those that follow are left alone."""
 
 _MIN_TWO: Final = 6
-"""Letters of a word two of which may be wrong: shorter ones have too many neighbours."""
+_MIN_MEANT: Final = 7
+"""Letters of a word two of which may be wrong, and of the one that is meant: shorter ones have too many neighbours."""
 
-_MAX_TWO: Final = 8
-"""Words of one text that are looked for with two wrong letters, which takes as long as all other repairs together."""
+_MAX_FAR: Final = 8
+"""Words of one text that may be repaired by more than one letter, which takes longer."""
 
 _MIN_JOINED: Final = 5
 _MIN_PART: Final = 2
@@ -221,34 +221,41 @@ class Speller:
         """The repairs of errors that are not in a part of the text that is meant literally."""
         literal = [match.span() for match in _LITERAL.finditer(text)]
         is_english = self._is_english(text)
+        has_names = is_english and _has_names(text)
         repaired = dict[str, str | None]()
         for error in errors:
             if any(start < error.end and error.start < end for start, end in literal):
                 continue
-            repair, word = error.joined, text[error.start : error.end].lower()
-            if repair is None:
-                if word not in repaired:
-                    repaired[word] = self._repair(word, is_english=is_english, is_costly=len(repaired) >= _MAX_TWO)
-                repair = repaired[word]
+            token = text[error.start : error.end]
+            if error.joined is None and token not in repaired:
+                is_name = has_names and error.start > 0 and token.istitle()
+                is_near = len(token) < _MIN_JOINED or is_name or token.isupper() or len(repaired) >= _MAX_FAR
+                repaired[token] = self._repair(token.lower(), is_english=is_english, is_near=is_near)
+            repair = repaired[token] if error.joined is None else error.joined
             if repair is not None:
                 yield error, repair
 
-    def _repair(self, unknown: str, *, is_english: bool, is_costly: bool) -> str | None:
+    def _repair(self, unknown: str, *, is_english: bool, is_near: bool) -> str | None:
+        """See the module; `is_near` allows a single letter that is wrong, nothing else."""
         words = self._vocabulary
         one = self._best(unknown, words.one_letter_away(unknown))
-        rarer, parts = self._best_parts(unknown, is_english=is_english)
-        if one is not None and (parts is None or rarer <= _CLEARLY_MORE * words.frequency(one)):
-            return one
-        if parts is not None:
+        rarer, parts = (0.0, None) if is_near else self._best_parts(unknown, is_english=is_english)
+        if parts is not None and rarer > (_CLEARLY_MORE * words.frequency(one) if one is not None else _ENGLISH_PART):
             return parts
-        if is_english and unknown.isascii():
+        if one is None and is_english and unknown.isascii():
             near = [entry for entry in english_one_letter_away(unknown) if may_be_slip(unknown, entry[0])]
-            if near:
-                return max(near, key=itemgetter(1))[0]
-        if len(unknown) < _MIN_TWO or is_costly:
+            one = max(near, key=itemgetter(1))[0] if near else None
+        return one or parts or (None if is_near else self._two_letters_away(unknown))
+
+    def _two_letters_away(self, unknown: str) -> str | None:
+        if len(unknown) < _MIN_TWO:
             return None
-        two = words.two_letters_away(unknown)
-        return self._best(unknown, {word: two[word] * _likeness(word, unknown) for word in two})
+        near = self._vocabulary.two_letters_away(unknown)
+        weights = {word: near[word] * _likeness(word, unknown) for word in near if len(word) >= _MIN_MEANT}
+        english = default_vocabulary()
+        return self._best(
+            unknown, {word: weights[word] for word in weights if not share_ending(unknown, word, english)}
+        )
 
     def _best(self, unknown: str, weights: Mapping[str, float]) -> str | None:
         """The heaviest of the words that may be meant and offered."""
@@ -266,17 +273,20 @@ class Speller:
         english = default_vocabulary() if is_english else {}
         best, found = 0.0, None
         for pair in pairs:
-            if all(may_list[part] or part in english or len(part) < MIN_CHARACTERS for part in pair):
-                rarer = min(self._weight(part, is_english=part in english) for part in pair)
-                if rarer > best:
+            if all(may_list[part] or part in english or part in self._vocabulary.stop_words for part in pair):
+                weights = [self._weight(part, is_english=part in english) for part in pair]
+                rarer = min(weights)
+                if rarer > best and max(weights) > _ENGLISH_PART:
                     best, found = rarer, " ".join(pair)
         return best, found
 
     def _weight(self, part: str, *, is_english: bool) -> float:
         """The frequency of a part that is a word; infinite for a stop word, less than 1 for one of English alone."""
-        if self._vocabulary.is_stop_word(part):
+        if is_affix(part):
+            return 0.0
+        if part in self._vocabulary.stop_words:
             return inf
-        if not is_plain(part) or is_prefix(part):
+        if not is_plain(part):
             return 0.0
         return self._vocabulary.frequency(part) or (_ENGLISH_PART if is_english else 0.0)
 
@@ -311,6 +321,12 @@ class Speller:
                 totals[word] += known.get(word) or (words.frequency(word) if left_out else 0)
         ordered = sorted((word for word in totals if totals[word] > bound), key=lambda word: (-totals[word], word))
         return ordered, not bound
+
+
+def _has_names(text: str) -> bool:
+    """Whether capitals mean something in a text: most of its words have none."""
+    words = [word for word in TOKEN.findall(text) if word[0].isalpha()]
+    return 2 * sum(word[0].islower() for word in words) > len(words)
 
 
 def _may_be_error(token: str) -> bool:

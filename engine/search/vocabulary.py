@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.embedding import default_vocabulary
-from aidre.engine.index.text import WordCounts, Words, hashes_of_one, hashes_of_two, to_term
+from aidre.engine.index.text import LANGUAGES, WordCounts, Words, hashes_of_one, hashes_of_two, to_term
 from aidre.engine.search.bm25 import Statistics
 from aidre.engine.segment import SegmentView
 
@@ -40,6 +40,11 @@ class Vocabulary:
     def terms(self, word: str) -> set[str | None]:
         """The terms of a word in the languages of the collection; None among them where it is a stop word in one."""
         return {to_term(word, language) for language in self.languages}
+
+    @cached_property
+    def stop_words(self) -> frozenset[str]:
+        """Those of the languages of the collection."""
+        return frozenset().union(*(LANGUAGES[tag].stop_words for tag in self.languages if tag in LANGUAGES))
 
     def is_stop_word(self, word: str) -> bool:
         return None in self.terms(word)

@@ -24,7 +24,6 @@ from .postings import (
 )
 from .scripts import LATIN as LATIN, script_of as script_of
 from .words import (
-    MIN_CHARACTERS as MIN_CHARACTERS,
     WordCounts as WordCounts,
     Words as Words,
     hash_of as hash_of,
