@@ -3,18 +3,21 @@
 A word is a typing error only if no live chunk has a term of it, and if it is no common English word: a collection lacks
 many of these, and their neighbours mean something else. It becomes, by the first of these that there is,
 
-1. the most frequent word of the collection that differs by one letter, of equally frequent ones the first; or two words
-   that it is made of, where the rarer of them is _CLEARLY_MORE times as frequent as that;
-2. two words that it is made of: words of the collection, or one of them and a common English word;
-3. a common English word that differs by one letter, in a question in English;
-4. if it is long, the word of the collection that differs by two letters: the most frequent, where a word counts
-   _SAME_FIRST times if the first letter is the same, and half for each letter more or less.
+1. the most frequent word of the collection that differs by one letter, of equally frequent ones the first; but two
+   words of the collection that it is made of, where the rarer of them is _CLEARLY_MORE times as frequent;
+2. two such words; stop words of the languages of the collection are as frequent as can be;
+3. in a question in English, a common English word that differs by one letter;
+4. two words one of which is common in English, in such a question;
+5. the most frequent word of the collection that is long and differs by two letters, where a word counts _SAME_FIRST
+   times if the first letter is the same, and half for each letter more or less.
 
 Two neighbours become one word where that is in the collection and _CLEARLY_MORE times as frequent as the rarer of the
-two, in whatever texts: parts of a word are rare or no words at all. Where the collection has none of the three, the one
-word may be English.
+two: parts of a word are rare or no words at all. Where the collection has none of the three, the one word may be
+English.
 
-Words in quotation marks, and parts of what looks like a code, an address or a path, are left alone.
+What is in quotation marks, and parts of what looks like a code, an address or a path, are left alone. `slips.py` says
+which words are not taken for each other, however near they are. On six test collections (`bench_typos`) the first
+letter and the length of a word told as much about the right one as the other words of the question did.
 """
 
 from __future__ import annotations

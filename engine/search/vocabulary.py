@@ -21,7 +21,9 @@ from aidre.engine.search.bm25 import Statistics
 from aidre.engine.segment import SegmentView
 
 _MAX_NEAR: Final = 512
-"""Words of one segment that are compared with an unknown one. Real collections have a few dozen."""
+_MAX_NEAR_TWO: Final = 128
+"""Words of one segment that are compared with an unknown one. Real collections have a few dozen. It takes some eight
+microseconds to see whether two letters differ."""
 
 
 class Vocabulary:
@@ -81,7 +83,7 @@ class Vocabulary:
     def two_letters_away(self, word: str) -> dict[str, int]:
         """The same for two letters; those that differ by one are not among them."""
         hashes = hashes_of_two(word, self._letters)
-        return _sums(words.near_two(word, hashes, _MAX_NEAR) for words in self.parts)
+        return _sums(words.near_two(word, hashes, _MAX_NEAR_TWO) for words in self.parts)
 
     @cached_property
     def _letters(self) -> NDArray[np.uint64]:
