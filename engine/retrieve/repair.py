@@ -1,27 +1,26 @@
 """Which of two texts is answered, as typed or repaired: a question with words that its collection lacks is asked twice.
 
-The repaired question is answered instead only where the one as typed finds nothing relevant, where words of it were
-only split or joined and its best hit has a smaller share than the best hit of the repaired one, or where a word of it
-is surely no word and its best hit has less than 1 / CLEARLY_MORE of that share: so much less is what a typing error
-costs, not what another word finds. In every other case the repaired text is a suggestion. A question in which nothing
-is repaired is never searched twice.
+The repaired question is answered instead only where the one as typed finds nothing relevant, or where a word of it is
+surely no word and its best hit has less than 1 / CLEARLY_MORE of the share that the best hit of the repaired one has:
+so much less is what a typing error costs, not what another word finds. Where the letters are the same, since words were
+only split, or joined to a function word, it is enough that the question as typed finds not clearly more. In every other
+case the repaired text is a suggestion. A question in which nothing is repaired is never searched twice.
 
 CLEARLY_MORE was chosen on the nine test collections of `relevance.py`, from a wrong letter in a third of the words of
-their queries; that words of the same letters need no more, on six of them. `python -m benchmarks.bench_typos` measures
-what it gives back, and prints the queries without an error whose results change: a set has some that are misspelled in
-it.
+their queries; how little the same letters need, on six of them. `python -m benchmarks.bench_typos` measures what it
+gives back, and prints the queries without an error whose results change: a set has some that are misspelled in it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple, TypeVar
 
 from aidre.engine.embedding import default_vocabulary
 from aidre.engine.errors import Busy, ModelUnavailable
-from aidre.engine.index.text import normalize
+from aidre.engine.index.text import LANGUAGES, likely_language, normalize
 from aidre.engine.retrieve.relevance import RELEVANT, RelevanceScale, to_share
 from aidre.engine.types import Hit
 
@@ -84,16 +83,26 @@ def is_answered_instead(repaired: Finding, typed: Finding, *, needed: float) -> 
 
 
 def needed_more(typed: str, repaired: str) -> float:
-    """How many times as much the repaired question has to find: infinitely many where all words may be meant.
+    """How many times as much the repaired question has to find; infinitely many where all words may be meant."""
+    language = likely_language(_WORD.findall(typed.lower()), LANGUAGES)
+    function_words = LANGUAGES[language].stop_words
+    needed = [_needed(words, repairs, function_words) for words, repairs in _differences(typed, repaired)]
+    sure = [each for each in needed if each < inf]
+    if len(sure) == len(needed):
+        return max(sure, default=inf)
+    return CLEARLY_MORE if sure else inf
 
-    A word may be meant that is another form of the repair, or two words in one. Words that were only split or joined
-    have the same letters, and so the same meaning.
+
+def _needed(words: Sequence[str], repairs: Sequence[str], function_words: Container[str]) -> float:
+    """Of one difference. A word may be meant that is another form of its repair, or two words in one.
+
+    What was only split or joined has the same letters and the same meaning; but two words of which none is a function
+    word may be one that the collection lacks.
     """
-    differences = [pair for pair in _differences(typed, repaired) if len(pair[0]) == len(pair[1])]
-    if not differences:
-        return 1.0
-    is_sure = any(not _is_form(words[0], repairs[0]) and not _is_compound(words[0]) for words, repairs in differences)
-    return CLEARLY_MORE if is_sure else inf
+    if len(words) == len(repairs) == 1:
+        return inf if _is_form(words[0], repairs[0]) or _is_compound(words[0]) else CLEARLY_MORE
+    is_sure = len(words) > 1 or any(part in function_words for part in repairs)
+    return 1 / CLEARLY_MORE if is_sure else CLEARLY_MORE
 
 
 def _differences(typed: str, repaired: str) -> Iterator[tuple[list[str], list[str]]]:

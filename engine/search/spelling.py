@@ -33,13 +33,17 @@ from aidre.engine.index.text import (
     DEFAULT_LANGUAGE,
     LANGUAGES,
     TOKEN,
+    Language,
     hash_of,
+    is_affix,
     is_plain,
+    likely_language,
+    may_be_slip,
     normalize,
+    share_ending,
     token_words,
 )
 from aidre.engine.search.bm25 import Statistics
-from aidre.engine.search.slips import is_affix, may_be_slip, share_ending
 from aidre.engine.search.vocabulary import Vocabulary, english_one_letter_away
 from aidre.engine.segment import SegmentView
 
@@ -81,6 +85,12 @@ _MAX_CACHED_CHARACTERS: Final = 24
 
 _LAST_WORD: Final = re.compile(r"(?<![^\W\d_])[^\W\d_]+\Z")
 """The look-behind keeps the search linear: a match begins only where a word does."""
+
+_COMPOUNDING: Final = frozenset({"da", "de", "et", "fi", "hu", "nl", "no", "sv"})
+"""Languages in which two words that are one are hardly ever an error."""
+
+_NEGATING: Final = frozenset({"a", "an", "in", "no", "non", "un"})
+"""Words that would make the opposite of the next one, were they joined to it."""
 
 _LITERAL: Final = re.compile(
     r"""\"[^"]*\"|\u201c[^\u201d]*\u201d|\u201e[^\u201c\u201d]*[\u201c\u201d]|\u00ab[^\u00bb]*\u00bb"""
@@ -205,6 +215,8 @@ class Speller:
         ]
 
     def _one_word(self, word: str, after: str) -> str | None:
+        if word in _NEGATING:
+            return None
         joined, english = word + after, default_vocabulary()
         parts = [(part, self._frequency(part)) for part in (word, after)]
         if frequency := self._vocabulary.frequency(joined):
@@ -223,8 +235,8 @@ class Speller:
     def _repairs(self, text: str, errors: Sequence[_Error]) -> Iterator[tuple[_Error, str]]:
         """The repairs of errors that are not in a part of the text that is meant literally."""
         literal = [match.span() for match in _LITERAL.finditer(text)]
-        is_english = self._is_english(text)
-        has_names = is_english and _has_names(text)
+        language = likely_language(TOKEN.findall(text.lower()), self._vocabulary.languages)
+        has_names = language == DEFAULT_LANGUAGE and _has_names(text)
         repaired = dict[str, str | None]()
         for error in errors:
             if any(start < error.end and error.start < end for start, end in literal):
@@ -233,19 +245,19 @@ class Speller:
             if error.joined is None and token not in repaired:
                 is_name = has_names and error.start > 0 and token.istitle()
                 is_near = len(token) < _MIN_JOINED or is_name or token.isupper() or len(repaired) >= _MAX_FAR
-                repaired[token] = self._repair(token.lower(), is_english=is_english, is_near=is_near)
+                repaired[token] = self._repair(token.lower(), language, is_near=is_near)
             repair = repaired[token] if error.joined is None else error.joined
             if repair is not None:
                 yield error, repair
 
-    def _repair(self, unknown: str, *, is_english: bool, is_near: bool) -> str | None:
+    def _repair(self, unknown: str, language: str, *, is_near: bool) -> str | None:
         """See the module; `is_near` allows a single letter that is wrong, nothing else."""
         words = self._vocabulary
         one = self._best(unknown, words.one_letter_away(unknown))
-        rarer, parts = (0.0, None) if is_near else self._best_parts(unknown, is_english=is_english)
+        rarer, parts = (0.0, None) if is_near else self._best_parts(unknown, language)
         if parts is not None and rarer > (_CLEARLY_MORE * words.frequency(one) if one is not None else _ENGLISH_PART):
             return parts
-        if one is None and is_english and unknown.isascii():
+        if one is None and language == DEFAULT_LANGUAGE and unknown.isascii():
             near = [entry for entry in english_one_letter_away(unknown) if may_be_slip(unknown, entry[0])]
             one = max(near, key=itemgetter(1))[0] if near else None
         return one or parts or (None if is_near else self._two_letters_away(unknown))
@@ -267,15 +279,17 @@ class Speller:
                 return word
         return None
 
-    def _best_parts(self, unknown: str, *, is_english: bool) -> tuple[float, str | None]:
+    def _best_parts(self, unknown: str, language: str) -> tuple[float, str | None]:
         """The two words that an unknown one is made of, and the frequency of the rarer; None if there are none."""
         cuts = range(_MIN_PART, len(unknown) - _MIN_PART + 1)
         pairs = [(unknown[:cut], unknown[cut:]) for cut in cuts]
         parts = [part for pair in pairs for part in pair]
         may_list = dict(zip(parts, self._vocabulary.may_list([*map(hash_of, parts)]), strict=True))
-        english = default_vocabulary() if is_english else {}
+        english = default_vocabulary() if language == DEFAULT_LANGUAGE else {}
         best, found = 0.0, None
         for pair in pairs:
+            if language in _COMPOUNDING and not _are_function_words(pair, LANGUAGES[language]):
+                continue
             if all(may_list[part] or part in english or part in self._vocabulary.stop_words for part in pair):
                 weights = [self._weight(part, is_english=part in english) for part in pair]
                 rarer = min(weights)
@@ -299,13 +313,6 @@ class Speller:
     def _knows_english(self) -> bool:
         return DEFAULT_LANGUAGE in self._vocabulary.languages
 
-    def _is_english(self, text: str) -> bool:
-        """Whether a text has as many stop words of English as of any other language of the collection."""
-        words = {*TOKEN.findall(text.lower())}
-        tags = [tag for tag in self._vocabulary.languages if tag in LANGUAGES]
-        counts = {tag: len(words & LANGUAGES[tag].stop_words) for tag in tags}
-        return self._knows_english and counts[DEFAULT_LANGUAGE] == max(counts.values())
-
     # -- words -------------------------------------------------------------------------------------------------
 
     def _most_frequent(self, prefix: str, most: int) -> tuple[list[str], bool]:
@@ -324,6 +331,11 @@ class Speller:
                 totals[word] += known.get(word) or (words.frequency(word) if left_out else 0)
         ordered = sorted((word for word in totals if totals[word] > bound), key=lambda word: (-totals[word], word))
         return ordered, not bound
+
+
+def _are_function_words(parts: Sequence[str], language: Language) -> bool:
+    """Whether parts are stop words, and none so short as the first parts of adverbs such as wovon."""
+    return language.stop_words.issuperset(parts) and min(map(len, parts)) > _MIN_PART
 
 
 def _has_names(text: str) -> bool:

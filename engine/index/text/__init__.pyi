@@ -12,7 +12,9 @@ from .highlight import MAX_HIGHLIGHTED as MAX_HIGHLIGHTED, WordFinder as WordFin
 from .languages import (
     DEFAULT_LANGUAGE as DEFAULT_LANGUAGE,
     LANGUAGES as LANGUAGES,
+    Language as Language,
     declared_language as declared_language,
+    likely_language as likely_language,
 )
 from .postings import (
     LexicalText as LexicalText,
@@ -22,7 +24,7 @@ from .postings import (
     lexical_column as lexical_column,
     merge_lexicons as merge_lexicons,
 )
-from .scripts import LATIN as LATIN, script_of as script_of
+from .slips import is_affix as is_affix, may_be_slip as may_be_slip, share_ending as share_ending
 from .words import (
     WordCounts as WordCounts,
     Words as Words,

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Container
 from typing import Final
 
-from aidre.engine.index.text import LATIN, script_of
+from aidre.engine.index.text.scripts import LATIN, script_of
 
 _MIN_STEM: Final = 4
 """Letters that two words share after their prefixes if these tell them apart."""
