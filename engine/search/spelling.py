@@ -123,7 +123,8 @@ class Speller:
         self._vocabulary = Vocabulary(segments, statistics)
         self._words = self._vocabulary.parts
         self._kinds: dict[str, _Kind] = {}
-        self._joined: dict[str, str | None] = {}
+        self._joined: dict[str, str] = {}
+        """Of two neighbours the word that they are, empty where they are none."""
 
     def corrected(self, text: str) -> str | None:
         """`Reader.corrected`: the text in Unicode's form NFKC with its errors replaced; None where none is."""
@@ -191,15 +192,16 @@ class Speller:
             start, end = tokens[place].start(), tokens[place + 1].end()
             if tokens[place].end() + 1 == tokens[place + 1].start() and text[tokens[place].end()] == " ":
                 pair = text[start:end].lower()
-                if pair not in self._joined:
+                word = self._joined.get(pair)
+                if word is None:
                     asked.append((place, pair))
-                elif word := self._joined[pair]:
+                elif word:
                     found[place] = word
         may_be_words = self._may_be_words([pair.replace(" ", "") for _, pair in asked])
         for (place, pair), may_be_word in zip(asked, may_be_words, strict=True):
-            word = self._one_word(*pair.split(" ")) if may_be_word else None
+            word = (self._one_word(*pair.split(" ")) if may_be_word else None) or ""
             _remember(self._joined, pair, word)
-            if word is not None:
+            if word:
                 found[place] = word
         return found
 
@@ -335,12 +337,12 @@ class Speller:
 
 def _are_function_words(parts: Sequence[str], language: Language) -> bool:
     """Whether parts are stop words, and none so short as the first parts of adverbs such as wovon."""
-    return language.stop_words.issuperset(parts) and min(map(len, parts)) > _MIN_PART
+    return all(part in language.stop_words and len(part) > _MIN_PART for part in parts)
 
 
 def _has_names(text: str) -> bool:
     """Whether capitals mean something in a text: most of its words have none."""
-    words = [word for word in TOKEN.findall(text) if word[0].isalpha()]
+    words: list[str] = [word for word in TOKEN.findall(text) if word[0].isalpha()]
     return 2 * sum(word[0].islower() for word in words) > len(words)
 
 
@@ -352,7 +354,7 @@ def _may_be_error(token: str) -> bool:
 
 def _likeness(word: str, unknown: str) -> float:
     """The weight of a word of the same first letter, and of as many letters."""
-    return (_SAME_FIRST if word[0] == unknown[0] else 1) / 2 ** abs(len(word) - len(unknown))
+    return (_SAME_FIRST if word[0] == unknown[0] else 1.0) * 0.5 ** abs(len(word) - len(unknown))
 
 
 def _remember(cache: dict[str, Any], key: str, value: Any) -> None:
