@@ -216,8 +216,8 @@ async def measure(
         began = time.perf_counter()
         snapshot.corrected(text)
         seconds = time.perf_counter() - began
-        gains = (ndcg(documents(each), topic.grades) for each in (best, typed, answered, taken))
-        return Outcome(*gains, 1e6 * seconds), answered
+        gains = [ndcg(documents(each), topic.grades) for each in (best, typed, answered, taken)]
+        return Outcome(gains[0], gains[1], gains[2], gains[3], 1e6 * seconds), answered
 
     for topic in topics:
         best = await search(client, name, topic.text, correct=False)
