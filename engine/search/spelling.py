@@ -94,10 +94,10 @@ _NEGATING: Final = frozenset({"a", "an", "in", "no", "non", "un"})
 
 _LITERAL: Final = re.compile(
     r"""\"[^"]*\"|\u201c[^\u201d]*\u201d|\u201e[^\u201c\u201d]*[\u201c\u201d]|\u00ab[^\u00bb]*\u00bb"""
-    r"""|(?<!\S)\S*(?:[\d@#/\\_=]|[^\W\d_][.:][^\W\d_])\S*"""
+    r"""|(?<!\S)(?!\d{1,3}-[^\W\d_]+[^\w\s]*(?!\S))\S*(?:[\d@#\\_=]|[^\W_][.:/][^\W_])\S*"""
 )
-"""What is in quotation marks; and a run without spaces that has a digit, a sign of addresses or paths, or a point or a
-colon within."""
+"""What is in quotation marks; and a run without spaces that has a digit, but for words such as 10-minute, a sign of
+addresses or paths, or a point, a colon or a slash within."""
 
 
 class _Error(NamedTuple):

@@ -207,6 +207,7 @@ def test_quoted_words_and_parts_of_codes_are_left_alone(english: Snapshot) -> No
     ):  # fmt: skip
         assert english.corrected(typed) is None, typed
     assert english.corrected('"retreival" of infromation') == '"retreival" of information'
+    assert english.corrected("10-retreival, /retreival/") == "10-retrieval, /retrieval/"
     assert english.corrected("a retreival-system, retreival. Retreival: (retreival)") == (
         "a retrieval-system, retrieval. Retrieval: (retrieval)"
     )
