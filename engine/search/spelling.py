@@ -93,7 +93,7 @@ _NEGATING: Final = frozenset({"a", "an", "in", "no", "non", "un"})
 """Words that would make the opposite of the next one, were they joined to it."""
 
 _LITERAL: Final = re.compile(
-    r"""\"[^"]*\"|\u201c[^\u201d]*\u201d|\u201e[^\u201c\u201d]*[\u201c\u201d]|\u00ab[^\u00bb]*\u00bb"""
+    r"""\"[^"]*\"|\u201c[^\u201c\u201d]*\u201d|\u201e[^\u201c-\u201e]*[\u201c\u201d]|\u00ab[^\u00ab\u00bb]*\u00bb"""
     r"""|(?<!\S)(?!\d{1,3}-[^\W\d_]+[^\w\s]*(?!\S))\S*(?:[\d@#\\_=]|[^\W_][.:/][^\W_])\S*"""
 )
 """What is in quotation marks; and a run without spaces that has a digit, but for words such as 10-minute, a sign of

@@ -142,6 +142,12 @@ def test_neighbours_that_may_be_two_words_are_left_alone(english: Snapshot, type
     assert english.corrected(typed) is None
 
 
+def test_words_are_not_joined_to_their_opposites(tmp_path: Path) -> None:
+    snapshot = store_of(tmp_path, {"a": "invertebrates and aseptic rooms"})
+    assert snapshot.corrected("in vertebrates") is None
+    assert snapshot.corrected("a septic room") is None
+
+
 def test_two_words_stay_two_where_the_texts_have_them_as_often(tmp_path: Path) -> None:
     texts = {
         "a": "a notebook, a note, a note, a book and a book",
@@ -221,7 +227,7 @@ def test_names_within_a_question_are_repaired_by_one_letter_alone(english: Snaps
 
 _TEXTS = {
     "fr": "la bibliothèque municipale et le ministère",
-    "de": "die Geschwindigkeit und die Körpergröße",
+    "de": "die Geschwindigkeit und die Körpergröße, ein Wagen und die Eisenbahn",
     "es": "el conocimiento de la población",
     "ru": "информация о городе",
 }
@@ -236,7 +242,7 @@ _TEXTS = {
         ("de", "Geschwidigkiet", "Geschwindigkeit"),
         ("de", "Körper größe", "Körpergröße"),
         ("de", "undder Geschwindigkeit", "und der Geschwindigkeit"),
-        ("de", "Geschwindigkeitkörpergröße", None),  # a compound
+        ("de", "der Eisenbahnwagen", None),  # a compound
         ("es", "conocimientopoblación", "conocimiento población"),
         ("es", "conociimeinto", "conocimiento"),
         ("es", "delas población", "de las población"),
