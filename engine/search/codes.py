@@ -24,8 +24,8 @@ LEAST_ORDERED: Final = 0.5
 MAX_TEXTS: Final = 1_024
 """Texts of a segment that are looked into for one code."""
 
-LEXICAL_FACTOR: Final = 5.0
-"""What a bonus weighs in lexical search: a whole one as much as all words of the query."""
+LEXICAL_FACTOR: Final = 2.0
+"""What a bonus weighs in lexical search. With 5 nDCG@10 falls by .005 in scientific claims, with 2 by .002."""
 
 CodeChunks = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 """Segment ordinals, rows and bonuses (n,) of the chunks that have any, in storage order."""

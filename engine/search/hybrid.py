@@ -130,11 +130,16 @@ class HybridQuery:
         self._scorer = Bm25Scorer(segments, statistics, text, delta=bm25.DELTA)
         self._codes = code_chunks(segments, statistics, text, filter=filter)
 
-    def weighed(self, weights: Mapping[str, float]) -> HybridQuery:
-        """The same query for a space that does not know some languages: where the text is in one of them, the cosine
-        has at most the weight that `weights` has for it."""
-        a = weights.get(self._language or "", 1.0) if weights else 1.0
-        if a >= self._fusion.a:
+    def weighed(self, weights: Mapping[str, float], floor: float = 0.0) -> HybridQuery:
+        """The same query for a space.
+
+        Where the text is in a language that its model does not know, the cosine has at most the weight that `weights`
+        has for it. Where the cosines of any two texts are about `floor`, its weight is that of (cosine - floor) / (1 -
+        floor), which differs by a constant: a / (1 - floor) beside 1 - a.
+        """
+        a = min(self._fusion.a, weights.get(self._language or "", 1.0) if weights else 1.0)
+        a /= a + (1 - a) * (1 - floor) if floor else 1.0
+        if a == self._fusion.a:
             return self
         other = copy.copy(self)
         other._fusion = replace(self._fusion, a=a)

@@ -271,3 +271,24 @@ def test_an_empty_generation_has_no_hits(tmp_path: Path) -> None:
         writer.commit()
     snapshot = Store(tmp_path).open(NAME)
     assert _ask(snapshot, normal(1, 16)[0], "text of a") == []
+
+
+_NEAR = space_of("cosine", 16, model="of/others")
+
+
+def test_where_all_cosines_are_high_what_is_above_them_is_weighed(tmp_path: Path) -> None:
+    """Vectors with a large common part, as those of E5: they order hits as the same vectors without it do."""
+    own, texts = normal(40, 16), [words(f"word{row % 7} word{row % 5}") for row in range(40)]
+    common = np.zeros(16, np.float32)
+    common[0] = 1.0
+    orders = []
+    for folder, part in (("plain", 0.0), ("near", 0.8)):
+        signal = own - np.outer(own[:, 0], common)
+        signal /= np.linalg.norm(signal, axis=1, keepdims=True)
+        vectors = np.sqrt(part) * common + np.sqrt(1 - part) * signal
+        with Store(tmp_path / folder).writer(NAME, spaces=[_NEAR]) as writer:
+            put(writer, [record(f"d{row:02d}", [text]) for row, text in enumerate(texts)], vectors.astype(np.float32))
+            writer.commit()
+        query = Query(vectors[3].astype(np.float32), _NEAR.id, 10, text=words("word2 word4"), mode="hybrid")
+        orders.append([hit.document_id for hit in Store(tmp_path / folder).open(NAME).search(query)])
+    assert orders[0] == orders[1]
