@@ -237,8 +237,9 @@ class CollectionView:
         return [] if reader is None or not reader.can.words else reader.completions(text, limit)
 
     def corrected(self, text: str) -> str | None:
-        """The text of a search without what may be typing errors in it: words that the collection lacks, one letter
-        away from words that it has. None where there is none. `search` asks what it is given."""
+        """The text of a search without what may be typing errors in it: words that the collection lacks, near words
+        that it has or made of two, and neighbours that are one word of it. None where there is none. `search` asks what
+        it is given."""
         if not isinstance(text, str):
             raise InvalidInput("the text to correct must be a string")
         reader = self.reader

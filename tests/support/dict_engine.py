@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from aidre.engine.embedding import load_embedder
 from aidre.engine.errors import CollectionMissing, Unsupported
 from aidre.engine.index.fields import Compare, Filter, unknown_fields
-from aidre.engine.index.fields.filters import And, Not
+from aidre.engine.index.fields.filters import And, Not, Wording
 from aidre.engine.model import Collection, Document, EmbeddingSpace, Highlight, HighlightLimits, Query, Record
 from aidre.engine.ports import Capabilities, Reader, Sink, TextDictionary
 from aidre.engine.types import (
@@ -202,6 +202,7 @@ class DictReader:
             return value in wanted if filter.op in {"eq", "in"} else (value is not None) == filter.value
         if isinstance(filter, Not):
             return not passes(filter.operand)
+        assert not isinstance(filter, Wording), "it knows no words"
         return (all if isinstance(filter, And) else any)(map(passes, filter.operands))
 
 

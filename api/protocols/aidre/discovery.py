@@ -68,7 +68,8 @@ BEHAVIOUR = {
     "limit says how many at most, a larger one than the maximum is clamped. A token is good for changes_seconds; "
     "afterwards, and where the collection was made anew or purged, the answer is 410 gone: begin again without "
     "since, and forget what is not listed then",
-    "correct": "a word of query that the collection lacks, one letter from a word that it has, may be a typing error: "
+    "correct": "a word of query that the collection lacks, near a word that it has or made of two, or two neighbours "
+    "that are one word of it may be a typing error: "
     "where query as typed finds nothing relevant, or much less, the repaired text is answered and "
     "meta.corrected is that text; else meta.suggestion offers it; correct: false refuses both",
     "operators": "in query, a phrase in double quotes has to stand in a result as it is written, and -word (after a "

@@ -18,7 +18,13 @@ from .analysis import (
 from .characters import strip_layout as strip_layout, strip_layout_references as strip_layout_references
 from .detection import question_language as question_language
 from .highlight import MAX_HIGHLIGHTED as MAX_HIGHLIGHTED, WordFinder as WordFinder
-from .languages import LANGUAGES as LANGUAGES, declared_language as declared_language
+from .languages import (
+    DEFAULT_LANGUAGE as DEFAULT_LANGUAGE,
+    LANGUAGES as LANGUAGES,
+    Language as Language,
+    declared_language as declared_language,
+    likely_language as likely_language,
+)
 from .phrases import (
     comparable_text as comparable_text,
     phrase_pattern as phrase_pattern,
@@ -31,4 +37,11 @@ from .postings import (
     lexical_column as lexical_column,
     merge_lexicons as merge_lexicons,
 )
-from .words import WordCounts as WordCounts, Words as Words
+from .slips import is_affix as is_affix, may_be_slip as may_be_slip, share_ending as share_ending
+from .words import (
+    WordCounts as WordCounts,
+    Words as Words,
+    hash_of as hash_of,
+    hashes_of_one as hashes_of_one,
+    hashes_of_two as hashes_of_two,
+)

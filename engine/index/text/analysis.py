@@ -109,8 +109,8 @@ def _query_words(token: str) -> Sequence[str]:
 
 def _tokens(text: str) -> list[str]:
     """The runs of letters, digits and underscores, separated from runs of scripts without spaces."""
-    text = normalize(text)
-    return TOKEN.findall(names.mark_names(text if text.isascii() else UNSPACED_RUN.sub(r" \g<0> ", text)))
+    text = names.mark_names(normalize(text))
+    return TOKEN.findall(text if text.isascii() else UNSPACED_RUN.sub(r" \g<0> ", text))
 
 
 def normalize(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -181,3 +181,11 @@ def declared_language(metadata: Mapping[str, Json] | None, schema_object: Mappin
     metadata, schema_object = metadata or {}, schema_object or {}
     declared = (metadata.get("language"), metadata.get("lang"), schema_object.get("inLanguage"))
     return next((tag for tag in map(language_tag, declared) if tag is not None), None)
+
+
+def likely_language(words: Iterable[str], tags: Iterable[str]) -> str:
+    """The one of some languages of which most distinct words are stop words; of several the default one, if it is one
+    of them, else the first. "" without any."""
+    distinct = frozenset(words)
+    known = [tag for tag in tags if tag in LANGUAGES]
+    return max(known, key=lambda tag: (len(distinct & LANGUAGES[tag].stop_words), tag == DEFAULT_LANGUAGE), default="")

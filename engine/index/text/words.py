@@ -11,7 +11,9 @@ some 300 bytes; an English word takes 80.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate
 from operator import add, mul
 from typing import Final, NamedTuple
@@ -43,9 +45,15 @@ _MULTIPLIER: Final = 0x9E3779B97F4A7C15
 _MIXER: Final = 0xD6E8FEB86659FD93
 _MASK: Final = (1 << 64) - 1
 _POWERS: Final = tuple(pow(_MULTIPLIER, i, 1 << 64) for i in range(MAX_PLAIN_CHARACTERS + 1))
+_NO_LETTER: Final = _MASK
+"""A code point that counts nothing in a hash."""
 _SLICE_CHARACTERS: Final = 1 << 19
 _MAX_PARTS: Final = 16
 """Lists of words that are collected before they are merged into one."""
+
+_SAMPLED: Final = 2_048
+_LEAST_SHARE: Final = 0.0005
+"""Words that are read for the letters of a segment, and the share of them that a letter has at least."""
 
 _SCHEMA: Final = pa.schema(
     [
@@ -85,23 +93,48 @@ class Words:
         code = self.words.first(key)
         return int(self.frequencies[code]) if code < len(self.words) and self.words[code] == key else 0
 
-    def near(self, word: str, most: int) -> list[tuple[str, int]]:
-        """The listed words that differ from a plain word by one letter, and their frequencies.
+    def may_list(self, hashes: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Whether words with these `hash_of` may be listed."""
+        if not len(self._hashes):
+            return np.zeros(len(hashes), np.bool_)
+        places = np.minimum(self._hashes.searchsorted(hashes), len(self._hashes) - 1)
+        found: NDArray[np.bool_] = self._hashes[places] == hashes
+        return found
+
+    def near(self, word: str, hashes: NDArray[np.uint32], most: int) -> Iterator[tuple[str, int]]:
+        """The listed words that differ from a plain word by one letter, and their frequencies; by its `hashes_of_one`.
 
         Of more than `most` words that may differ so, only the most frequent are compared.
         """
-        hashes = np.array(deletes(word), np.uint32)
+        return (entry for entry in self._hinted(hashes, most) if word != entry[0] and is_one_edit(word, entry[0]))
+
+    def near_two(self, word: str, hashes: NDArray[np.uint32], most: int) -> Iterator[tuple[str, int]]:
+        """The same for words that differ by two letters and not by one; by its `hashes_of_two`."""
+        return (entry for entry in self._hinted(hashes, most) if is_two_edits(word, entry[0]))
+
+    def _hinted(self, hashes: NDArray[np.uint32], most: int) -> Iterator[tuple[str, int]]:
+        """The words that the table has for some hashes: of more than `most` the most frequent."""
         starts = self._hashes.searchsorted(hashes, "left")
-        ends = self._hashes.searchsorted(hashes, "right")
+        is_found = (
+            self._hashes[np.minimum(starts, len(self._hashes) - 1)] == hashes if len(self._hashes) else starts < 0
+        )
+        starts, ends = starts[is_found], self._hashes.searchsorted(hashes[is_found], "right")
         codes = {
             code
             for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-            if start < end
             for code in self._codes[start:end].tolist()
         }
         if len(codes) > most:
             codes = set(sorted(codes, key=lambda code: (-int(self.frequencies[code]), code))[:most])
-        return [entry for entry in map(self._entry, codes) if word != entry[0] and is_one_edit(word, entry[0])]
+        return map(self._entry, codes)
+
+    @cached_property
+    def letters(self) -> NDArray[np.uint64]:
+        """The code points of the letters of listed words, without the rarest; by a sample."""
+        codes = range(0, len(self.words), -(-len(self.words) // _SAMPLED) or 1)
+        counts = Counter("".join(self._entry(code)[0] for code in codes))
+        least = _LEAST_SHARE * counts.total()
+        return np.array(sorted(ord(letter) for letter, count in counts.items() if count >= least), np.uint64)
 
     def starting(self, prefix: str, most: int) -> tuple[list[tuple[str, int]], int]:
         """The most frequent words with a prefix, with frequencies; and the greatest frequency of those left out."""
@@ -195,13 +228,22 @@ class WordCounts:
 # -- deletes ---------------------------------------------------------------------------------------------------
 
 
-def deletes(word: str) -> list[int]:
+def hash_of(word: str) -> int:
+    """The hash of a word; of one that is too long, of its beginning."""
+    return _mixed(sum(map(mul, _values(word), _POWERS)))
+
+
+def hashes_of_one(word: str) -> NDArray[np.uint32]:
     """The hashes of a word and of what is left of it without one letter: as `_hashes`, faster for a single word."""
-    values = [ord(letter) + 1 for letter in word]
+    values = _values(word)
     powers = _POWERS[: len(values)]
     before = list(accumulate(map(mul, values, powers), initial=0))
     after = list(accumulate(map(mul, reversed(values[1:]), reversed(powers[:-1])), initial=0))
-    return list(map(_mixed, (before[-1], *map(add, before, reversed(after)))))
+    return np.array(list(map(_mixed, (before[-1], *map(add, before, reversed(after))))), np.uint32)
+
+
+def _values(word: str) -> list[int]:
+    return [ord(letter) + 1 for letter in word]
 
 
 def _mixed(value: int) -> int:
@@ -218,6 +260,47 @@ def is_one_edit(word: str, other: str) -> bool:
         return word[i:] == other[i + 1 :]
     is_swapped = word[i : i + 2] == other[i : i + 2][::-1] and word[i + 2 :] == other[i + 2 :]
     return word[i + 1 :] == other[i + 1 :] or is_swapped
+
+
+def is_two_edits(word: str, other: str) -> bool:
+    """Whether two words differ by two letters and not by one, each as in `is_one_edit`, and none changed twice."""
+    if word == other or is_one_edit(word, other):
+        return False
+    i = next(
+        (i for i, (mine, its) in enumerate(zip(word, other, strict=False)) if mine != its), min(len(word), len(other))
+    )
+    mine, its = word[i:], other[i:]
+    left = [(mine[1:], its), (mine, its[1:]), (mine[1:], its[1:])]
+    if mine[:2] == its[1::-1]:
+        left.append((mine[2:], its[2:]))
+    return any(one == two or is_one_edit(one, two) for one, two in left)
+
+
+def hashes_of_two(word: str, letters: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    """Hashes of which the table has one at least for each listed word that differs by two letters, ascending.
+
+    The table has words and their deletes of one letter; so of two differences one may be undone there. The other is
+    undone here, in each place and by each of the letters: left out, put in, swapped or replaced; and where both are
+    letters that were left out of, put in or replaced in `word`, a second letter is left out.
+    """
+    points = _points([word], len(word))
+    places, gaps = np.arange(len(word)), np.arange(len(word) + 1)
+    sums = _sums(points)[0]
+    powers = np.array(_POWERS[: len(word) + 1], np.uint64)
+    others = np.tile(points, (len(word), 1))
+    without = others[places[:, None] != places].reshape(len(word), -1)
+    swapped = others[1:].copy()
+    swapped[places[:-1], places[:-1]], swapped[places[:-1], places[1:]] = points[0, 1:], points[0, :-1]
+    widened = points[0, np.minimum(gaps - (gaps > gaps[:, None]), len(word) - 1)]
+    widened[gaps, gaps] = _NO_LETTER
+    put_in = _sums(widened)[:, :1] + (letters + np.uint64(1)) * powers[:, None]
+    change = (letters - points[0][:, None]) * powers[:-1, None]
+    first, second = np.triu_indices(len(word), 1)
+    replaced = sums[1 + second][:, None] + change[first]
+    found = (_sums(without), _sums(swapped), put_in, sums[0] + change, replaced)
+    hashes = _mix(np.concatenate([part.reshape(-1) for part in found]))
+    hashes.sort()  # neighbours in the table are looked up one after the other
+    return hashes
 
 
 def _table(words: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
@@ -242,10 +325,13 @@ def _points(words: Sequence[str], length: int) -> NDArray[np.uint64]:
 
 
 def _hashes(points: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """The hash of each row (column 0) and of each row without one of its columns, shape (rows, 1 + columns).
+    """The hash of each row (column 0) and of each row without one of its columns, shape (rows, 1 + columns)."""
+    return _mix(_sums(points))
 
-    A polynomial modulo 2^64, so that the hash without column i follows from those of the columns before and after it.
-    """
+
+def _sums(points: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """What is mixed to these hashes: a polynomial modulo 2^64, so that the one without column i follows from those of
+    the columns before and after it."""
     rows, length = points.shape
     powers = np.array(_POWERS[: length + 1], np.uint64)
     weighted = (points + np.uint64(1)) * powers[:length]
@@ -258,6 +344,10 @@ def _hashes(points: NDArray[np.uint64]) -> NDArray[np.uint32]:
     hashes = np.empty((rows, length + 1), np.uint64)
     hashes[:, 0] = before[:, length]
     hashes[:, 1:] = before[:, :length] + after
-    hashes ^= hashes >> np.uint64(32)
-    hashes *= np.uint64(_MIXER)
-    return (hashes >> np.uint64(32)).astype(np.uint32)
+    return hashes
+
+
+def _mix(sums: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    sums ^= sums >> np.uint64(32)
+    sums *= np.uint64(_MIXER)
+    return (sums >> np.uint64(32)).astype(np.uint32)

@@ -81,6 +81,219 @@ def test_everything_else_is_left_alone(snapshot: Snapshot, typed: str) -> None:
     assert snapshot.corrected(typed) is None
 
 
+_ENGLISH = (
+    "the retrieval of information from a notebook, machine learning and photography",
+    "information about hypertension, osteoporosis and the inorganic chemistry of notebooks",
+    "information and machine learning; photography is relevant, and the ending of a warming record is interesting",
+)
+
+
+@pytest.fixture
+def english(tmp_path: Path) -> Snapshot:
+    return store_of(tmp_path, {f"d{number}": text for number, text in enumerate(_ENGLISH)})
+
+
+@pytest.mark.parametrize(
+    ("typed", "corrected"),
+    [
+        ("infromatoin", "information"),  # swapped twice
+        ("infomatin", "information"),  # left out twice
+        ("infxrmztion", "information"),  # replaced twice
+        ("inforrmattion", "information"),  # put in twice
+        ("Photogrpahi", "Photography"),
+        ("INFROMATOIN", None),  # words in capitals are often names: one letter alone
+        ("xxformation", None),  # nobody strikes the first two letters wrong
+        ("wramign", "warming"),
+        ("infaomtin", None),  # three
+    ],
+)
+def test_two_letters_of_a_long_word_are_repaired(english: Snapshot, typed: str, corrected: str | None) -> None:
+    assert english.corrected(typed) == corrected
+
+
+@pytest.mark.parametrize(
+    ("typed", "corrected"),
+    [
+        ("a note book", "a notebook"),
+        ("photo graphy", "photography"),
+        ("Infor mation retri eval", "Information retrieval"),
+        ("inform ation", "information"),  # one part is an English word
+        ("informat ion", "information"),  # a part of which the stem is held
+        ("what is rele vant?", "what is relevant?"),
+        ("re trieval", "retrieval"),
+    ],
+)
+def test_a_word_that_was_split_is_joined(english: Snapshot, typed: str, corrected: str) -> None:
+    assert english.corrected(typed) == corrected
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "a typical record",  # "atypical" is in no text
+        "in organic chemistry",  # a preposition, although the texts have "inorganic" alone
+        "machine learning and the information",
+        "in formation",  # who knows
+        "note\nbook", "note  book", "note, book", "note-book",  # not a single blank
+        "information2 inform 9",
+    ],
+)  # fmt: skip
+def test_neighbours_that_may_be_two_words_are_left_alone(english: Snapshot, typed: str) -> None:
+    assert english.corrected(typed) is None
+
+
+def test_words_are_not_joined_to_their_opposites(tmp_path: Path) -> None:
+    snapshot = store_of(tmp_path, {"a": "invertebrates and nonmetallic rooms"})
+    assert snapshot.corrected("in vertebrates") is None
+    assert snapshot.corrected("non metallic") is None
+
+
+def test_two_words_stay_two_where_the_texts_have_them_as_often(tmp_path: Path) -> None:
+    texts = {
+        "a": "a notebook, a note, a note, a book and a book",
+        "b": "notebooks",
+        "c": "a playback, and play it back",
+    }
+    snapshot = store_of(tmp_path, texts)
+    assert snapshot.corrected("a note book") is None
+    assert (
+        store_of(tmp_path / "other", {"a": "notebook " * 7 + "note note book book"}).corrected("note book")
+        == "notebook"
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "corrected"),
+    [
+        ("ofthe notebook", "of the notebook"),
+        ("machinelearning", "machine learning"),
+        ("Machinelearning inthe notebook", "Machine learning in the notebook"),
+        ("informationretrieval", "information retrieval"),
+        ("fromthe", "from the"),
+        ("relevantcoffee", "relevant coffee"),  # one of the two is an English word
+        ("aninteresting", "an interesting"),
+    ],
+)
+def test_words_that_were_joined_are_split(english: Snapshot, typed: str, corrected: str) -> None:
+    assert english.corrected(typed) == corrected
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "rerecord warmness",  # a prefix or an ending is no word
+        "MACHINELEARNING",  # an abbreviation or a name
+        "xqzjmachine",
+    ],
+)
+def test_what_is_not_made_of_two_words_is_not_split(english: Snapshot, typed: str) -> None:
+    assert english.corrected(typed) is None
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "hypotension",  # hypertension
+        "organic hyposmia",
+        "osteogenesis",
+        "decelerating",
+    ],
+)
+def test_words_that_differ_in_a_prefix_are_not_taken_for_each_other(tmp_path: Path, typed: str) -> None:
+    texts = {"a": "hypertension, inorganic matter, ontogenesis, accelerating"}
+    corrected = store_of(tmp_path, texts).corrected(typed) or typed
+    assert not {"hypertension", "inorganic", "ontogenesis", "accelerating"} & set(corrected.split())
+
+
+def test_quoted_words_and_parts_of_codes_are_left_alone(english: Snapshot) -> None:
+    for typed in (
+        '"retreival"', "\u201cretreival of infromation\u201d", "\u00abretreival\u00bb", "\u201eretreival\u201c",
+        "retreival.py", "www.retreival.com", "me@retreival.org", "src/retreival/main", "C:\\retreival", "#retreival",
+        "retreival-2024", "AB-retreival-17", "retreival=1", "note_book", "retreival:information", "note boo2k",
+    ):  # fmt: skip
+        assert english.corrected(typed) is None, typed
+    assert english.corrected('"retreival" of infromation') == '"retreival" of information'
+    assert english.corrected("10-retreival, /retreival/") == "10-retrieval, /retrieval/"
+    assert english.corrected("a retreival-system, retreival. Retreival: (retreival)") == (
+        "a retrieval-system, retrieval. Retrieval: (retrieval)"
+    )
+
+
+def test_names_within_a_question_are_repaired_by_one_letter_alone(english: Snapshot) -> None:
+    assert english.corrected("is it true that Infromatoin is relevant") is None
+    assert english.corrected("is it true that Infromation is relevant") == "is it true that Information is relevant"
+    assert english.corrected("Infromatoin of the notebook") == "Information of the notebook"
+
+
+_TEXTS = {
+    "fr": "la bibliothèque municipale et le ministère",
+    "de": "die Geschwindigkeit und die Körpergröße, ein Wagen und die Eisenbahn",
+    "es": "el conocimiento de la población",
+    "ru": "информация о городе",
+}
+
+
+@pytest.mark.parametrize(
+    ("language", "typed", "corrected"),
+    [
+        ("fr", "la bibliohtqèue", "la bibliothèque"),
+        ("fr", "dansla bibliothèque", "dans la bibliothèque"),
+        ("fr", "biblio thèque", "bibliothèque"),
+        ("de", "Geschwidigkiet", "Geschwindigkeit"),
+        ("de", "Körper größe", "Körpergröße"),
+        ("de", "undder Geschwindigkeit", "und der Geschwindigkeit"),
+        ("de", "der Eisenbahnwagen", None),  # a compound
+        ("es", "conocimientopoblación", "conocimiento población"),
+        ("es", "conociimeinto", "conocimiento"),
+        ("es", "delas población", "de las población"),
+        ("ru", "ифнормцаия", "информация"),
+        ("ru", "инфор мация", "информация"),
+    ],
+)
+def test_words_of_every_language_are_repaired_by_those_of_the_collection(
+    tmp_path: Path, language: str, typed: str, corrected: str | None
+) -> None:
+    assert store_of(tmp_path, {"a": _TEXTS[language]}, language=language).corrected(typed) == corrected
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "crème",
+        "crêpe",
+        "garçon",
+        "naïve naïf",
+        "über",
+        "piñata",
+        "smørrebrød",
+    ],
+)
+def test_accented_words_do_not_become_english_ones(tmp_path: Path, typed: str) -> None:
+    texts = {"a": "a crime, a crepes, a carbon, a native naive, a user, uber, a pirate, crimea, creme"}
+    assert store_of(tmp_path, {"a": "crime carbon grape native user pirate"}).corrected(typed) is None
+    assert store_of(tmp_path / "more", texts).corrected(typed) is None
+
+
+def test_common_english_words_repair_only_questions_in_english(tmp_path: Path) -> None:
+    german = store_of(tmp_path / "de", {"a": "die Geschwindigkeit der Eisenbahn"}, language="de")
+    assert german.corrected("cofffee") is None
+    records = [
+        record("de", ["die Geschwindigkeit der Eisenbahn und das Wetter"], metadata={"language": "de"}),
+        record("en", ["the speed of the railway and the weather"], metadata={"language": "en"}),
+    ]
+    mixed = stored(tmp_path / "both", records)
+    assert mixed.corrected("what is the cofffee") == "what is the coffee"
+    assert mixed.corrected("was ist mit dem cofffee") is None
+
+
+def test_few_words_of_a_text_are_repaired_by_more_than_a_letter(
+    english: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spelling, "_MAX_FAR", 1)
+    typed = "infromatoin photogrpahi retreival"
+    assert english.corrected(typed) == "information photogrpahi retrieval"
+
+
 def test_of_many_unknown_words_the_first_are_repaired(snapshot: Snapshot) -> None:
     unknown = [f"{'qz' * 4}{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(spelling.MAX_REPAIRED)]
     assert snapshot.corrected(" ".join([*unknown[1:], "retreival"])) == " ".join([*unknown[1:], "retrieval"])

@@ -10,7 +10,15 @@ from aidre.engine.index.text import words as module
 from aidre.engine.index.text.analysis import MAX_PLAIN_CHARACTERS, is_plain, tokenize
 from aidre.engine.index.text.postings import LexicalText, build_lexicon
 from aidre.engine.index.text.stop_words import capitals
-from aidre.engine.index.text.words import WordCounts, Words, deletes, is_one_edit
+from aidre.engine.index.text.words import (
+    WordCounts,
+    Words,
+    hash_of,
+    hashes_of_one,
+    hashes_of_two,
+    is_one_edit,
+    is_two_edits,
+)
 
 _few_letters = st.text("abc", min_size=3, max_size=6)
 
@@ -102,8 +110,41 @@ def test_long_texts_and_many_of_them_are_counted_in_pieces(monkeypatch: pytest.M
 @given(st.sets(_few_letters, max_size=40), _few_letters)
 @settings(max_examples=200)
 def test_the_words_that_differ_by_one_letter_are_found(vocabulary: set[str], word: str) -> None:
-    found = words_of(*vocabulary).near(word, 1_000)
+    found = words_of(*vocabulary).near(word, hashes_of_one(word), 1_000)
     assert {one for one, _ in found} == {one for one in vocabulary if distance(word, one) == 1}
+
+
+@given(st.lists(_few_letters, max_size=40), st.text("abc", min_size=4, max_size=7))
+@settings(max_examples=200)
+def test_the_words_two_letters_away_are_those_of_brute_force(vocabulary: list[str], word: str) -> None:
+    words = words_of("abc", *vocabulary)  # with all letters, of which the missing ones are made
+    found = {one for one, _ in words.near_two(word, hashes_of_two(word, words.letters), 1_000)}
+    assert found == {one for one in listed(words) if distance(word, one) == 2}
+
+
+@given(_few_letters, _few_letters)
+@settings(max_examples=300)
+def test_two_edits_are_a_distance_of_two(word: str, other: str) -> None:
+    assert is_two_edits(word, other) is (distance(word, other) == 2)
+
+
+@given(st.text(max_size=MAX_PLAIN_CHARACTERS))
+def test_the_hash_of_a_word_is_the_first_of_it_and_its_deletes(word: str) -> None:
+    assert [hash_of(word)] == hashes_of_one(word).tolist()[:1]
+
+
+def test_words_that_may_be_listed_are_all_that_are() -> None:
+    words = words_of("alpha beta")
+    hashes = np.array([hash_of(word) for word in ("alpha", "gamma", "beta")], np.uint32)
+    assert words.may_list(hashes).tolist() == [True, False, True]
+
+
+def test_the_letters_of_the_words_are_known_without_the_rarest() -> None:
+    words = words_of(*(f"{first}{second}te" for first in "abcdefgh" for second in "aeiou" for _ in "x"), "straße")
+    assert set("abcdefghiout") <= set(map(chr, words.letters.tolist()))
+    assert "ß" in map(chr, words_of("straße").letters.tolist())
+    many = words_of(" ".join(f"word{a}{b}{c}" for a in "abcdefghij" for b in "abcdefghij" for c in "abcdefghij"), "øre")
+    assert "ø" not in map(chr, many.letters.tolist())
 
 
 @given(_few_letters, _few_letters)
@@ -116,20 +157,20 @@ def test_one_edit_is_a_distance_of_one(word: str, other: str) -> None:
 @given(st.text(min_size=1, max_size=MAX_PLAIN_CHARACTERS))
 @settings(max_examples=100)
 def test_the_hash_of_a_delete_is_that_of_the_word_it_leaves(word: str) -> None:
-    hashes = deletes(word)
+    hashes = hashes_of_one(word).tolist()
     assert hashes == module._hashes(module._points([word], len(word)))[0].tolist()
-    assert hashes[1:] == [deletes(left)[0] if (left := word[:i] + word[i + 1 :]) else 0 for i in range(len(word))]
+    assert hashes[1:] == [hash_of(left) if (left := word[:i] + word[i + 1 :]) else 0 for i in range(len(word))]
 
 
 def test_words_that_only_share_a_hash_are_not_near(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_mixed", lambda _: 7)
     monkeypatch.setattr(module, "_hashes", lambda points: np.full((len(points), points.shape[1] + 1), 7, np.uint32))
-    assert words_of("alpha gamma delta").near("alpah", 10) == [("alpha", 1)]
+    assert [*words_of("alpha gamma delta").near("alpah", hashes_of_one("alpah"), 10)] == [("alpha", 1)]
 
 
 def test_of_too_many_words_the_most_frequent_are_compared() -> None:
     words = words_of("aaa abb " + "aab " * 3, "aac " * 2)
-    assert set(words.near("aad", 2)) == {("aab", 3), ("aac", 2)}
+    assert set(words.near("aad", hashes_of_one("aad"), 2)) == {("aab", 3), ("aac", 2)}
 
 
 def test_the_most_frequent_words_with_a_prefix_and_the_frequency_of_the_rest() -> None:
@@ -150,7 +191,10 @@ def test_a_file_of_another_version_is_refused() -> None:
 
 def test_no_text_gives_no_word() -> None:
     words = words_of()
-    assert (listed(words), words.near("alpha", 5), words.starting("a", 5)) == ({}, [], ([], 0))
+    assert (listed(words), words.starting("a", 5)) == ({}, ([], 0))
+    assert [*words.near("alpha", hashes_of_one("alpha"), 5)] == []
+    assert [*words.near_two("alpha", hashes_of_two("alpha", words.letters), 5)] == []
+    assert words.may_list(hashes_of_one("alpha")).tolist() == [False] * 6
 
 
 def test_an_entry_takes_a_bounded_number_of_bytes() -> None:
