@@ -24,8 +24,7 @@ LEAST_ORDERED: Final = 0.5
 MAX_TEXTS: Final = 1_024
 """Texts of a segment that are looked into for one code."""
 
-LEXICAL_FACTOR: Final = 2.0
-"""What a bonus weighs in lexical search. With 5 nDCG@10 falls by .005 in scientific claims, with 2 by .002."""
+ORDER_SHARE: Final = 0.5
 
 CodeChunks = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 """Segment ordinals, rows and bonuses (n,) of the chunks that have any, in storage order."""
@@ -34,30 +33,29 @@ CodeChunks = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 def search_lexical(
     segments: Sequence[SegmentView], statistics: Statistics, text: str, *, k: int, filter: Filter | None = None
 ) -> TopK:
-    """The best k of the chunks that contain a word of the query and pass the filter: by BM25, and the bonus of codes
-    whose parts have an order.
-
-    A bonus is added as LEXICAL_FACTOR times its share of the weight of all words of the query.
-    """
-    with_codes, code_rows, bonuses = code_chunks(segments, statistics, text, filter=filter, only_ordered=True)
+    """The best k of the chunks that contain a word of the query and pass the filter: by BM25, and ORDER_SHARE of the
+    weight of its words for each code of several parts that a chunk has as it is written."""
+    found: list[CodeChunks] = []
+    for code in find_sequences(text):
+        rows = _rows_with_code(segments, statistics, code)
+        if any(map(len, rows)):
+            weight = sum(word.weight for word in bm25.query_words(segments, statistics, code))
+            found += _chunks_of(_as_written(segments, rows, code), ORDER_SHARE * weight)
+    with_codes, code_rows, bonuses = _allowed(segments, _summed(found), filter)
     if not len(code_rows):
         return bm25.search(segments, statistics, text, k=k, filter=filter)
     scorer = Bm25Scorer(segments, statistics, text)
-    segment_ords, rows, _ = scorer.top_candidates(k=k, filter=filter)
-    others = ~np.isin(segment_ords << 32 | rows, with_codes << 32 | code_rows)
-    segment_ords, rows = np.concatenate([segment_ords[others], with_codes]), np.concatenate([rows[others], code_rows])
-    scores = scorer.score(segment_ords, rows)
-    scores[len(rows) - len(code_rows) :] += LEXICAL_FACTOR * sum(word.weight for word in scorer.words) * bonuses
-    return merge_top_k(segments, [segment_ords], [rows], [scores], k)
+    segment_ords, rows_found, _ = scorer.top_candidates(k=k, filter=filter)
+    others = ~np.isin(segment_ords << 32 | rows_found, with_codes << 32 | code_rows)
+    segment_ords = np.concatenate([segment_ords[others], with_codes])
+    rows_found = np.concatenate([rows_found[others], code_rows])
+    scores = scorer.score(segment_ords, rows_found)
+    scores[len(scores) - len(code_rows) :] += bonuses
+    return merge_top_k(segments, [segment_ords], [rows_found], [scores], k)
 
 
 def code_chunks(
-    segments: Sequence[SegmentView],
-    statistics: Statistics,
-    text: str,
-    *,
-    filter: Filter | None = None,
-    only_ordered: bool = False,
+    segments: Sequence[SegmentView], statistics: Statistics, text: str, *, filter: Filter | None = None
 ) -> CodeChunks:
     """The chunks that pass the filter and contain a code of the query, and the sum of its bonuses where a = 0.5.
 
@@ -68,39 +66,49 @@ def code_chunks(
 
     where df of the N live chunks contain all terms of the code: nothing for a code in the square root of N or more. Of
     codes, dates, versions, addresses and paths of several parts the texts decide: a chunk with the parts in another
-    order has no bonus, and one that has them as written at least LEAST_ORDERED of CODE_WEIGHT. With `only_ordered` the
-    others are left out.
+    order has no bonus, and one that has them as written at least LEAST_ORDERED of CODE_WEIGHT.
     """
-    sequences, found = find_sequences(text), list[CodeChunks]()
-    codes = [] if only_ordered else find_codes(text)
+    codes, sequences, found = find_codes(text), find_sequences(text), list[CodeChunks]()
     for code in dict.fromkeys([*codes, *sequences]):
-        groups = required_words(code, statistics.languages)
-        rows = [_live_rows_with(view, groups) for view in segments] if groups else []
+        rows = _rows_with_code(segments, statistics, code)
         frequency = sum(map(len, rows))
         if not frequency:
             continue
         share = 1 - 2 * math.log(frequency) / math.log(max(statistics.chunks, 2)) if code in codes else 0.0
         if code in sequences:
-            rows = [_as_written(view, of_segment, code) for view, of_segment in zip(segments, rows, strict=True)]
-            share = max(share, LEAST_ORDERED)
+            rows, share = _as_written(segments, rows, code), max(share, LEAST_ORDERED)
         if share > 0:
-            found += [
-                (np.full(len(of_segment), segment_ord), of_segment, np.full(len(of_segment), CODE_WEIGHT * share))
-                for segment_ord, of_segment in enumerate(rows)
-                if len(of_segment)
-            ]
+            found += _chunks_of(rows, CODE_WEIGHT * share)
     return _allowed(segments, _summed(found), filter)
 
 
-def _live_rows_with(view: SegmentView, groups: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
-    """The live chunks of a segment that contain a term of each group, ascending."""
-    rows = rows_with(view, groups)
-    return rows if view.live.mask is None else rows[view.live.mask[rows]]
+def _chunks_of(rows: Sequence[NDArray[np.int64]], bonus: float) -> list[CodeChunks]:
+    """The rows of each segment with their bonus."""
+    return [
+        (np.full(len(of_segment), segment_ord), of_segment, np.full(len(of_segment), bonus))
+        for segment_ord, of_segment in enumerate(rows)
+        if len(of_segment)
+    ]
 
 
-def _as_written(view: SegmentView, rows: NDArray[np.int64], code: str) -> NDArray[np.int64]:
+def _rows_with_code(segments: Sequence[SegmentView], statistics: Statistics, code: str) -> list[NDArray[np.int64]]:
+    """The live chunks of each segment that contain all terms of a code, ascending."""
+    groups = required_words(code, statistics.languages)
+    if not groups:
+        return []
+    found = [rows_with(view, groups) for view in segments]
+    return [
+        rows if view.live.mask is None else rows[view.live.mask[rows]]
+        for view, rows in zip(segments, found, strict=True)
+    ]
+
+
+def _as_written(
+    segments: Sequence[SegmentView], rows: Sequence[NDArray[np.int64]], code: str
+) -> list[NDArray[np.int64]]:
     """Those of the rows whose texts have the code; of very many the first ones are looked into."""
-    return rows_containing(view, rows[:MAX_TEXTS], (code,))
+    pairs = zip(segments, rows, strict=True)
+    return [rows_containing(view, of_segment[:MAX_TEXTS], (code,)) for view, of_segment in pairs]
 
 
 def _summed(found: Sequence[CodeChunks]) -> CodeChunks:

@@ -445,7 +445,8 @@ that is known here are quantities."""
 _MIN_DIGITS: Final = 5
 """A number of so many digits is no quantity."""
 _SEQUENCE: Final = re.compile(r"(?<![^\W_])[^\W_]+(?:[./:#@+_-]{1,2}[^\W_]+){1,15}(?![^\W_])")
-_INNER_SIGNS: Final = frozenset("./:#@+_")
+_INNER_SIGN: Final = re.compile(r"[\d./:#@+_]")
+_LETTERS: Final = re.compile(r"[^\W\d_](?:[./][^\W\d_])+")
 
 
 def find_codes(text: str) -> list[str]:
@@ -481,7 +482,7 @@ def _is_date(numbers: Sequence[str]) -> bool:
 def find_sequences(text: str) -> list[str]:
     """The words of a query that have parts whose order counts: dates, versions, addresses, paths; each once, in order.
 
-    Words with hyphens alone, such as `well-known`, are none.
+    Words with hyphens alone, such as `well-known`, are none, and abbreviations of letters, such as `e.g`.
     """
     found = dict.fromkeys(_SEQUENCE.findall(text))
-    return [one for one in found if any(letter.isdigit() or letter in _INNER_SIGNS for letter in one)]
+    return [one for one in found if _INNER_SIGN.search(one) is not None and not _LETTERS.fullmatch(one)]

@@ -51,6 +51,7 @@ def test_a_long_text_takes_time_in_proportion_to_its_length(piece: str) -> None:
         ("std::vector of a well-known state-of-the-art", ["std::vector"]),
         ("AB-34-12, please", ["AB-34-12"]),
         ("a plain question", []),
+        ("e.g. in the U.S., i.e. I/O", []),
         ("3,000.50 and and/or", ["000.50", "and/or"]),
     ],
 )
