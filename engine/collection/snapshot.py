@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.collection.change_feed import read_changes
-from aidre.engine.embedding import DEFAULT_SPACE, reads_language
+from aidre.engine.embedding import cosine_floor, reads_language
 from aidre.engine.errors import InvalidInput, SpaceMissing, printable_name
 from aidre.engine.index.fields import (
     Filter,
@@ -28,7 +28,7 @@ from aidre.engine.index.fields import (
 )
 from aidre.engine.index.text import WordFinder
 from aidre.engine.index.vectors import SearchDepth, encode_query, is_unit, search_depth
-from aidre.engine.model import EmbeddingSpace, Highlight, HighlightLimits, Query
+from aidre.engine.model import Highlight, HighlightLimits, Query
 from aidre.engine.native import kernel_name
 from aidre.engine.ports import Capabilities
 from aidre.engine.search import (
@@ -74,8 +74,6 @@ long."""
 _STRAY_SHARE = 0.01
 """Share of the chunks below which a language of few chunks does not count."""
 _UNKNOWN_FILTER_SECONDS = 0.01
-_MIN_FLOOR, _MAX_FLOOR = 0.5, 0.9
-"""A mean cosine below the first is left alone; with the second vectors do not decide alone."""
 _CAPABILITIES = Capabilities(
     lexical=True,
     hybrid=True,
@@ -120,11 +118,11 @@ class Snapshot:
         self._speller = Speller(self.segments, self._statistics)
         self._live_fields: dict[tuple[str, bool], bool] = {}
         self._centroids: dict[str, NDArray[np.float32]] = {}
-        self._floors: dict[str, float] = {}
         self._depths: dict[tuple[str, int], SearchDepth | None] = {}
         self._seconds: dict[tuple[str, int, bool], float] = {}
         self._known_filters: set[bytes] = set()
         self._language_weights: dict[str, Mapping[str, float]] = {}
+        self._cosine_floors = {state.space.id: cosine_floor(state.space) for state in manifest.spaces}
         self._spaces = {state.space.id: state for state in manifest.spaces if state.state == "live"}
 
     # -- search ------------------------------------------------------------------------------------------------
@@ -374,7 +372,7 @@ class Snapshot:
                 "use mode dense or lexical"
             )
         fused = HybridQuery(self.segments, self._statistics, text, query.fusion, filter)
-        hybrid, rescore = fused.weighed(self._weights(state), self._floor(state.space)), query.rescore
+        hybrid, rescore = fused.weighed(self._weights(state), self._cosine_floors[state.space.id]), query.rescore
         ranked = hybrid.search(
             state.space,
             vector,
@@ -385,20 +383,9 @@ class Snapshot:
             ranked = hybrid.with_feedback(ranked, state.space)
         else:
             second, second_vector = self._encode(rescore.space, rescore.vector)
-            hybrid = fused.weighed(self._weights(second), self._floor(second.space))
+            hybrid = fused.weighed(self._weights(second), self._cosine_floors[second.space.id])
             ranked = hybrid.rescored(ranked, second.space, second_vector, rescore.depth)
         return TopK(ranked.segment_ords[:k], ranked.rows[:k], ranked.scores[:k])
-
-    def _floor(self, space: EmbeddingSpace) -> float:
-        """The mean cosine of two chunks where that is high and the model's doing, else 0. E5's is .75; that of the
-        default model, for which the weights of hybrid search were chosen, is .1 or less in most collections."""
-        if space.model in {None, DEFAULT_SPACE.model}:
-            return 0.0
-        if space.id not in self._floors:
-            centroid = self.centroid(space.id)
-            floor = float(centroid @ centroid)
-            self._floors[space.id] = min(floor, _MAX_FLOOR) if floor >= _MIN_FLOOR else 0.0
-        return self._floors[space.id]
 
     def _weights(self, state: SpaceState) -> Mapping[str, float]:
         """By tag the weight of the cosine in those languages of the collection that the model of a space does not

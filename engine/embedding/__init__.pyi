@@ -4,6 +4,7 @@ from .embedder import (
     FUNCTION_MODEL as FUNCTION_MODEL,
     Embedder as Embedder,
     FunctionEmbedder as FunctionEmbedder,
+    cosine_floor as cosine_floor,
     embedding_key as embedding_key,
     load_embedder as load_embedder,
     load_stored as load_stored,

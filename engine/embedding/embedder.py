@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.embedding.endpoint import OPENAI, Endpoint, EndpointEmbedder
 from aidre.engine.embedding.hashing import HASHING, WORD, HashingEmbedder
-from aidre.engine.embedding.models import DEFAULT
+from aidre.engine.embedding.models import DEFAULT, KNOWN
 from aidre.engine.embedding.prefixes import PREFIXES_PART, declares_prefixes, effective_prefixes, prefixes_part
 from aidre.engine.embedding.weights import Weights, find_weights
 from aidre.engine.errors import ConfigurationError, DimensionMismatch, InvalidInput, ModelUnavailable
@@ -219,6 +219,11 @@ def reads_language(space: EmbeddingSpace, tag: str) -> bool:
     if space.languages is not None:
         return tag in space.languages
     return space.model != DEFAULT.model or tag == "en"
+
+
+def cosine_floor(space: EmbeddingSpace) -> float:
+    """The cosine that any two texts have, about: 0.75 with E5, 0 where it is small or not known."""
+    return next((one.cosine_floor for one in KNOWN.values() if one.model == space.model), 0.0)
 
 
 def embedding_key(space: EmbeddingSpace, text: str) -> bytes:

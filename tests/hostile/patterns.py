@@ -42,6 +42,10 @@ HANDED_ON = dict.fromkeys(("URI", "HOSTNAME", "DOMAIN", "LANGUAGE", "COUNTRY"), 
 MADE = {
     "re.compile(re.sub('\\\\$$', '\\\\\\\\Z', pattern))": "the pattern of a class, which is read there",
     "re.search(f'(?<!\\\\w){option}(?!\\\\w)', words)": "the operator's words, escaped",
+    "re.compile(f'[{marks}]{{2,}}')": "a class of characters from a file of the package",
+    "re.compile(f'[{signs}]|[^ {signs}]+')": "the same",
+    "re.compile('(' + '|'.join(map(re.escape, sorted(special, key=len, reverse=True))) + ')')": "tokens, escaped",
+    "re.compile(pattern + ('' if UNSPACED_RUN.match(before) else f'(?!{_SPACED})'))": "words of a phrase, escaped",
     "re.search(pattern, text)": "the name of a place, its words escaped, with blanks between two of them",
 }
 """Calls whose pattern is made of what a function is given, and why that is harmless."""

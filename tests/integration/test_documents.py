@@ -42,6 +42,7 @@ NOT_RUN = {
     "docs/conformance.md": "tests a server of somebody else; packages/conformance/tests runs the kit",
     "docs/frameworks.md": "installs packages; `make integrations` does the same",
     "docs/guide.md": "bash: watches until it is ended, and writes with a key; both have tests of their own",
+    "docs/install.md": "installs packages, and fetches models; tests/test_installation.py runs its lines",
     "docs/languages.md": "needs a model; tests/integration/test_languages.py runs the steps with a small one",
     "docs/operations.md": "bash: makes a user and a service of this machine, and an image",
     "docs/replicas.md": "needs a bucket; tests/hostile/replicas.py publishes to one and serves from it",

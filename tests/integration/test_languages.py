@@ -161,7 +161,7 @@ def test_another_prefix_is_another_revision_which_the_next_ingest_embeds_again(
         ('id = "a"\ndistance = "dot"', "dimensions is missing: give the length"),
         ('id = "a"\nmodel = "hashing"', "dimensions is missing"),
         ('id = "a"\ndimensions = 3\ndistance = "dot"\nquery_prefix = "q"', "query_prefix is for a model"),
-        ('id = "a"\nmodel = "/no/folder"', "neither a folder nor a name on the hub"),
+        ('id = "a"\nmodel = "/no/folder"', "nor a folder, nor a name on the hub"),
     ],
 )
 def test_a_space_that_cannot_be_understood_is_refused_by_name(shell: Shell, space: str, said: str) -> None:
@@ -175,8 +175,11 @@ def test_the_examples_of_the_page_are_valid_and_measure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (ROOT / "docs" / "languages.md").read_text(encoding="utf-8")
-    declared, prefixed = (parse_settings(text) for text in re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.M))
+    examples = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    known, declared, large, prefixed = map(parse_settings, examples)
     assert declared.collection("docs").spaces == (DEFAULT_SPACE.id, "multilingual")
+    assert known.declared_spaces[0].languages == ("en", "de")
+    assert large.declared_spaces[0].model == prefixed.declared_spaces[0].model
     assert prefixed.declared_spaces[0].query_prefix == "query: "
     [example] = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     spaces = [aidre.EmbeddingSpace(name, 64, "cosine", model="hashing") for name in ("one", "two")]

@@ -30,6 +30,8 @@ class KnownModel:
     revision: str
     dimensions: int
     licence: str
+    cosine_floor: float = 0.0
+    """The cosine that any two texts have, about, where it is high."""
 
     @property
     def requirement(self) -> str:
@@ -90,6 +92,7 @@ def _multilingual() -> KnownModel:
         revision=f"sha256:{digest[:16]};mean;l2;length=512;prompts=1d00d2e8;v1",
         dimensions=384,
         licence="MIT (LICENSE)",
+        cosine_floor=0.75,
     )
 
 

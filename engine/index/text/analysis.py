@@ -54,6 +54,7 @@ UNSPACED: Final = (
     "\uac00-\ud7ff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
 UNSPACED_RUN: Final = re.compile(rf"[{UNSPACED}]+")
+_NAME_SIGN: Final = re.compile(r"[#.+@]")
 TOKEN: Final = re.compile(rf"[\w{MARKS}{UNSPACED}{NON_JOINER}{names.MARKS}]+")
 _COMPOUND: Final = re.compile(f"[a-z0-9][A-Z]|[A-Z][A-Z][a-z]|[_{NON_JOINER}]")
 _HUMP: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -109,7 +110,9 @@ def _query_words(token: str) -> Sequence[str]:
 
 def _tokens(text: str) -> list[str]:
     """The runs of letters, digits and underscores, separated from runs of scripts without spaces."""
-    text = names.mark_names(normalize(text))
+    text = normalize(text)
+    if _NAME_SIGN.search(text) is not None:
+        text = names.mark_names(text)
     return TOKEN.findall(text if text.isascii() else UNSPACED_RUN.sub(r" \g<0> ", text))
 
 
@@ -370,7 +373,7 @@ def _stop_word_terms(readings: Sequence[_Reading], is_held: Callable[[str], bool
 
 def _read(token: str, languages: tuple[str, ...]) -> _Reading | None:
     """What a token asks for in documents of these languages; None where it has no word."""
-    name, letters, rest = names.split_name(token)
+    name, letters, rest = ("", token, "") if token.isascii() else names.split_name(token)
     words = [*_query_words(letters)]
     capitals = words.pop(0) if words and words[0][0].isupper() else ""
     asked = _asked(words, languages)
@@ -379,7 +382,8 @@ def _read(token: str, languages: tuple[str, ...]) -> _Reading | None:
         beside = () if len(letters) == 1 else (word._replace(occurrences=_LETTERS_OF_NAME) for word in asked)
         terms = tuple(term for tag in languages if (term := to_term(name, tag)) is not None)
         return _Reading((*asked, *rest_asked), tuple(dict.fromkeys(terms)), (*beside, *rest_asked))
-    is_stop_word = all(any(_is_stop_word(word, tag) for tag in languages) for word in words)
+    has_stop_words = len(asked) < len(words) or any(word.stop_in for word in asked)
+    is_stop_word = has_stop_words and all(any(_is_stop_word(word, tag) for tag in languages) for word in words)
     if not words or not (asked or is_stop_word):
         return None
     return _Reading(asked, (), (), tuple(words), capitals) if is_stop_word else _Reading(asked)

@@ -33,8 +33,6 @@ pattern that begins with a few characters is fast."""
 
 def mark_names(text: str) -> str:
     """The text with the signs of names replaced by marks."""
-    if not ("#" in text or "." in text or "+" in text or "@" in text):
-        return text
     return _SIGN.sub(lambda sign: sign[0].translate(_TO_MARKS), text)
 
 

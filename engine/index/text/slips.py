@@ -24,6 +24,8 @@ _NEGATIONS: Final = frozenset({"an", "dis", "in", "mis", "non", "re", "un"}) | _
 _ENDINGS: Final = frozenset(
     {"est", "ful", "ing", "ion", "ish", "ism", "ist", "ity", "ive", "ment", "ness", "ous", "tion"}
 )
+_INFLECTED_IN_FRONT: Final = frozenset({"arabic", "hebrew"})
+"""Scripts whose words have articles, prepositions and persons as letters before them."""
 _WORDS: Final = frozenset({"an", "counter", "extra", "in", "over", "post", "super", "under"})
 
 
@@ -34,6 +36,8 @@ def may_be_slip(word: str, other: str) -> bool:
     the two differ in a prefix, as hypotension and hypertension do, or inorganic and organic; nor in their first two
     letters or more, which hardly anybody strikes wrong: accelerating and decelerating.
     """
+    if script_of(word) in _INFLECTED_IN_FRONT and (word.endswith(other) or other.endswith(word)):
+        return False
     return _keeps_accents(word, other) and not _differ_by_prefix(word, other)
 
 

@@ -166,3 +166,13 @@ def test_what_an_engine_lacks_is_refused_before_anything_is_searched() -> None:
         told(answer(Question(5, "tea", highlight=HighlightLimits()), state), [])
     with pytest.raises(InvalidInput, match="a vector has no words"):
         told(answer(Question(5, vector=VECTOR, highlight=HighlightLimits()), state_of()), [])
+
+
+def test_each_hit_has_the_relevance_that_the_scale_of_the_answer_gives_its_score() -> None:
+    _, found = told(answer(Question(5, "tea"), state_of()), [VECTOR, page(0.4, 0.2)])
+    assert found.scale is not None
+    assert found.relevances == found.scale.relevances([hit.score for hit in found.hits])
+    assert found.relevances is not None
+    assert len(found.relevances) == len(found.hits) == 2
+    _, found = told(answer(Question(5, "tea", scaled=False), state_of()), [VECTOR, page(0.4, 0.2)])
+    assert found.relevances is None

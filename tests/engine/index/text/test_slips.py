@@ -40,6 +40,9 @@ def test_a_slip_changes_letters_that_mean_nothing(word: str, other: str) -> None
         ("organic", "inorganic"),
         ("unstable", "stable"),
         ("decelerating", "accelerating"),
+        ("يدخل", "دخل"),  # "he enters", "he entered"
+        ("كتاب", "الكتاب"),
+        ("בית", "הבית"),
     ],
 )
 def test_accents_and_prefixes_are_meant(word: str, other: str) -> None:
