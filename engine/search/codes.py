@@ -35,8 +35,10 @@ def search_lexical(
 ) -> TopK:
     """The best k of the chunks that contain a word of the query and pass the filter: by BM25, and ORDER_SHARE of the
     weight of its words for each code of several parts that a chunk has as it is written."""
-    found: list[CodeChunks] = []
-    for code in find_sequences(text):
+    sequences, found = find_sequences(text), list[CodeChunks]()
+    if not sequences:
+        return bm25.search(segments, statistics, text, k=k, filter=filter)
+    for code in sequences:
         rows = _rows_with_code(segments, statistics, code)
         if any(map(len, rows)):
             weight = sum(word.weight for word in bm25.query_words(segments, statistics, code))

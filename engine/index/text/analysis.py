@@ -488,5 +488,7 @@ def find_sequences(text: str) -> list[str]:
 
     Words with hyphens alone, such as `well-known`, are none, and abbreviations of letters, such as `e.g`.
     """
+    if _INNER_SIGN.search(text) is None:
+        return []
     found = dict.fromkeys(_SEQUENCE.findall(text))
     return [one for one in found if _INNER_SIGN.search(one) is not None and not _LETTERS.fullmatch(one)]
