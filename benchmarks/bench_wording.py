@@ -53,7 +53,7 @@ PAIRS: Final[Sequence[tuple[str, str, str, str]]] = (
     ("They say that {} here.", "work is more than play", "play is more than work", '"{}"'),
     ("The {} was late.", "house of the king", "king of the house", '"{}"'),
 )
-"""A text with a place, what stands there, the same parts in another order, and the query."""
+"""A text with a placeholder, the words that replace it, the same words in another order, and the query."""
 WORDS: Final = 5
 ROUNDS: Final = 200
 MODES: Final[Sequence[Mode]] = ("lexical", "hybrid")

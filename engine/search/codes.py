@@ -21,7 +21,7 @@ CODE_WEIGHT: Final = 0.2
 LEAST_ORDERED: Final = 0.5
 """The share of CODE_WEIGHT that a code of several parts has where it is in many chunks."""
 
-MAX_TEXTS: Final = 1_024
+MAX_TEXTS: Final = 256
 """Texts of a segment that are looked into for one code."""
 
 ORDER_SHARE: Final = 0.5

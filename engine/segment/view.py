@@ -43,6 +43,9 @@ _MAX_MASKS = 32
 _MAX_MASK_BYTES = 1 << 24
 """Bounds on the cached masks of filters of one segment, in number and in bytes together; four always fit."""
 
+_MAX_TEXTS = 1 << 15
+"""Texts of a segment that are looked into for one phrase: a tenth of a second. Of more, as for "of the", the first."""
+
 _MAX_TERMS = 4_096
 """Cached terms of one segment: their postings (views of the mapped file) and their document frequencies."""
 
@@ -183,7 +186,7 @@ def _narrowed(view: SegmentView, wording: Wording, allowed: NDArray[np.bool_]) -
     for phrase in wording.phrases:
         groups = required_words(phrase, languages)
         rows = rows_with(view, groups) if groups else np.arange(len(allowed))
-        found = rows_containing(view, rows[allowed[rows]], (phrase,))
+        found = rows_containing(view, rows[allowed[rows]][:_MAX_TEXTS], (phrase,))
         allowed = np.zeros(len(allowed), np.bool_)
         allowed[found] = True
     return allowed

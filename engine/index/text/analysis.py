@@ -491,4 +491,5 @@ def find_sequences(text: str) -> list[str]:
     if _INNER_SIGN.search(text) is None:
         return []
     found = dict.fromkeys(_SEQUENCE.findall(text))
-    return [one for one in found if _INNER_SIGN.search(one) is not None and not _LETTERS.fullmatch(one)]
+    ordered = [one for one in found if _INNER_SIGN.search(one) is not None and not _LETTERS.fullmatch(one)]
+    return ordered[:_MAX_CODES]

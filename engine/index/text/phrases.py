@@ -29,13 +29,14 @@ def phrase_pattern(phrase: str) -> re.Pattern[str] | None:
         pieces += [run for run in re.split(f"({UNSPACED_RUN.pattern})", token) if run.strip("_")]
     if not pieces:
         return None
-    pattern = "" if UNSPACED_RUN.match(pieces[0]) else rf"(?<!{_SPACED})"
-    before = ""
+    pattern = before = ""
     for piece in pieces:
+        is_spaced, written = not UNSPACED_RUN.match(piece), re.escape(piece)
         if before:
-            spaced = not (UNSPACED_RUN.match(before) or UNSPACED_RUN.match(piece))
-            pattern += _GAP if spaced else rf"{_BETWEEN}{{0,8}}"
-        pattern += f"{_BETWEEN}{{0,2}}".join(map(re.escape, piece)) if UNSPACED_RUN.match(piece) else re.escape(piece)
+            pattern += _GAP if is_spaced and not UNSPACED_RUN.match(before) else rf"{_BETWEEN}{{0,8}}"
+        pattern += written if is_spaced else f"{_BETWEEN}{{0,2}}".join(map(re.escape, piece))
+        if not before and is_spaced:  # looked at from behind: a pattern that begins with letters is ten times as fast
+            pattern += rf"(?<!{_SPACED}{written})"
         before = piece
     return re.compile(pattern + ("" if UNSPACED_RUN.match(before) else rf"(?!{_SPACED})"))
 

@@ -57,3 +57,7 @@ def test_a_long_text_takes_time_in_proportion_to_its_length(piece: str) -> None:
 )
 def test_words_with_parts_have_an_order(text: str, found: list[str]) -> None:
     assert find_sequences(text) == found
+
+
+def test_a_list_of_versions_is_no_more_than_eight() -> None:
+    assert find_sequences(" ".join(f"1.{number}" for number in range(500))) == [f"1.{number}" for number in range(8)]
