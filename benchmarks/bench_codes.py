@@ -1,9 +1,10 @@
 """Part numbers and other codes in a collection of passages: how often the passage with the code comes first.
 
-    python -m benchmarks.bench_codes PATH --keep DIR [--codes N] [--seed S]
+    python -m benchmarks.bench_codes PATH... --keep DIR [--codes N] [--seed S] [--update-readme]
 
-PATH is a test set, --keep the folder in which `bench_quality` keeps its stores. A code of a random format is put into
-each of N passages, which are embedded anew; then each is asked bare, in a short sentence and in a long one.
+A PATH is a test set or a folder of sets, --keep the folder in which `bench_quality` keeps its stores. A code of a
+random format is put into each of N passages of a set, which are embedded anew; then each is asked bare, in a short
+sentence and in a long one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from aidre.engine.model import Chunk, Document, Mode, Query, Record
 from aidre.engine.storage.format import NO_KEY
 from benchmarks.bench_feedback import read
 from benchmarks.rankings import MODES
+from benchmarks.report import record
 
 ASKED: Final[Mapping[str, Sequence[str]]] = {
     "bare": ["{}"],
@@ -71,22 +73,34 @@ def codes(count: int, rng: random.Random) -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench_codes", description=__doc__)
-    parser.add_argument("path", type=Path, help="a test set")
+    parser.add_argument("paths", nargs="+", type=Path, help="test sets, or folders of test sets")
     parser.add_argument("--keep", type=Path, required=True, help="the folder in which bench_quality keeps its stores")
-    parser.add_argument("--codes", type=int, default=300)
+    parser.add_argument("--codes", type=int, default=300, help="codes of a set")
     parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("--update-readme", action="store_true", help="write the figures into the report")
     options = parser.parse_args(argv)
     embedder = load_embedder(DEFAULT_SPACE)
-    (source,) = read(options.path, options.keep, embedder)
-    chunks = list(source.snapshot.scan())
+    shares: dict[Mode, dict[str, Any]] = {mode: {} for mode in MODES}
+    for source in (one for path in options.paths for one in read(path, options.keep, embedder)):
+        count = min(options.codes, source.snapshot.chunks)
+        for mode, right in measure(source.snapshot, embedder, count, options.seed).items():
+            found = {kind: f"{number / count:.1%}" for kind, number in right.items()}
+            shares[mode][source.name] = {"codes": count, **found}
+            print(f"{source.name}, {mode}: {shares[mode][source.name]}", flush=True)
+    figures = {f"first_hits,_{mode}": rows for mode, rows in shares.items()}
+    record("bench_codes", figures, readme=options.update_readme)
+    return 0
+
+
+def measure(passages: Snapshot, embedder: Embedder, count: int, seed: int) -> dict[Mode, dict[str, int]]:
+    """How many of the codes, put into passages of a set, have their passage at the first place, by mode and kind of
+    question."""
+    chunks = list(passages.scan())
     texts = {f"{place:06d}": chunk.text for place, chunk in enumerate(chunks)}
     vectors = {f"{place:06d}": chunk.vectors()[DEFAULT_SPACE.id] for place, chunk in enumerate(chunks)}
     with tempfile.TemporaryDirectory() as folder:
-        snapshot, where = store(Path(folder), embedder, texts, vectors, count=options.codes, seed=options.seed)
-        for mode in MODES:
-            for kind, right in first(snapshot, embedder, where, mode, options.seed).items():
-                print(f"{mode}, {kind}: {right} of {len(where)} first ({right / len(where):.1%})", flush=True)
-    return 0
+        snapshot, where = store(Path(folder), embedder, texts, vectors, count=count, seed=seed)
+        return {mode: first(snapshot, embedder, where, mode, seed) for mode in MODES}
 
 
 def store(

@@ -154,15 +154,16 @@ def collection_of(name: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", name.lower())
 
 
-def ingested(store: Store, collection: str, source: Path, embedder: Embedder) -> Snapshot:
+def ingested(store: Store, collection: str, source: Path, *embedders: Embedder) -> Snapshot:
     def report(event: Event) -> None:
         if isinstance(event, Problem):
             say(f"{event.where}: {event.reason}")
         elif isinstance(event, Notice):
             say(event.text)
 
-    spaces, embedders = [embedder.space], {embedder.space.id: embedder}
-    ingest(store, collection, [source], spaces=spaces, embedders=embedders, options=IngestOptions(), report=report)
+    by_space = {embedder.space.id: embedder for embedder in embedders}
+    spaces = [embedder.space for embedder in embedders]
+    ingest(store, collection, [source], spaces=spaces, embedders=by_space, options=IngestOptions(), report=report)
     return store.open(collection)
 
 

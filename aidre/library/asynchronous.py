@@ -81,9 +81,12 @@ class AsyncCollectionView:
         filter: Json | None = None,
         mode: Mode | None = None,
         space: str | None = None,
+        operators: bool = True,
     ) -> SearchResults:
         """As `Collection.search_many`."""
-        return await asyncio.to_thread(self.view.search_many, queries, k=k, filter=filter, mode=mode, space=space)
+        return await asyncio.to_thread(
+            self.view.search_many, queries, k=k, filter=filter, mode=mode, space=space, operators=operators
+        )
 
     async def get(self, ids: Iterable[str], *, vectors: bool = False) -> list[Document | None]:
         """As `Collection.get`."""

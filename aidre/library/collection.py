@@ -21,7 +21,7 @@ from aidre.engine.errors import (
 )
 from aidre.engine.index.fields import Filter, field_name
 from aidre.engine.model import Document, EmbeddingSpace, HighlightLimits, Json, Mode
-from aidre.engine.retrieve import Policy, Question, State, answer, query_of, run
+from aidre.engine.retrieve import Policy, Question, State, answer, query_of, reading_of, run
 from aidre.engine.types import Facet
 from aidre.library.arguments import to_filter, to_names, to_path, to_queries
 from aidre.library.documents import (
@@ -160,19 +160,28 @@ class CollectionView:
         filter: Json | None = None,
         mode: Mode | None = None,
         space: str | None = None,
+        operators: bool = True,
     ) -> SearchResults:
-        """The hits of each query: texts, or vectors as a matrix (queries, dimensions), which share the scan."""
+        """The hits of each query: texts, or vectors as a matrix (queries, dimensions), which share the scan.
+
+        With `operators` quotes and `-word` in a text are read as `search` does; such a text is searched by itself.
+        """
         reader, queries = self.reader, to_queries(queries)
         if reader is None:
-            return SearchResults([[] for _ in queries])
-        parsed = to_filter(filter)
-        asked = []
-        for query in queries:
+            return SearchResults([Hits() for _ in queries])
+        parsed, state = to_filter(filter), State(reader, self._policy)
+        found: dict[int, Hits] = {}
+        asked = {}
+        for number, query in enumerate(queries):
             text, vector = (query, None) if isinstance(query, str) else (None, query)
             question = _to_question(text, vector, k=k, offset=0, filter=parsed, mode=mode, space=space)
-            asked.append(run(query_of(question, State(reader, self._policy)), self._spaces.embed))
-        found = [Hits(hits) for hits in reader.search_all(asked)] if asked else []
-        return SearchResults(found, self._unknown_fields(reader, parsed))
+            if operators and reading_of(question, state) is not None:
+                found[number] = to_hits(run(answer(question, state), self._spaces.embed), None)
+            else:
+                asked[number] = run(query_of(question, state), self._spaces.embed)
+        if asked:
+            found.update(zip(asked, map(Hits, reader.search_all([*asked.values()])), strict=True))
+        return SearchResults([found[number] for number in sorted(found)], self._unknown_fields(reader, parsed))
 
     # -- look-up -----------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from .answer import (
     answer as answer,
     parsed_ranges as parsed_ranges,
     query_of as query_of,
+    reading_of as reading_of,
     scale_of as scale_of,
 )
 from .grouping import Ranking as Ranking, find_documents as find_documents

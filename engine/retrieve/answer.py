@@ -139,9 +139,7 @@ def answer(question: Question, state: State) -> Generator[Step, Any, Answer]:
 
 def _as_read(question: Question, state: State) -> Generator[Step, Any, Answer]:
     """The answer to a question by its operators, if it has any: where its phrases stand nowhere, without them."""
-    reading = None
-    if question.operators and question.text is not None and tells_words(state):
-        reading = read_operators(question.text)
+    reading = reading_of(question, state)
     if reading is None:
         return (yield from _corrected(question, state))
     asked, narrowed = question._replace(text=reading.text), reading.narrowed(question.filter)
@@ -159,6 +157,13 @@ def _as_read(question: Question, state: State) -> Generator[Step, Any, Answer]:
     asked = asked._replace(filter=reading.narrowed(question.filter, with_phrases=False))
     found = yield from _corrected(asked, state)
     return found._replace(reading=reading, corrected=found.corrected or reading.text)
+
+
+def reading_of(question: Question, state: State) -> Reading | None:
+    """What the signs in a question ask for; None where it has none, or a collection reads none."""
+    if question.operators and question.text is not None and tells_words(state):
+        return read_operators(question.text)
+    return None
 
 
 def _corrected(question: Question, state: State) -> Generator[Step, Any, Answer]:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -63,6 +64,8 @@ _DEEPER: Final = 4
 
 _ROUNDING: Final = 1e-9
 """Bound on the relative error of a fused score in float64."""
+
+NO_DOUBTS: Final[Mapping[str, float]] = MappingProxyType({})
 
 Rows = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Segment ordinals (n,) and rows (n,) of chunks."""
@@ -127,6 +130,7 @@ class HybridQuery:
     ) -> None:
         self._segments, self._statistics, self._text = segments, statistics, text
         self._fusion, self._filter = fusion, filter
+        self._floor, self._doubts = 0.0, NO_DOUBTS
         self._scorer = Bm25Scorer(segments, statistics, text, delta=bm25.DELTA)
         self._codes = code_chunks(segments, statistics, text, filter=filter)
 
@@ -138,11 +142,12 @@ class HybridQuery:
         floor), which differs by a constant: a / (1 - floor) beside 1 - a.
         """
         a = min(self._fusion.a, weights.get(self._language or "", 1.0) if weights else 1.0)
+        doubts = {tag: 1 - weight / a for tag, weight in weights.items() if weight < a}
         a /= a + (1 - a) * (1 - floor) if floor else 1.0
-        if a == self._fusion.a:
+        if a == self._fusion.a and not doubts:
             return self
         other = copy.copy(self)
-        other._fusion = replace(self._fusion, a=a)
+        other._fusion, other._floor, other._doubts = replace(self._fusion, a=a), floor, doubts
         return other
 
     @cached_property
@@ -193,6 +198,37 @@ class HybridQuery:
         scores = self._score(self._cosines(space, query, chunks), chunks)
         best = merge_top_k(self._segments, [chunks[0]], [chunks[1]], [scores], depth)
         return best if len(hits.rows) <= depth else _followed_by(best, hits, depth)
+
+    def by_language(self, hits: TopK, space: EmbeddingSpace, query: NDArray[np.float32]) -> TopK:
+        """The same hits, the best FEEDBACK_DEPTH of them ordered anew where they are in several languages.
+
+        In a language that the model knows less than that of the question, vectors give a hit too much: it counts less
+
+            a * (1 - weight of its language / weight of that of the question) * (cosine - floor)
+
+        in the mean over the hits in its language, so that these keep their order among themselves. A text and its
+        translation share names, numbers and codes, and the translation would often come first.
+        """
+        best = TopK(hits.segment_ords[:FEEDBACK_DEPTH], hits.rows[:FEEDBACK_DEPTH], hits.scores[:FEEDBACK_DEPTH])
+        doubts = self._doubts_of(best) if self._doubts else np.empty(0)
+        if not len(doubts) or doubts.min() == doubts.max():
+            return hits
+        order, cosines = _storage_order(best.segment_ords, best.rows), np.empty(len(doubts))
+        cosines[order] = self._cosines(space, query, (best.segment_ords[order], best.rows[order]))
+        losses = np.empty(len(doubts))
+        for doubt in np.unique(doubts):
+            losses[doubts == doubt] = self._fusion.a * doubt * (cosines[doubts == doubt].mean() - self._floor)
+        scores = best.scores - (losses - losses.min())
+        anew = merge_top_k(self._segments, [best.segment_ords], [best.rows], [scores], FEEDBACK_DEPTH)
+        return anew if len(hits.rows) <= FEEDBACK_DEPTH else _followed_by(anew, hits, FEEDBACK_DEPTH)
+
+    def _doubts_of(self, hits: TopK) -> NDArray[np.float64]:
+        """How little the cosines of hits tell, by their languages: 0 for those that the model knows (n,)."""
+        found = []
+        for segment_ord, row in zip(hits.segment_ords.tolist(), hits.rows.tolist(), strict=True):
+            lexicon = self._segments[segment_ord].segment.lexicon
+            found.append(self._doubts.get(lexicon.tags[int(lexicon.languages[row])], 0.0))
+        return np.array(found, np.float64)
 
     def with_feedback(self, hits: TopK, space: EmbeddingSpace) -> TopK:
         """The same hits, the best FEEDBACK_DEPTH of them by the sum of their score and of

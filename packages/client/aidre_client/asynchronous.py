@@ -158,6 +158,7 @@ class AsyncRemoteCollection:
         filter: Json | None = None,
         mode: Mode | None = None,
         space: str | None = None,
+        operators: bool = True,
     ) -> SearchResults:
         """The hits of each query, in their order; some of the searches run at once."""
         places = asyncio.Semaphore(MAX_AT_ONCE)
@@ -166,7 +167,9 @@ class AsyncRemoteCollection:
             async with places:
                 return await self._transport.run(self._reader.search(asked, k, 0))
 
-        searches = [to_asked(query, filter=filter, mode=mode, space=space) for query in to_queries(queries)]
+        searches = [
+            to_asked(query, filter=filter, mode=mode, space=space, operators=operators) for query in to_queries(queries)
+        ]
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(asked)) for asked in searches]
         return join_hits([task.result() for task in tasks])

@@ -208,9 +208,12 @@ class RemoteCollection:
         filter: Json | None = None,
         mode: Mode | None = None,
         space: str | None = None,
+        operators: bool = True,
     ) -> SearchResults:
         """The hits of each query, one after the other: texts, or vectors as a matrix (queries, dimensions)."""
-        searches = [to_asked(query, filter=filter, mode=mode, space=space) for query in to_queries(queries)]
+        searches = [
+            to_asked(query, filter=filter, mode=mode, space=space, operators=operators) for query in to_queries(queries)
+        ]
         return join_hits([self._transport.run(self._reader.search(asked, k, 0)) for asked in searches])
 
     def pages(
@@ -432,10 +435,18 @@ def to_queries(queries: Any) -> list[Any]:
     return listed
 
 
-def to_asked(query: Any, *, filter: Json, mode: str | None, space: str | None) -> Asked:
+def to_asked(query: Any, *, filter: Json, mode: str | None, space: str | None, operators: bool) -> Asked:
     text, vector = (query, None) if isinstance(query, str) else (None, query)
     return check_asked(
-        text, vector, filter=filter, mode=mode, space=space, min_score=None, payload=False, vectors=False
+        text,
+        vector,
+        filter=filter,
+        mode=mode,
+        space=space,
+        min_score=None,
+        payload=False,
+        vectors=False,
+        operators=operators,
     )
 
 

@@ -14,7 +14,7 @@ from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import ModelUnavailable
 from aidre.engine.model import Fusion, Query
-from aidre.engine.search import bm25
+from aidre.engine.search import bm25, hybrid
 from aidre.engine.search.languages import UNMEASURED_WEIGHT, language_of, measured_weight
 from aidre.engine.storage.manifest import LanguageWeight, SpaceState
 from tests.support.stores import NAME, normal, put, record, space_of
@@ -146,13 +146,39 @@ def test_a_question_in_an_unknown_language_has_the_weight_that_was_measured_or_t
     assert snapshot.status()["spaces"][0]["weights"] == [{"language": "de", "a": UNMEASURED_WEIGHT, "chunks": None}]
 
 
-def test_a_question_in_a_known_language_has_the_weight_of_the_fusion_in_a_mixed_collection(tmp_path: Path) -> None:
+def test_hits_in_an_unknown_language_lose_the_same_in_a_mixed_collection_and_keep_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hybrid, "_FEEDBACK_WEIGHT", 0.0)  # the mean of the best hits would be another one
     mixed = _stored(tmp_path, ["de", "en"] * (_COUNT // 2), _understood(_TEXTS))
     state = replace(mixed.manifest.spaces[0], space=replace(_SPACE, languages=None))
     all_known = _with_state(tmp_path, mixed, state)
     english, german = f"what is the {_TEXTS[8][:24]}", f"was ist der {_TEXTS[8][:24]}"
-    assert _hybrid(mixed, english) == _hybrid(all_known, english)
+    found, before = dict(_hybrid(mixed, english)), dict(_hybrid(all_known, english))
+    lost: dict[bool, list[float]] = {False: [], True: []}
+    for id in before.keys() & found.keys():
+        lost[int(id[1:3]) % 2 == 0].append(before[id] - found[id])
+    assert set(lost[False]) == {0.0}
+    assert lost[True] == pytest.approx([lost[True][0]] * len(lost[True])) and lost[True][0] > 0.01
     assert _hybrid(mixed, german) != _hybrid(all_known, german)
+
+
+@pytest.mark.parametrize("languages", [["de", "en"], ["en", "de"]])
+def test_of_a_text_and_its_translation_that_in_the_language_of_the_question_comes_first(
+    tmp_path: Path, languages: list[str]
+) -> None:
+    texts = [text for text in _TEXTS[: _COUNT // 2] for _ in languages]
+    snapshot = _stored(tmp_path, languages * (_COUNT // 2), _understood(texts), texts=texts)
+    first, second = (id for id, _ in _hybrid(snapshot, f"what is the {_TEXTS[3][:24]}")[:2])
+    assert {first[:3], second[:3]} == {"d06", "d07"}
+    assert int(first[1:3]) % 2 == languages.index("en")
+
+
+def test_hits_in_one_language_that_the_model_does_not_know_stay_as_they_are(tmp_path: Path) -> None:
+    snapshot = _stored(tmp_path, ["de"] * _COUNT, _understood(_TEXTS))
+    state = replace(snapshot.manifest.spaces[0], space=replace(_SPACE, languages=None))
+    english = f"what is the {_TEXTS[8][:24]}"
+    assert _hybrid(snapshot, english) == _hybrid(_with_state(tmp_path, snapshot, state), english)
 
 
 def test_the_best_chunks_by_words_tell_the_language_of_a_question_that_shows_none(tmp_path: Path) -> None:
