@@ -39,6 +39,7 @@ from aidre.engine.search import (
     HybridQuery,
     Speller,
     bm25,
+    estimate_codes,
     estimate_dense,
     estimate_lexical,
     language_of,
@@ -167,6 +168,7 @@ class Snapshot:
         seconds = 0.0
         if query.text is not None and query.mode != "dense":
             seconds += estimate_lexical(self.segments, query.text)
+            seconds += estimate_codes(self.segments, self._statistics, query.text)
         if query.mode != "lexical" and query.space in self._spaces:
             seconds += self._dense_seconds(query.space, query.offset + query.top_k, is_filtered=filter_key is not None)
         return seconds

@@ -5,7 +5,7 @@ from .calibration import (
     calibrate as calibrate,
     scannable_targets as scannable_targets,
 )
-from .codes import search_lexical as search_lexical
+from .codes import estimate_codes as estimate_codes, search_lexical as search_lexical
 from .cost import estimate_dense as estimate_dense, estimate_lexical as estimate_lexical
 from .dense import search_dense as search_dense, search_dense_batch as search_dense_batch
 from .facets import FacetCounter as FacetCounter

@@ -26,6 +26,9 @@ MAX_TEXTS: Final = 256
 
 ORDER_SHARE: Final = 0.5
 
+TEXT_SECONDS: Final = 1e-5
+"""About the time in which a text of some hundred characters is read and looked into for a code."""
+
 CodeChunks = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 """Segment ordinals, rows and bonuses (n,) of the chunks that have any, in storage order."""
 
@@ -82,6 +85,22 @@ def code_chunks(
         if share > 0:
             found += _chunks_of(rows, CODE_WEIGHT * share)
     return _allowed(segments, _summed(found), filter)
+
+
+def estimate_codes(segments: Sequence[SegmentView], statistics: Statistics, text: str) -> float:
+    """Seconds in which the texts are looked into that may have a code of several parts: at most as many in a segment as
+    contain its rarest word."""
+    texts = 0
+    for code in find_sequences(text):
+        groups = required_words(code, statistics.languages)
+        texts += sum(min(MAX_TEXTS, _least_frequency(view, groups)) for view in segments) if groups else 0
+    return texts * TEXT_SECONDS
+
+
+def _least_frequency(view: SegmentView, groups: Sequence[tuple[str, ...]]) -> int:
+    return min(
+        sum(len(postings.rows) for term in terms if (postings := view.postings(term)) is not None) for terms in groups
+    )
 
 
 def _chunks_of(rows: Sequence[NDArray[np.int64]], bonus: float) -> list[CodeChunks]:

@@ -53,7 +53,7 @@ function bodyOf(from = state) {
   return {
     query: from.q, collection: name, top_k: PAGE,
     ...(waysOf(collection).slice(1).includes(from.by) ? {mode: from.by} : {}),
-    ...("exact" in from ? {correct: false} : {}),
+    ...("exact" in from ? {correct: false, operators: false} : {}),
     ...(filter ? {filter} : {}),
   };
 }
@@ -102,13 +102,24 @@ async function search(cursor) {
   }
 }
 
-// What was answered in place of the query, or what it may mean; either way a link to the other.
-function spell({corrected, suggestion}) {
-  const {exact, ...plain} = state;
-  const link = make("a", {href: fragment(corrected ? {...plain, exact: ""} : {...plain, q: suggestion}), dir: "auto"}, corrected ? state.q : suggestion);
-  const words = corrected ? ["Results for ", make("b", {dir: "auto"}, corrected), ". Search instead for "] : ["Did you mean "];
-  part.spelling.replaceChildren(...words, link, corrected ? "." : "?");
-  part.spelling.hidden = !(corrected || suggestion);
+const words = text => ` ${text.toLowerCase().replace(/[^\p{L}\p{M}\p{N}]+/gu, " ").trim()} `;
+
+// How quotes and minus in the query were read, what was answered in its place, and what it may mean; with a link to the
+// other. Where no passage has the phrases, their words are answered.
+function spell({corrected, suggestion, understood: {phrases = [], excluded = []} = {}}, [{text, source} = {}]) {
+  const {exact, ...plain} = state, best = words(`${text} ${source?.title} ${source?.section}`), told = [];
+  const lacks = corrected && phrases.some(one => !best.includes(words(one)));
+  const bold = (...names) => make("b", {dir: "auto"}, names.join(", ")), answered = ["Results for ", bold(corrected)];
+  const link = (more, label) => make("a", {href: fragment({...plain, ...more}), dir: "auto"}, label);
+  if (phrases[0]) told.push(lacks ? "No passage has " : "Passages with ", bold(...phrases.map(one => `“${one}”`)), " as it is written");
+  if (lacks) told.push(". ", ...answered);
+  if (excluded[0]) told.push(phrases[0] ? ", without " : "Passages without ", bold(...excluded));
+  if (told[0]) told.push(". ");
+  if (corrected && !lacks) told.push(...answered, ". Search instead for ", link({exact: ""}, state.q), ".");
+  else if (told[0] && !lacks) told.push(link({exact: ""}, "Search for the words alone"), ".");
+  if (suggestion) told.push(" Did you mean ", link({q: suggestion}, suggestion), "?");
+  part.spelling.replaceChildren(...told);
+  part.spelling.hidden = !told[0];
 }
 
 let shown = {documents: new Map(), passages: 0, rest: false};
@@ -120,7 +131,7 @@ function list({results, meta}, body, milliseconds) {
     shown = {documents: new Map(), passages: 0, rest: false};
     part.results.classList.remove("old");
     part.results.replaceChildren();
-    spell(meta);
+    spell(meta, results);
   }
   const fresh = [], none = !body.cursor && !results.some(fits);
   for (const one of results) {

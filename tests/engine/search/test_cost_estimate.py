@@ -11,6 +11,7 @@ from aidre.engine.collection.store import Store
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.model import Mode, Query
 from aidre.engine.ports import Reader
+from aidre.engine.search.codes import MAX_TEXTS, TEXT_SECONDS
 from aidre.engine.search.cost import lexical_cost
 from tests.support.clients import COSINE, TEXT, a_document, fill
 
@@ -50,6 +51,21 @@ def test_a_query_that_will_be_refused_has_an_estimate(reader: Reader) -> None:
 def test_words_and_rows_make_a_lexical_search_longer() -> None:
     assert lexical_cost(1_000_000, 2) > 5 * lexical_cost(100_000, 2)
     assert lexical_cost(100_000, 4) == pytest.approx(2 * lexical_cost(100_000, 2))
+
+
+def test_texts_that_may_have_a_code_of_several_parts_count(tmp_path: Path) -> None:
+    rows = [a_document(f"d{n}", f"alpha 10 of 20 at 2024-03-{n}" if n % 2 else f"beta {n}") for n in range(600)]
+    fill(tmp_path, "docs", rows, (TEXT,))
+    reader = Store(tmp_path).open("docs")
+
+    def seconds(text: str) -> float:
+        return reader.estimated_seconds(Query(None, None, 2, text=text, mode="lexical"))
+
+    plain = seconds("alpha")
+    assert seconds("2024-03-99999") == pytest.approx(plain)  # no text has a word of it
+    assert seconds("2024-03-7") - plain == pytest.approx(TEXT_SECONDS)
+    assert seconds("10/20") - plain == pytest.approx(MAX_TEXTS * TEXT_SECONDS)
+    assert seconds("10/20 20/10") - seconds("alpha beta") == pytest.approx(2 * MAX_TEXTS * TEXT_SECONDS)
 
 
 def test_rows_and_bytes_of_codes_make_a_vector_search_longer(tmp_path: Path) -> None:
