@@ -382,12 +382,11 @@ class Snapshot:
             depth_for=lambda candidates: self._depth(state, candidates),
         )
         if rescore is None:
-            ranked = hybrid.with_feedback(hybrid.by_language(ranked, state.space, vector), state.space)
+            ranked = hybrid.with_feedback(ranked, state.space, vector)
         else:
             second, second_vector = self._encode(rescore.space, rescore.vector)
             hybrid = fused.weighed(self._weights(second), self._cosine_floors[second.space.id])
             ranked = hybrid.rescored(ranked, second.space, second_vector, rescore.depth)
-            ranked = hybrid.by_language(ranked, second.space, second_vector)
         return TopK(ranked.segment_ords[:k], ranked.rows[:k], ranked.scores[:k])
 
     def _weights(self, state: SpaceState) -> Mapping[str, float]:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from math import fsum
 from types import MappingProxyType
 from typing import Final
 
@@ -195,43 +196,15 @@ class HybridQuery:
         """
         order = _storage_order(hits.segment_ords[:depth], hits.rows[:depth])
         chunks = hits.segment_ords[order], hits.rows[order]
-        scores = self._score(self._cosines(space, query, chunks), chunks)
+        cosines = self._cosines(space, query, chunks)
+        scores = self._score(cosines, chunks)
+        if self._doubts:
+            scores -= self._losses(chunks, cosines)
         best = merge_top_k(self._segments, [chunks[0]], [chunks[1]], [scores], depth)
         return best if len(hits.rows) <= depth else _followed_by(best, hits, depth)
 
-    def by_language(self, hits: TopK, space: EmbeddingSpace, query: NDArray[np.float32]) -> TopK:
-        """The same hits, the best FEEDBACK_DEPTH of them ordered anew where they are in several languages.
-
-        In a language that the model knows less than that of the question, vectors give a hit too much: it counts less
-
-            a * (1 - weight of its language / weight of that of the question) * (cosine - floor)
-
-        in the mean over the hits in its language, so that these keep their order among themselves. A text and its
-        translation share names, numbers and codes, and the translation would often come first.
-        """
-        best = TopK(hits.segment_ords[:FEEDBACK_DEPTH], hits.rows[:FEEDBACK_DEPTH], hits.scores[:FEEDBACK_DEPTH])
-        doubts = self._doubts_of(best) if self._doubts else np.empty(0)
-        if not len(doubts) or doubts.min() == doubts.max():
-            return hits
-        order, cosines = _storage_order(best.segment_ords, best.rows), np.empty(len(doubts))
-        cosines[order] = self._cosines(space, query, (best.segment_ords[order], best.rows[order]))
-        losses = np.empty(len(doubts))
-        for doubt in np.unique(doubts):
-            losses[doubts == doubt] = self._fusion.a * doubt * (cosines[doubts == doubt].mean() - self._floor)
-        scores = best.scores - (losses - losses.min())
-        anew = merge_top_k(self._segments, [best.segment_ords], [best.rows], [scores], FEEDBACK_DEPTH)
-        return anew if len(hits.rows) <= FEEDBACK_DEPTH else _followed_by(anew, hits, FEEDBACK_DEPTH)
-
-    def _doubts_of(self, hits: TopK) -> NDArray[np.float64]:
-        """How little the cosines of hits tell, by their languages: 0 for those that the model knows (n,)."""
-        found = []
-        for segment_ord, row in zip(hits.segment_ords.tolist(), hits.rows.tolist(), strict=True):
-            lexicon = self._segments[segment_ord].segment.lexicon
-            found.append(self._doubts.get(lexicon.tags[int(lexicon.languages[row])], 0.0))
-        return np.array(found, np.float64)
-
-    def with_feedback(self, hits: TopK, space: EmbeddingSpace) -> TopK:
-        """The same hits, the best FEEDBACK_DEPTH of them by the sum of their score and of
+    def with_feedback(self, hits: TopK, space: EmbeddingSpace, query: NDArray[np.float32]) -> TopK:
+        """The same hits, the best FEEDBACK_DEPTH of them by the sum of their score, less `_losses`, and of
 
             2 * a * WEIGHT * (sum of p_i * v_i) * v
 
@@ -241,14 +214,40 @@ class HybridQuery:
         if len(hits.rows) < 2 or self._fusion.a == 0:
             return hits
         best = TopK(hits.segment_ords[:FEEDBACK_DEPTH], hits.rows[:FEEDBACK_DEPTH], hits.scores[:FEEDBACK_DEPTH])
-        vectors = self._vectors(space, best)
-        shares = np.exp(_FEEDBACK_SHARPNESS * (best.scores[:_FEEDBACK_SEEDS] - best.scores[0]))
+        vectors, scores = self._vectors(space, best), best.scores
+        if self._doubts:
+            cosines = np.einsum("ij,j->i", vectors, query.ravel()).astype(np.float64)
+            scores = scores - self._losses((best.segment_ords, best.rows), cosines)
+        shares = np.exp(_FEEDBACK_SHARPNESS * (scores[:_FEEDBACK_SEEDS] - scores[:_FEEDBACK_SEEDS].max()))
         mean = (shares / shares.sum()).astype(np.float32) @ vectors[:_FEEDBACK_SEEDS]
         # Each row on its own, unlike a product of matrices: equal vectors must have equal scores.
         similarities = np.einsum("ij,j->i", vectors, mean).astype(np.float64)
-        scores = best.scores + 2 * self._fusion.a * _FEEDBACK_WEIGHT * similarities
+        scores = scores + 2 * self._fusion.a * _FEEDBACK_WEIGHT * similarities
         anew = merge_top_k(self._segments, [best.segment_ords], [best.rows], [scores], FEEDBACK_DEPTH)
         return anew if len(hits.rows) <= FEEDBACK_DEPTH else _followed_by(anew, hits, FEEDBACK_DEPTH)
+
+    def _losses(self, chunks: Rows, cosines: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How much less than their scores hits count (n,), where they are in several languages.
+
+        In a language that the model knows less than that of the question, vectors give too much,
+
+            a * (1 - weight of the language / weight of that of the question) * (cosine - floor)
+
+        of which hits lose the mean over those in their language, so that these keep their order among themselves. A
+        text and its translation share names, numbers and codes, and the translation would often come first.
+        """
+        by_language: dict[str, list[float]] = {}
+        tags = []
+        for segment_ord, row, cosine in zip(chunks[0].tolist(), chunks[1].tolist(), cosines.tolist(), strict=True):
+            lexicon = self._segments[segment_ord].segment.lexicon
+            tags.append(lexicon.tags[lexicon.languages[row]])
+            by_language.setdefault(tags[-1], []).append(cosine)
+        lost = {
+            tag: self._fusion.a * self._doubts.get(tag, 0.0) * (fsum(own) / len(own) - self._floor)
+            for tag, own in by_language.items()
+        }
+        least = min(lost.values(), default=0.0)
+        return np.array([lost[tag] - least for tag in tags], np.float64)
 
     def _vectors(self, space: EmbeddingSpace, hits: TopK) -> NDArray[np.float32]:
         """The unit vectors of hits, shape (n, dimensions)."""

@@ -109,13 +109,13 @@ const words = text => ` ${text.toLowerCase().replace(/[^\p{L}\p{M}\p{N}]+/gu, " 
 function spell({corrected, suggestion, understood: {phrases = [], excluded = []} = {}}, [{text, source} = {}]) {
   const {exact, ...plain} = state, best = words(`${text} ${source?.title} ${source?.section}`), told = [];
   const lacks = corrected && phrases.some(one => !best.includes(words(one)));
-  const bold = (...names) => make("b", {dir: "auto"}, names.join(", ")), answered = ["Results for ", bold(corrected)];
+  const bold = (...names) => make("b", {dir: "auto"}, names.join(", ")), found = ["Results for ", bold(corrected)];
   const link = (more, label) => make("a", {href: fragment({...plain, ...more}), dir: "auto"}, label);
   if (phrases[0]) told.push(lacks ? "No passage has " : "Passages with ", bold(...phrases.map(one => `“${one}”`)), " as it is written");
-  if (lacks) told.push(". ", ...answered);
+  if (lacks) told.push(". ", ...found);
   if (excluded[0]) told.push(phrases[0] ? ", without " : "Passages without ", bold(...excluded));
   if (told[0]) told.push(". ");
-  if (corrected && !lacks) told.push(...answered, ". Search instead for ", link({exact: ""}, state.q), ".");
+  if (corrected && !lacks) told.push(...found, ". Search instead for ", link({exact: ""}, state.q), ".");
   else if (told[0] && !lacks) told.push(link({exact: ""}, "Search for the words alone"), ".");
   if (suggestion) told.push(" Did you mean ", link({q: suggestion}, suggestion), "?");
   part.spelling.replaceChildren(...told);
