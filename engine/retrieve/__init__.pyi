@@ -1,13 +1,5 @@
 from .answer import (
     Answer as Answer,
-    Beside as Beside,
-    Count as Count,
-    Embed as Embed,
-    Older as Older,
-    Position as Position,
-    Search as Search,
-    Step as Step,
-    Together as Together,
     answer as answer,
     parsed_ranges as parsed_ranges,
     query_of as query_of,
@@ -35,3 +27,13 @@ from .relevance import (
     words_except as words_except,
 )
 from .run import EmbedText as EmbedText, run as run
+from .steps import (
+    Beside as Beside,
+    Count as Count,
+    Embed as Embed,
+    Older as Older,
+    Position as Position,
+    Search as Search,
+    Step as Step,
+    Together as Together,
+)

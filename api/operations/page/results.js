@@ -53,7 +53,7 @@ function bodyOf(from = state) {
   return {
     query: from.q, collection: name, top_k: PAGE,
     ...(waysOf(collection).slice(1).includes(from.by) ? {mode: from.by} : {}),
-    ...("exact" in from ? {correct: false} : {}),
+    ...("exact" in from ? {correct: false, operators: false} : {}),
     ...(filter ? {filter} : {}),
   };
 }
@@ -111,6 +111,23 @@ function spell({corrected, suggestion}) {
   part.spelling.hidden = !(corrected || suggestion);
 }
 
+// Conditions that were read in the query, with a link to the query without them; and those that may be meant, each a link.
+function condition({understood: {conditions = []} = {}}) {
+  const {exact, ...plain} = state, words = one => make("b", {dir: "auto"}, one.words);
+  const listed = (made, of) => conditions.filter(of).flatMap((one, number) => [number ? ", " : "", made(one)]);
+  const ranged = ({filter = {}}) => Object.entries(filter).find(([, ends]) => Object.values(ends).some(end => typeof end === "number"));
+  const link = one => {
+    const [field, {gte, gt, lte, lt}] = ranged(one);
+    return make("a", {href: fragment({...plain, ranges: {...plain.ranges, [field]: {from: `${gte ?? gt ?? ""}`, to: `${lte ?? lt ?? ""}`}}})}, `${one.words} (${field})`);
+  };
+  const used = listed(words, one => one.applied), unfit = listed(words, one => one.note), offered = listed(link, one => !one.applied && !one.note && ranged(one));
+  part.understood.replaceChildren(
+    ...(used.length ? ["Understood ", ...used, ". ", make("a", {href: fragment({...plain, exact: ""})}, "Search instead as typed"), ". "] : []),
+    ...(unfit.length ? ["Nothing fits ", ...unfit, ". "] : []),
+    ...(offered.length ? ["Show only ", ...offered, "?"] : []));
+  part.understood.hidden = !(used.length || unfit.length || offered.length);
+}
+
 let shown = {documents: new Map(), passages: 0, rest: false};
 
 function list({results, meta}, body, milliseconds) {
@@ -121,6 +138,7 @@ function list({results, meta}, body, milliseconds) {
     part.results.classList.remove("old");
     part.results.replaceChildren();
     spell(meta);
+    condition(meta);
   }
   const fresh = [], none = !body.cursor && !results.some(fits);
   for (const one of results) {
