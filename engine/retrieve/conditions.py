@@ -262,7 +262,7 @@ def _rank(mention: Mention, name: _Name) -> int | None:
     """How sure a field is meant, by its name; None where it is not."""
     if mention.order is not None:
         return _rank_of_order(mention, mention.order, name)
-    near = {_stem(word) for word in (*mention.before, *mention.after)}
+    near = {_stem(word) for word in (*mention.before, *mention.words.lower().split(), *mention.after)}
     if mention.period is not None:
         rank = _rank_of_date(mention, name, near)
         if rank is not None or mention.bounds is None:

@@ -102,30 +102,21 @@ async function search(cursor) {
   }
 }
 
-// What was answered in place of the query, or what it may mean; either way a link to the other.
-function spell({corrected, suggestion}) {
-  const {exact, ...plain} = state;
-  const link = make("a", {href: fragment(corrected ? {...plain, exact: ""} : {...plain, q: suggestion}), dir: "auto"}, corrected ? state.q : suggestion);
-  const words = corrected ? ["Results for ", make("b", {dir: "auto"}, corrected), ". Search instead for "] : ["Did you mean "];
-  part.spelling.replaceChildren(...words, link, corrected ? "." : "?");
-  part.spelling.hidden = !(corrected || suggestion);
-}
-
-// Conditions that were read in the query, with a link to the query without them; and those that may be meant, each a link.
-function condition({understood: {conditions = []} = {}}) {
-  const {exact, ...plain} = state, words = one => make("b", {dir: "auto"}, one.words);
-  const listed = (made, of) => conditions.filter(of).flatMap((one, number) => [number ? ", " : "", made(one)]);
-  const ranged = ({filter = {}}) => Object.entries(filter).find(([, ends]) => Object.values(ends).some(end => typeof end === "number"));
-  const link = one => {
-    const [field, {gte, gt, lte, lt}] = ranged(one);
-    return make("a", {href: fragment({...plain, ranges: {...plain.ranges, [field]: {from: `${gte ?? gt ?? ""}`, to: `${lte ?? lt ?? ""}`}}})}, `${one.words} (${field})`);
-  };
-  const used = listed(words, one => one.applied), unfit = listed(words, one => one.note), offered = listed(link, one => !one.applied && !one.note && ranged(one));
-  part.understood.replaceChildren(
-    ...(used.length ? ["Understood ", ...used, ". ", make("a", {href: fragment({...plain, exact: ""})}, "Search instead as typed"), ". "] : []),
-    ...(unfit.length ? ["Nothing fits ", ...unfit, ". "] : []),
-    ...(offered.length ? ["Show only ", ...offered, "?"] : []));
-  part.understood.hidden = !(used.length || unfit.length || offered.length);
+// What was answered in place of the query, or what it may mean; either way a link to the other. Conditions that were read
+// in it, with a link to the query without them; others that may be meant, as filters.
+function spell({corrected, suggestion, understood: {conditions = []} = {}}) {
+  const {exact, ...plain} = state, made = [];
+  const bold = text => make("b", {dir: "auto"}, text), link = (to, text) => make("a", {href: fragment({...plain, ...to}), dir: "auto"}, text);
+  if (corrected) made.push("Results for ", bold(corrected), ". Search instead for ", link({exact: ""}, state.q), ". ");
+  else if (suggestion) made.push("Did you mean ", link({q: suggestion}, suggestion), "? ");
+  for (const {words, applied, note, filter = {}} of conditions) {
+    const [[field, {gte, gt = gte, lte, lt = lte}] = ["", {}]] = Object.entries(filter);
+    if (applied) made.push("Understood: ", bold(words), ". ", link({exact: ""}, "Search as typed"), ". ");
+    else if (note) made.push("Nothing fits ", bold(words), ". ");
+    else if (isFinite(gt ?? lt)) made.push(link({ranges: {...plain.ranges, [field]: {from: gt ?? "", to: lt ?? ""}}}, "Show only " + words), ". ");
+  }
+  part.spelling.replaceChildren(...made);
+  part.spelling.hidden = !made.length;
 }
 
 let shown = {documents: new Map(), passages: 0, rest: false};
@@ -138,7 +129,6 @@ function list({results, meta}, body, milliseconds) {
     part.results.classList.remove("old");
     part.results.replaceChildren();
     spell(meta);
-    condition(meta);
   }
   const fresh = [], none = !body.cursor && !results.some(fits);
   for (const one of results) {

@@ -125,7 +125,7 @@ class NlwebMeta(OpenMessage):
     ) = UNSET
     suggestion: Annotated[str, Meta(description="The question without what may be typing errors")] | UnsetType = UNSET
     understood: Annotated[
-        dict[str, list[Any]],
+        dict[str, Any],
         Meta(description="What the question asks for: phrases in quotes, excluded words, and conditions on fields"),
     ] | (UnsetType) = UNSET
     ignored_filters: Annotated[list[str], Meta(description="Members of the query that do not filter")] | UnsetType = (

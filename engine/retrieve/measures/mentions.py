@@ -83,7 +83,7 @@ _FROM: Final = r"(?<![\w-])(?:between|from|zwischen|von|entre|de)"
 _TO: Final = r"(?:and|to|until|und|bis|et|y|à|a|-|–)"
 _BETWEEN: Final = re.compile(rf"{_FROM} (?P<low_amount>{_amount('low')}) ?{_TO} ?(?P<high_amount>{_amount('high')})")
 _SUFFIXED: Final = re.compile(
-    rf"(?<![\w.,$€£-])(?P<amount>{_amount('number')}) ?"
+    rf"(?<![\w.,$€£-])(?P<amount>{_amount('number')})(?: [^\W\d_]{{1,20}}){{0,2}}? ?"
     r"(?P<word>and up|and above|and more|or more|or above|or higher|or less|or below|or under|or fewer|or lower|"
     r"and below|and under|oder mehr|oder weniger|ou plus|ou moins|o más|o menos)(?!\w)"
 )
