@@ -46,7 +46,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "segment types",
         "search",
         "ports",
-        "retrieve",
+        "retrieve retrieve/measures",
         "collection",
         "address",
         "maintenance",
@@ -99,6 +99,7 @@ BESIDE_THE_SEAM = {
     "aidre.engine.index.fields",
     "aidre.engine.index.text",
     "aidre.engine.native",
+    "aidre.engine.retrieve.measures",
     "aidre.engine.schema_text",
 }
 EXTENSIONS = {"aidre.engine.native.kernel"}

@@ -21,7 +21,7 @@ from aidre.engine.errors import (
 )
 from aidre.engine.index.fields import Filter, field_name
 from aidre.engine.model import Document, EmbeddingSpace, HighlightLimits, Json, Mode
-from aidre.engine.retrieve import Policy, Question, State, answer, query_of, reading_of, run
+from aidre.engine.retrieve import Policy, Question, State, answer, query_of, read, run
 from aidre.engine.types import Facet
 from aidre.library.arguments import to_filter, to_names, to_path, to_queries
 from aidre.library.documents import (
@@ -164,7 +164,8 @@ class CollectionView:
     ) -> SearchResults:
         """The hits of each query: texts, or vectors as a matrix (queries, dimensions), which share the scan.
 
-        With `operators` quotes and `-word` in a text are read as `search` does; such a text is searched by itself.
+        With `operators` quotes, `-word` and conditions in a text are read as `search` does; such a text is searched by
+        itself.
         """
         reader, queries = self.reader, to_queries(queries)
         if reader is None:
@@ -175,7 +176,7 @@ class CollectionView:
         for number, query in enumerate(queries):
             text, vector = (query, None) if isinstance(query, str) else (None, query)
             question = _to_question(text, vector, k=k, offset=0, filter=parsed, mode=mode, space=space)
-            if operators and reading_of(question, state) is not None:
+            if operators and text is not None and run(read(text, [state]), self._spaces.embed) is not None:
                 found[number] = to_hits(run(answer(question, state), self._spaces.embed), None)
             else:
                 asked[number] = run(query_of(question, state), self._spaces.embed)

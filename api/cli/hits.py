@@ -27,7 +27,8 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
 def print_found(found: Answer, query: str, *, as_json: bool) -> None:
     """The hits of a search, then its facets; messages say what was searched for, and whether anything fits."""
     if found.reading is not None:
-        print_message(_told(found.reading))
+        for line in _told(found.reading):
+            print_message(line)
     if found.corrected is not None:
         print_message(f"results for {printable(found.corrected)!r}; --as-typed searches for {printable(query)!r}")
     if found.suggestion is not None:
@@ -47,10 +48,27 @@ def print_found(found: Answer, query: str, *, as_json: bool) -> None:
         print_lines(facet_line(name, facet) for name, facet in facets.items())
 
 
-def _told(reading: Reading) -> str:
-    """How a query was read: with the phrase "...", without ..."""
-    phrases = [f"with {printable(phrase)!r} as it is written" for phrase in reading.phrases]
-    return "hits " + ", ".join([*phrases, *(f"without {printable(word)!r}" for word in reading.excluded)])
+def _told(reading: Reading) -> Iterator[str]:
+    """How a query was read: with the phrase "...", without ..., where a field is as some words say."""
+    wording = [f"with {printable(phrase)!r} as it is written" for phrase in reading.phrases]
+    wording += [f"without {printable(word)!r}" for word in reading.excluded]
+    if wording:
+        yield "hits " + ", ".join(wording)
+    for one in reading.conditions:
+        words = printable(one.words)
+        if one.filter is not None:
+            filter = f"--filter '{printable(json.dumps(one.filter, ensure_ascii=False))}'"
+            means = f"{words!r} is read as {filter}"
+            yield means if one.applied else f"{one.note}: {words!r}" if one.note else f"{words!r} may mean {filter}"
+        elif one.order is not None:
+            by = f"ordered by {printable(one.order.field)}, {one.order.direction}"
+            yield (
+                f"{words!r}: {by}"
+                if one.applied
+                else f"{one.note}: {words!r}"
+                if one.note
+                else f"{words!r} may mean: {by}"
+            )
 
 
 def to_records(found: Answer) -> Iterator[dict[str, Json]]:

@@ -287,7 +287,7 @@ def search(
         typer.Option("--facets", metavar="FIELD", help="Count the values of a field in all matches; may be repeated."),
     ] = None,
     as_typed: Annotated[
-        bool, typer.Option("--as-typed", help="Correct no typing errors; read no quotes and no -word.")
+        bool, typer.Option("--as-typed", help="Correct no typing errors; read no quotes, no -word and no conditions.")
     ] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,

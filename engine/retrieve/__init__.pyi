@@ -1,17 +1,8 @@
 from .answer import (
     Answer as Answer,
-    Beside as Beside,
-    Count as Count,
-    Embed as Embed,
-    Older as Older,
-    Position as Position,
-    Search as Search,
-    Step as Step,
-    Together as Together,
     answer as answer,
     parsed_ranges as parsed_ranges,
     query_of as query_of,
-    reading_of as reading_of,
     scale_of as scale_of,
 )
 from .grouping import Ranking as Ranking, find_documents as find_documents
@@ -25,6 +16,7 @@ from .modes import (
 from .operators import Reading as Reading
 from .pages import Page as Page, first_page as first_page, first_pages as first_pages, later_page as later_page
 from .question import Policy as Policy, Question as Question, State as State
+from .reading import read as read
 from .relevance import (
     MAX_TEXT_CHARS as MAX_TEXT_CHARS,
     RELEVANT as RELEVANT,
@@ -36,3 +28,13 @@ from .relevance import (
     words_except as words_except,
 )
 from .run import EmbedText as EmbedText, run as run
+from .steps import (
+    Beside as Beside,
+    Count as Count,
+    Embed as Embed,
+    Older as Older,
+    Position as Position,
+    Search as Search,
+    Step as Step,
+    Together as Together,
+)

@@ -6,10 +6,10 @@ the event loop, and throws the errors of a step into it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,77 +19,26 @@ from aidre.engine.index.fields import Filter, ValueRange, field_name, parse_rang
 from aidre.engine.index.text import MAX_HIGHLIGHTED
 from aidre.engine.model import EmbeddingSpace, Highlight, Mode, Query, Rescore
 from aidre.engine.ports import Reader
+from aidre.engine.retrieve.conditions import FieldOrder, order_value
 from aidre.engine.retrieve.modes import can_fuse, is_lexical, resolve_mode, tells_words
-from aidre.engine.retrieve.operators import Reading, read_operators
+from aidre.engine.retrieve.operators import Reading
 from aidre.engine.retrieve.pages import Page
 from aidre.engine.retrieve.question import Question, State
-from aidre.engine.retrieve.relevance import Finding, RelevanceScale, calibrated_scale, finding, is_calibrated
+from aidre.engine.retrieve.reading import attempts, read
+from aidre.engine.retrieve.relevance import RELEVANT, Finding, RelevanceScale, calibrated_scale, finding, is_calibrated
 from aidre.engine.retrieve.repair import better_of
+from aidre.engine.retrieve.steps import Beside, Count, Embed, Older, Position, Search, Step
 from aidre.engine.types import Facet, FacetRequest, Hit
 
 HIGHLIGHT_SECONDS = 5e-8
 """About the time in which words are looked for in a character."""
 
+ORDERED: Final = 100
+"""Best hits of a question that are put in the order of a field."""
+ORDER_SECONDS: Final = 2e-5
+"""About the time in which the fields of a hit are read."""
+
 Reranked: TypeAlias = Literal["feedback", "rescore"]
-
-
-class Embed(NamedTuple):
-    """Asks for the vector of a text in a space. Sent: shape (dimensions,). Thrown: ModelUnavailable, Busy."""
-
-    space: EmbeddingSpace
-    text: str
-
-
-class Search(NamedTuple):
-    """Asks for a `Page`. A later page is one after a first page of `first` hits, without what `newest` lacks."""
-
-    reader: Reader
-    query: Query
-    newest: Reader
-    first: int | None = None
-
-
-class Count(NamedTuple):
-    """Asks for the number of chunks that pass a filter."""
-
-    reader: Reader
-    filter: Filter
-
-
-class Older(NamedTuple):
-    """Asks for the `Position` that the cursor of a question means. Thrown: InvalidInput where the cursor is of another
-    search, and errors of a state that is gone."""
-
-    question: Question
-    mode: Mode
-    space: str | None
-
-
-class Beside(NamedTuple):
-    """Asks for the result of work beside the search, which takes about so many seconds; None: long."""
-
-    seconds: float | None
-    work: Callable[[], Any]
-
-
-class Together(NamedTuple):
-    """Asks for the results of several answers, in order, each in the collection of a place that the driver knows."""
-
-    answers: tuple[tuple[int, Generator[Any, Any, Any]], ...]
-
-
-Step: TypeAlias = Embed | Search | Count | Older | Beside | Together
-
-
-class Position(NamedTuple):
-    """Where a later page begins: in the state of the first page, which had `first` hits. `newest` is the state of the
-    collection now; `mark` belongs to the driver."""
-
-    reader: Reader
-    first: int
-    offset: int
-    newest: State
-    mark: Any = None
 
 
 class Answer(NamedTuple):
@@ -138,32 +87,34 @@ def answer(question: Question, state: State) -> Generator[Step, Any, Answer]:
 
 
 def _as_read(question: Question, state: State) -> Generator[Step, Any, Answer]:
-    """The answer to a question by its operators, if it has any: where its phrases stand nowhere, without them."""
-    reading = reading_of(question, state)
-    if reading is None:
+    """The answer to a question by its operators and conditions, without those that leave nothing."""
+    readings = None
+    if question.operators and question.text is not None:
+        readings = yield from read(question.text, [state])
+    if readings is None:
         return (yield from _corrected(question, state))
-    asked, narrowed = question._replace(text=reading.text), reading.narrowed(question.filter)
-    try:
-        found = yield from _corrected(asked._replace(filter=narrowed), state)
-    except InvalidInput:  # a cursor may belong to the question without phrases
-        if question.cursor is None or not reading.phrases:
-            raise
-    else:
-        is_found = bool(found.hits) or not reading.phrases
-        if not is_found and found.query.offset > 0:  # a page after the last hit
-            is_found = (yield Count(state.reader, cast("Filter", narrowed))) > 0
+    refusal: InvalidInput | None = None
+    found: Answer | None = None
+    for [reading], with_phrases in attempts(readings):
+        filter = reading.narrowed(question.filter, with_phrases=with_phrases)
+        asked = question._replace(text=reading.text, filter=filter, order=reading.order)
+        try:
+            found = yield from _corrected(asked, state)
+        except InvalidInput as error:  # a cursor may belong to the question without phrases or conditions
+            if question.cursor is None:
+                raise
+            refusal = refusal or error
+            continue
+        corrected = found.corrected if with_phrases else found.corrected or reading.text
+        found = found._replace(reading=reading, corrected=corrected)
+        is_found = bool(found.hits)
+        if not is_found and found.query.offset > 0 and filter is not None:  # a page after the last hit
+            is_found = (yield Count(state.reader, filter)) > 0
         if is_found:
-            return found._replace(reading=reading)
-    asked = asked._replace(filter=reading.narrowed(question.filter, with_phrases=False))
-    found = yield from _corrected(asked, state)
-    return found._replace(reading=reading, corrected=found.corrected or reading.text)
-
-
-def reading_of(question: Question, state: State) -> Reading | None:
-    """What the signs in a question ask for; None where it has none, or a collection reads none."""
-    if question.operators and question.text is not None and tells_words(state):
-        return read_operators(question.text)
-    return None
+            return found
+    if found is None:
+        raise cast("InvalidInput", refusal)
+    return found
 
 
 def _corrected(question: Question, state: State) -> Generator[Step, Any, Answer]:
@@ -187,8 +138,10 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
         position = yield Older(question, mode, None if space is None else space.id)
         reader, offset, state = position.reader, position.offset, position.newest
     query, missing = yield from _query(question, state, reader, (mode, space, vector), offset)
-    problem = missing or problem
-    page: Page = yield Search(reader, query, state.reader, None if position is None else position.first)
+    first = None if position is None else position.first
+    if question.order is not None:  # all pages are cut from one list of the best hits
+        query, first = replace(query, top_k=max(ORDERED, offset + query.top_k), offset=0), None
+    page: Page = yield Search(reader, query, state.reader, first)
     found = Answer(
         question,
         state,
@@ -201,13 +154,34 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
         position=position,
         ignored=(yield from _unknown_fields(reader, question.filter)),
         reranked=_reranked(reader, query),
-        problem=problem,
+        problem=missing or problem,
     )
-    if not question.scaled or question.text is None:
-        return found
-    if found.best is None and query.offset > 0:
-        found = found._replace(best=(yield from _best_of(found)))
-    return found._replace(scale=(yield from scale_of(found)))
+    if question.scaled and question.text is not None:
+        if found.best is None and query.offset > 0:
+            found = found._replace(best=(yield from _best_of(found)))
+        found = found._replace(scale=(yield from scale_of(found)))
+    return found if question.order is None else (yield from _ordered(found, question.order, offset))
+
+
+def _ordered(found: Answer, order: FieldOrder, offset: int) -> Generator[Step, Any, Answer]:
+    """The hits of a page, of which the relevant ones come first, in the order of a field."""
+    hits: list[Hit] = yield Beside(len(found.hits) * ORDER_SECONDS, partial(_in_order, found, order))
+    if found.position is not None and found.position.reader is not found.state.reader:
+        hits = [hit for hit in hits if found.state.reader.get(hit.chunk.id) is not None]
+    end = offset + found.question.top_k
+    query = replace(found.query, top_k=found.question.top_k, offset=offset)
+    return found._replace(hits=hits[offset:end], query=query, next=end if end < len(hits) else None)
+
+
+def _in_order(found: Answer, order: FieldOrder) -> list[Hit]:
+    relevances = found.relevances or [1.0] * len(found.hits)
+    sign = -1 if order.direction == "descending" else 1
+
+    def place(number: int) -> tuple[bool, bool, float]:
+        value = order_value(found.hits[number].chunk, order.field) if relevances[number] >= RELEVANT else None
+        return relevances[number] < RELEVANT, value is None, sign * (value or 0.0)
+
+    return [found.hits[number] for number in sorted(range(len(found.hits)), key=place)]
 
 
 def _unknown_fields(reader: Reader, filter: Filter | None) -> Generator[Step, Any, tuple[str, ...]]:

@@ -10,12 +10,15 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from aidre.engine.retrieve.answer import Answer, Step, Together, find
+from aidre.engine.retrieve.answer import Answer, find
+from aidre.engine.retrieve.conditions import FieldOrder, order_value
 from aidre.engine.retrieve.modes import tells_words
-from aidre.engine.retrieve.operators import Reading, read_operators
+from aidre.engine.retrieve.operators import Reading
 from aidre.engine.retrieve.question import Question, State
+from aidre.engine.retrieve.reading import attempts, joined, read
 from aidre.engine.retrieve.relevance import Finding, finding
 from aidre.engine.retrieve.repair import better_of
+from aidre.engine.retrieve.steps import Step, Together
 from aidre.engine.types import Hit
 
 CHUNKS_PER_DOCUMENT: Final = 2
@@ -70,23 +73,30 @@ def find_documents(
 
     Hits below the relevance `bound` are left out; `keywords` only order documents. With `correct` a text that finds
     little is answered without what may be typing errors in it. With `operators` quotes and `-word` are read, where all
-    of the collections can do that; phrases that stand nowhere are searched without quotes.
+    of the collections can do that, and numbers, dates and orders in words for each by its own fields; what leaves
+    nothing in all of them together is left out.
     """
-    reading = read_operators(text) if operators and all(tells_words(state) for _, state in asked) else None
-    if reading is None:
+    readings = (yield from read(text, [state for _, state in asked])) if operators else None
+    if readings is None:
         return (yield from _corrected(text, asked, bound=bound, keywords=keywords, correct=correct))
-    narrowed = _narrowed(asked, reading, with_phrases=True)
-    found = yield from _corrected(reading.text, narrowed, bound=bound, keywords=keywords, correct=correct)
-    if found.documents or found.cut or not reading.phrases:
-        return replace(found, reading=reading)
-    narrowed = _narrowed(asked, reading, with_phrases=False)
-    found = yield from _corrected(reading.text, narrowed, bound=bound, keywords=keywords, correct=correct)
-    return replace(found, reading=reading, corrected=found.corrected or reading.text)
-
-
-def _narrowed(asked: Sequence[Asked], reading: Reading, *, with_phrases: bool) -> list[Asked]:
-    filters = (reading.narrowed(question.filter, with_phrases=with_phrases) for question, _ in asked)
-    return [(question._replace(filter=filter), state) for (question, state), filter in zip(asked, filters, strict=True)]
+    found: Ranking | None = None
+    for tried, with_phrases in attempts(readings):
+        filters = (
+            reading.narrowed(question.filter, with_phrases=with_phrases)
+            for (question, _), reading in zip(asked, tried, strict=True)
+        )
+        narrowed = [
+            (question._replace(filter=filter, order=reading.order), state)
+            for (question, state), reading, filter in zip(asked, tried, filters, strict=True)
+        ]
+        words = tried[0].text
+        found = yield from _corrected(words, narrowed, bound=bound, keywords=keywords, correct=correct)
+        corrected = found.corrected if with_phrases else found.corrected or words
+        found = replace(found, reading=joined(tried), corrected=corrected)
+        if found.documents or found.cut:
+            break
+    assert found is not None
+    return found
 
 
 def _corrected(
@@ -124,8 +134,18 @@ def _ranking(text: str, asked: Sequence[Asked], bound: float, keywords: Sequence
         documents = (_boosted(document, asked[document.place][1], keywords) for document in documents)
     # sorted() is stable: ties keep the order of the collections, and inside a collection the order of the engine.
     ranked = tuple(sorted(documents, key=lambda document: -document.score))
+    orders = [question.order for question, _ in asked]
+    if any(orders):
+        ranked = tuple(sorted(ranked, key=lambda document: _order_key(document, orders[document.place])))
     share = max((scope.found.share for scope in scopes), default=0.0)
     return Ranking(ranked, any(scope.cut for scope in scopes), Finding(bool(ranked), share))
+
+
+def _order_key(document: DocumentHit, order: FieldOrder | None) -> tuple[bool, float]:
+    """By the field of its collection; documents without a value last."""
+    value = None if order is None else order_value(document.hits[0].chunk, order.field)
+    descends = order is not None and order.direction == "descending"
+    return value is None, -(value or 0.0) if descends else (value or 0.0)
 
 
 def _scope(place: int, question: Question, state: State, bound: float) -> Generator[Step, Any, _Scope]:

@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 from aidre.engine.index.fields import And, Filter, Wording
 from aidre.engine.index.text import phrase_pattern
+from aidre.engine.model import Json
+from aidre.engine.retrieve.conditions import Condition, FieldOrder, to_filter
 
 _MAX_OPERATORS: Final = 16
 """Phrases and excluded words that are read of one question."""
@@ -31,28 +33,56 @@ _QUOTED: Final = re.compile(
     re.VERBOSE,
 )
 _EXCLUDED: Final = re.compile(r"(?<=\s)-([^\W\d_][\w'’.-]{0,62}\w|[^\W\d_\x00-\x7f])(?![^\s,;.!?)\]}])")
+NOTHING_FITS: Final = "nothing fits it"
+"""The note on conditions that are dropped."""
 _VOWELS: Final = frozenset("aeiouy")
 
 
 class Reading(NamedTuple):
-    """A question without its operators, and what they ask for."""
+    """A question without its operators and without the words of the conditions that are applied, and what both ask for.
+
+    `plain` is the text with the words of the conditions.
+    """
 
     text: str
     phrases: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    plain: str = ""
 
     @property
-    def understood(self) -> dict[str, list[str]]:
+    def understood(self) -> dict[str, Json]:
         """For answers: what was read, by name."""
-        read = {"phrases": list(self.phrases), "excluded": list(self.excluded)}
+        read: dict[str, Json] = {
+            "phrases": list(self.phrases),
+            "excluded": list(self.excluded),
+            "conditions": [condition.told for condition in self.conditions],
+        }
         return {name: texts for name, texts in read.items() if texts}
 
+    @property
+    def order(self) -> FieldOrder | None:
+        """The order of the hits that is applied."""
+        return next((one.order for one in self.conditions if one.applied and one.order is not None), None)
+
+    @property
+    def narrows(self) -> bool:
+        """Whether conditions leave documents out."""
+        return any(one.applied and one.filter is not None for one in self.conditions)
+
+    def widened(self) -> Reading:
+        """With conditions that are not applied, since they leave nothing."""
+        dropped = tuple(
+            one._replace(applied=False, note=NOTHING_FITS) if one.applied else one for one in self.conditions
+        )
+        return self._replace(text=self.plain, conditions=dropped)
+
     def narrowed(self, filter: Filter | None, *, with_phrases: bool = True) -> Filter | None:
-        """A filter that the hits have to pass beside what the operators ask for."""
+        """A filter that the hits have to pass beside what the question asks for."""
         wording = Wording(self.phrases if with_phrases else (), self.excluded)
-        if wording == Wording():
-            return filter
-        return wording if filter is None else And((filter, wording))
+        asked = [*to_filter(self.conditions), *([] if wording == Wording() else [wording])]
+        wanted = [*([] if filter is None else [filter]), *asked]
+        return And(tuple(wanted)) if len(wanted) > 1 else next(iter(wanted), None)
 
 
 def read_operators(text: str) -> Reading | None:

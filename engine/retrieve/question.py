@@ -14,6 +14,7 @@ from aidre.engine.types import FacetRequest
 
 if TYPE_CHECKING:
     from aidre.engine.index.fields import Filter
+    from aidre.engine.retrieve.conditions import FieldOrder
 
 
 _FUSION: Final = Fusion()
@@ -26,7 +27,8 @@ class Question(NamedTuple):
     words; lexical without a model. `space` is an id. `offset` hits are left out. `cursor` names a later page of an
     earlier search, in the terms of whoever carries the steps out. With `correct` a text that finds little is answered
     without what may be typing errors in it. With `scaled` the answer has a scale of relevance. With `operators` quotes
-    and `-word` in the text are read (`operators.py`).
+    and `-word` in the text are read (`operators.py`), and numbers, dates and orders in words (`conditions.py`). With
+    `order` relevant hits are ordered by a field.
     """
 
     top_k: int
@@ -42,6 +44,7 @@ class Question(NamedTuple):
     correct: bool = False
     scaled: bool = True
     operators: bool = True
+    order: FieldOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)

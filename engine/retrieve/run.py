@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from aidre.engine.errors import AidreError, InvalidInput
 from aidre.engine.model import EmbeddingSpace
-from aidre.engine.retrieve.answer import Beside, Count, Embed, Search, Step, Together
 from aidre.engine.retrieve.pages import only_page
+from aidre.engine.retrieve.steps import Beside, Count, Embed, Search, Step, Together
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from aidre.api.protocols.nlweb.query import periods, quantities
+from aidre.engine.retrieve.measures import mentions, periods, quantities
 from tests import ROOT
 from tests.hostile.report import Report
 from tests.support.source_tree import files_in, module_of
@@ -50,8 +50,10 @@ MADE = {
 }
 """Calls whose pattern is made of what a function is given, and why that is harmless."""
 SHORT = {
-    "api/protocols/nlweb/query/quantities.py": quantities.MAX_QUANTITY_CHARS,
-    "api/protocols/nlweb/query/periods.py": periods.MAX_DURATION_CHARS,
+    "engine/retrieve/measures/quantities.py": quantities.MAX_QUANTITY_CHARS,
+    "engine/retrieve/measures/periods.py": periods.MAX_DURATION_CHARS,
+    "engine/retrieve/measures/mentions.py": mentions.MAX_MENTION_CHARS,
+    "engine/retrieve/measures/numerals.py": mentions.MAX_MENTION_CHARS,
 }
 """Where the code looks at the length of a text first."""
 LONG = 100_000

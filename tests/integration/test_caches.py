@@ -21,8 +21,6 @@ from aidre.api.http.request import MAX_ACCEPT_CHARS, accept_header
 from aidre.api.protocols.intent.ledger import pseudonym_of
 from aidre.api.protocols.nlweb.answer.documents import parse_host
 from aidre.api.protocols.nlweb.answer.items import CACHE_BYTES, Items, _CachedItem
-from aidre.api.protocols.nlweb.query import periods
-from aidre.api.protocols.nlweb.query.quantities import Bounds
 from aidre.api.protocols.nlweb.query.schema_types import subtypes_of
 from aidre.api.retrieval.query_embedding import BatchingEmbedder
 from aidre.engine.collection.store import Store
@@ -32,6 +30,8 @@ from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.index.text import analysis, detection
 from aidre.engine.index.text.analysis import MAX_CACHED_CHARACTERS, MAX_TERM_CHARACTERS, tokenize
 from aidre.engine.index.text.detection import question_language
+from aidre.engine.retrieve.measures.periods import spell_durations
+from aidre.engine.retrieve.measures.quantities import Bounds
 from aidre.engine.segment import reader, view
 from tests.support.clients import TEXT, a_document, fill
 from tests.support.terms import analyze_query
@@ -180,7 +180,7 @@ def test_sites_types_durations_and_cited_addresses() -> None:
         "sites": lambda number: parse_host(f"https://{number}.example/{WIDE[0]}{many}"),
         "types": lambda number: subtypes_of(f"{number}{WIDE[0]}{many}"),
         "addresses": lambda number: pseudonym_of(f"https://example.com/{number}{WIDE[0]}{many}"),
-        "durations": lambda number: periods.spell_durations(Bounds(low=1_000.0 + number)),
+        "durations": lambda number: spell_durations(Bounds(low=1_000.0 + number)),
     }
     for name, remember in fills.items():
         assert grown(partial(repeat, remember, 10)) < 2 * MEGABYTE, name

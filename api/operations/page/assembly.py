@@ -75,7 +75,7 @@ def _joined(names: Sequence[str]) -> bytes:
 
 def _without_spaces(style: bytes) -> bytes:
     """No string of a style has a brace, comma, colon or semicolon, so the spaces beside these can go."""
-    return re.sub(rb":\s+", b":", re.sub(rb"\s*([{};,])\s*", rb"\1", style))
+    return re.sub(rb":\s+", b":", re.sub(rb"(?<!\s)\s*([{};,])\s*", rb"\1", style))
 
 
 def _squeezed(script: bytes) -> bytes:

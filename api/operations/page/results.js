@@ -105,8 +105,9 @@ async function search(cursor) {
 const words = text => ` ${text.toLowerCase().replace(/[^\p{L}\p{M}\p{N}]+/gu, " ").trim()} `;
 
 // How quotes and minus in the query were read, what was answered in its place, and what it may mean; with a link to the
-// other. Where no passage has the phrases, their words are answered.
-function spell({corrected, suggestion, understood: {phrases = [], excluded = []} = {}}, [{text, source} = {}]) {
+// other. Where no passage has the phrases, their words are answered. Conditions that were read in it, with a link to the
+// query without them; others that may be meant, as filters.
+function spell({corrected, suggestion, understood: {phrases = [], excluded = [], conditions = []} = {}}, [{text, source} = {}]) {
   const {exact, ...plain} = state, best = words(`${text} ${source?.title} ${source?.section}`), told = [];
   const lacks = corrected && phrases.some(one => !best.includes(words(one)));
   const bold = (...names) => make("b", {dir: "auto"}, names.join(", ")), found = ["Results for ", bold(corrected)];
@@ -117,6 +118,12 @@ function spell({corrected, suggestion, understood: {phrases = [], excluded = []}
   if (told[0]) told.push(". ");
   if (corrected && !lacks) told.push(...found, ". Search instead for ", link({exact: ""}, state.q), ".");
   else if (told[0] && !lacks) told.push(link({exact: ""}, "Search for the words alone"), ".");
+  for (const {words: said, applied, note, filter = {}} of conditions) {
+    const [[field, {gte, gt = gte, lte, lt = lte}] = ["", {}]] = Object.entries(filter);
+    if (applied) told.push(" Understood: ", bold(said), ". ", link({exact: ""}, "Search as typed"), ".");
+    else if (note) told.push(" Nothing fits ", bold(said), ".");
+    else if (isFinite(gt ?? lt)) told.push(" ", link({ranges: {...plain.ranges, [field]: {from: gt ?? "", to: lt ?? ""}}}, "Show only " + said), ".");
+  }
   if (suggestion) told.push(" Did you mean ", link({q: suggestion}, suggestion), "?");
   part.spelling.replaceChildren(...told);
   part.spelling.hidden = !told[0];

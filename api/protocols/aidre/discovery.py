@@ -76,6 +76,11 @@ BEHAVIOUR = {
     "blank, of three letters and more) must not be in one; meta.understood says what was read; a phrase that stands "
     "nowhere is searched without quotes, and meta.corrected is that text; operators: false reads none; where a "
     "collection returns no text, none are read",
+    "conditions": "numbers, dates and orders in words (under 400 euros, released after 2023, the newest) are "
+    "conditions where a field of the collection is certain: meta.understood.conditions has the words, the filter or "
+    "the order, and whether it is applied; others are offered there and change nothing; a filter that leaves nothing "
+    "is dropped with a note; with an order the relevant results come first, in the order of the field, not of scores; "
+    "operators: false reads none",
     "suggest": "endpoints.suggest completes the last word of q by the words of the collection, the most frequent "
     "first; limit says how many at most; a collection that does not return text refuses (403)",
     "media_types": "application/aidre+json is provisional and preferred; application/json is accepted and sent too",
@@ -94,7 +99,11 @@ WRITING = {
 """How documents are written."""
 
 
-OF_WORDS = {"correct": True, "suggest": {"default": SUGGESTIONS_DEFAULT}, "operators": ["phrase", "exclude"]}
+OF_WORDS = {
+    "correct": True,
+    "suggest": {"default": SUGGESTIONS_DEFAULT},
+    "operators": ["phrase", "exclude", "conditions"],
+}
 """Extensions where a collection may tell words of its texts."""
 
 

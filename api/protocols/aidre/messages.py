@@ -130,7 +130,7 @@ class SearchRequest(Message):
         bool | None, Meta(description="false: answer `query` as it is typed, and suggest nothing; true if left out")
     ] = None
     operators: Annotated[
-        bool | None, Meta(description="false: read no quotes and no -word in `query`; true if left out")
+        bool | None, Meta(description="false: read no quotes, no -word and no conditions in `query`; true if left out")
     ] = None
     return_: Annotated[ReturnFields | None, Meta(description="Which members each result has")] = field(
         default=None, name="return"
@@ -225,11 +225,29 @@ class Result(Message):
     highlight: Highlight | UnsetType = UNSET
 
 
+class Order(Message):
+    """Relevant results are ordered by the values of a field, those without one last."""
+
+    field: str
+    direction: Literal["ascending", "descending"]
+
+
+class Condition(Message):
+    """What some words of a query ask of the fields of the collection: a filter or an order."""
+
+    words: str
+    applied: Annotated[bool, Meta(description="false: offered, to be sent as `filter`, and without effect here")]
+    filter: dict[str, Any] | UnsetType = UNSET
+    order: Order | UnsetType = UNSET
+    note: Annotated[str, Meta(description="Why one that is certain is not applied")] | UnsetType = UNSET
+
+
 class Understood(Message):
-    """Operators of a query: phrases in quotes have to stand in a result, excluded words must not."""
+    """What a query asks for beside its words: phrases in quotes have to stand in a result, excluded words must not."""
 
     phrases: list[str] | UnsetType = UNSET
     excluded: list[str] | UnsetType = UNSET
+    conditions: Annotated[list[Condition], Meta(description="Numbers, dates and orders in words")] | UnsetType = UNSET
 
 
 class SearchMeta(Message):
@@ -253,7 +271,7 @@ class SearchMeta(Message):
     ignored: Annotated[list[str], Meta(description="Fields of the filter that no document has")] | UnsetType = UNSET
     corrected: Annotated[str, Meta(description="The text that was answered in place of `query`")] | UnsetType = UNSET
     suggestion: Annotated[str, Meta(description="`query` without what may be typing errors")] | UnsetType = UNSET
-    understood: Annotated[Understood, Meta(description="Operators that were read in `query`")] | UnsetType = UNSET
+    understood: Annotated[Understood, Meta(description="What was read in `query`")] | UnsetType = UNSET
     next_cursor: Annotated[str, Meta(description="Send it as `cursor` for the next page")] | UnsetType = UNSET
 
 

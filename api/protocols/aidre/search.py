@@ -398,7 +398,7 @@ def _meta(served: Served, requested: int | None) -> SearchMeta:
         ignored=list(answer.ignored) if answer.ignored else UNSET,
         corrected=answer.corrected or UNSET,
         suggestion=answer.suggestion or UNSET,
-        understood=UNSET if answer.reading is None else Understood(**answer.reading.understood),
+        understood=UNSET if answer.reading is None else msgspec.convert(answer.reading.understood, Understood),
         next_cursor=served.next_cursor or UNSET,
     )
 

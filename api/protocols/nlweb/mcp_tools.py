@@ -195,7 +195,9 @@ async def _search(arguments: Arguments, caller: Caller, service: Service) -> byt
     page = await find_documents(retrieval, ask, rewrite(ask.text), caller)
     results = [_search_result(document.collection, document.hits[0].chunk, service) for document in page.documents]
     spelling = {"corrected": page.corrected, "suggestion": page.suggestion}
-    return orjson.dumps({"results": results, **{name: text for name, text in spelling.items() if text is not None}})
+    understood = None if page.reading is None else page.reading.understood
+    said = {**spelling, "understood": understood}
+    return orjson.dumps({"results": results, **{name: value for name, value in said.items() if value is not None}})
 
 
 def _search_result(collection: VisibleCollection, chunk: RetrievedChunk, service: Service) -> dict[str, Json]:

@@ -56,7 +56,9 @@ class AskPrefer(OpenMessage):
     correct: Annotated[
         bool | None, Meta(description="false: answer the question as it is typed, and suggest nothing")
     ] = None
-    operators: Annotated[bool | None, Meta(description="false: read no quotes and no -word in the question")] = None
+    operators: Annotated[
+        bool | None, Meta(description="false: read no quotes, no -word and no conditions in the question")
+    ] = None
 
 
 class AskMeta(OpenMessage):
@@ -123,7 +125,8 @@ class NlwebMeta(OpenMessage):
     ) = UNSET
     suggestion: Annotated[str, Meta(description="The question without what may be typing errors")] | UnsetType = UNSET
     understood: Annotated[
-        dict[str, list[str]], Meta(description="Operators of the question: phrases in quotes, and excluded words")
+        dict[str, Any],
+        Meta(description="What the question asks for: phrases in quotes, excluded words, and conditions on fields"),
     ] | (UnsetType) = UNSET
     ignored_filters: Annotated[list[str], Meta(description="Members of the query that do not filter")] | UnsetType = (
         UNSET

@@ -38,6 +38,7 @@ from .filters import (
     with_dates as with_dates,
     without_field as without_field,
 )
+from .flatten import flatten_member as flatten_member, flatten_object as flatten_object
 from .members import (
     TITLE as TITLE,
     check_deletion as check_deletion,

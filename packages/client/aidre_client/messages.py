@@ -140,7 +140,7 @@ class SearchMeta(Struct, frozen=True):
     next_cursor: str | None = None
     corrected: str | None = None
     suggestion: str | None = None
-    understood: dict[str, list[str]] = {}
+    understood: dict[str, Any] = {}
     ignored: list[str] = []
 
 

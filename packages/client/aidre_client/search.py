@@ -8,6 +8,7 @@ from then on the hits are of the newer state. With `restart=False` the iteration
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -67,6 +68,12 @@ MAX_RESTARTS = 3
 MAX_IDLE_PAGES = 100
 """Pages in a row that bring no new hit, before the server counts as broken."""
 _QUOTES = frozenset('"“„«「')
+_CONDITIONED = re.compile(
+    r"\d|\b(?:newest|latest|recent|oldest|earliest|cheapest|expensive|priciest|lowest|highest|rated|last|past|hundred|"
+    r"thousand|million|euros?|dollars?|pounds?)\b|[^\x00-\x7f]",
+    re.IGNORECASE,
+)
+"""What a condition in words has in it; texts without it may be embedded here."""
 ListedCollections: Any = CollectionList | list[CollectionInfo | str]
 
 
@@ -87,7 +94,7 @@ class Asked:
     facets: tuple[FacetRequest, ...] = ()
     highlight: HighlightLimits | None = None
     operators: bool = True
-    """Whether the server may read quotes and `-word` in the text."""
+    """Whether the server may read quotes, `-word` and conditions in the text."""
 
     @property
     def needs_words(self) -> bool:
@@ -96,7 +103,9 @@ class Asked:
 
     @property
     def may_have_operators(self) -> bool:
-        return self.operators and self.text is not None and (" -" in self.text or not _QUOTES.isdisjoint(self.text))
+        """Whether the server may find operators or conditions in the text."""
+        text = self.text if self.operators and self.text is not None else ""
+        return " -" in text or not _QUOTES.isdisjoint(text) or _CONDITIONED.search(text) is not None
 
 
 def check_asked(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,25 @@ def test_quotes_and_a_minus_are_read_and_said(read_only: Shell) -> None:
     status, _, err = read_only.run("search", "tea -jacket", *at)
     assert (status, err) == (0, "aidre: hits without 'jacket'\n")
     assert read_only.run("search", "tea -jacket", *at, "--as-typed")[2] == ""
+
+
+def test_conditions_are_read_and_said(shell: Shell) -> None:
+    folder = shell.store.parent / "rows"
+    folder.mkdir()
+    rows = [{"id": f"{price}", "text": "a bag of leather", "price": price} for price in (100, 300, 500)]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert shell.ingest(folder)[0] == 0
+    at = ("--store", shell.store, "--mode", "lexical")
+    status, out, err = shell.run("search", "a bag under 400 euros", *at)
+    assert (status, err) == (0, "aidre: 'under 400 euros' is read as --filter '{\"price\": {\"lt\": 400}}'\n")
+    assert "500" not in out
+    _, _, err = shell.run("search", "a bag under 400", *at)
+    assert err == "aidre: 'under 400' may mean --filter '{\"price\": {\"lt\": 400}}'\n"
+    _, out, err = shell.run("search", "the most expensive bag", *at)
+    assert err == "aidre: 'most expensive': ordered by price, descending\n"
+    assert "500" in out.splitlines()[0]
+    assert shell.run("search", "a bag under 5 euros", *at)[2] == "aidre: nothing fits it: 'under 5 euros'\n"
+    assert shell.run("search", "a bag under 400 euros", *at, "--as-typed")[2] == ""
 
 
 def test_facets_come_after_the_hits(filled: Shell) -> None:

@@ -113,5 +113,5 @@ def test_facets_and_filters_hold_beside_them(client: Client) -> None:
 
 def test_discovery_says_what_is_read(client: Client) -> None:
     document = client.get(DISCOVERY).json()
-    assert document["extensions"]["operators"] == ["phrase", "exclude"]
+    assert document["extensions"]["operators"] == ["phrase", "exclude", "conditions"]
     assert "operators: false" in document["behaviour"]["operators"]

@@ -210,6 +210,10 @@ def render_list(ask: Ask, items: Sequence[Item], meta: Mapping[str, Json]) -> st
         lines.insert(0, f"Nothing fits \u201c{ask.text}\u201d as well.")
     if suggestion is not None:
         lines.insert(0, f"Did you mean \u201c{suggestion}\u201d?")
+    understood = meta.get("understood") or {}
+    applied = [f"\u201c{one['words']}\u201d" for one in understood.get("conditions", ()) if one["applied"]]
+    if applied:
+        lines.insert(0, f"Conditions of the question: {', '.join(applied)}.")
     for number, item in enumerate(items, 1):
         url = f" ({item.url})" if item.url else ""
         description = f": {excerpt(item.description)}" if item.description else ""

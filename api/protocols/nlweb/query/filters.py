@@ -18,8 +18,6 @@ from typing import Final, TypeAlias
 
 import orjson
 
-from aidre.api.protocols.nlweb.query import periods
-from aidre.api.protocols.nlweb.query.periods import read_period
 from aidre.api.protocols.nlweb.query.places import (
     is_place_field,
     may_hold_address,
@@ -27,10 +25,17 @@ from aidre.api.protocols.nlweb.query.places import (
     place_pattern,
     read_places,
 )
-from aidre.api.protocols.nlweb.query.quantities import Bounds, read_bounds
 from aidre.api.protocols.nlweb.query.schema_types import normalize_type, subtypes_of
 from aidre.engine.index.fields import field_name, is_schema_date
 from aidre.engine.model import Json
+from aidre.engine.retrieve.measures import (
+    DURATION_MEMBERS,
+    Bounds,
+    read_bounds,
+    read_minutes,
+    read_period,
+    spell_durations,
+)
 from aidre.engine.schema_text import is_body_field
 
 Condition: TypeAlias = dict[str, Json]
@@ -305,9 +310,9 @@ class _AttributeReader:
             return _date_condition(field, value, strict=field == "updated_at" or field in self.date_fields)
         if type(value) is bool:
             return {field: {"in": [value, *_spellings(str(value).lower())]}}
-        if member in periods.DURATION_MEMBERS:
-            minutes = periods.read_minutes(value) if type(value) is str else None
-            spellings = periods.spell_durations(minutes) if minutes is not None else ()
+        if member in DURATION_MEMBERS:
+            minutes = read_minutes(value) if type(value) is str else None
+            spellings = spell_durations(minutes) if minutes is not None else ()
             return {field: {"in": list(spellings)}} if spellings else None
         if type(value) is str and member in _REGION_MEMBERS:
             return {field: {"in": _place_spellings(field, value.strip())}}

@@ -104,16 +104,17 @@ class Hits(list[Hit]):
 
     `facets` are by field as it was named, `highlights` those of the hits, in their order. `corrected` is the text that
     was answered in place of the one as typed, `suggestion` one that finds something, too. `understood` has the
-    `phrases` and the `excluded` words that were read in it. `unknown_fields` are those of the filter that no document
-    has: a condition on one finds nothing, and its negation everything. `mode` and `space` are those of the search,
-    which is lexical where a model is missing and no mode was asked for.
+    `phrases` and the `excluded` words that were read in it, and the `conditions`: the `words` of each, the `filter` or
+    the `order` that they ask for, and whether it was `applied`. `unknown_fields` are those of the filter that no
+    document has: a condition on one finds nothing, and its negation everything. `mode` and `space` are those of the
+    search, which is lexical where a model is missing and no mode was asked for.
     """
 
     facets: Mapping[str, Facet] = MappingProxyType({})
     highlights: Sequence[Highlight] = ()
     corrected: str | None = None
     suggestion: str | None = None
-    understood: Mapping[str, Sequence[str]] = MappingProxyType({})
+    understood: Mapping[str, Any] = MappingProxyType({})
     unknown_fields: Sequence[str] = ()
     mode: Mode | None = None
     space: str | None = None

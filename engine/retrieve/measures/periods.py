@@ -12,15 +12,15 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from aidre.api.protocols.nlweb.query.quantities import Bounds, read_bounds
 from aidre.engine.index.fields import parse_instant
+from aidre.engine.retrieve.measures.quantities import Bounds, read_bounds
 
 # -- dates -----------------------------------------------------------------------------------------------------
 
 MAX_PERIOD_CHARS: Final = 100
 """Characters; a longer text is no date."""
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_MONTH: Final = "|".join(
+MONTH: Final = "|".join(
     (
         "january", "february", "march", "april", "june", "july", "august", "september", "sept", "october", "november",
         "december", *_MONTHS,
@@ -31,9 +31,9 @@ _CALENDAR_FORMS: Final = (
     re.compile(r"(?P<year>\d{4})[-/](?P<month>\d{1,2})"),
     re.compile(r"(?P<year>\d{4})[-/](?P<month>\d{1,2})[-/](?P<day>\d{1,2})"),
     re.compile(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})"),
-    re.compile(rf"(?P<name>{_MONTH})\.?,? (?P<year>\d{{4}})"),
-    re.compile(rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.)? (?:of )?(?P<name>{_MONTH})\.?,? (?P<year>\d{{4}})"),
-    re.compile(rf"(?P<name>{_MONTH})\.? (?P<day>\d{{1,2}})(?:st|nd|rd|th)?,? (?P<year>\d{{4}})"),
+    re.compile(rf"(?P<name>{MONTH})\.?,? (?P<year>\d{{4}})"),
+    re.compile(rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.)? (?:of )?(?P<name>{MONTH})\.?,? (?P<year>\d{{4}})"),
+    re.compile(rf"(?P<name>{MONTH})\.? (?P<day>\d{{1,2}})(?:st|nd|rd|th)?,? (?P<year>\d{{4}})"),
 )
 """The day comes first only where dots separate: 03/04/2024 is ambiguous and is not read."""
 _AFTER: Final = re.compile(r"(?:after|later than|newer than|>|nach|après|después de) ?(.+)")

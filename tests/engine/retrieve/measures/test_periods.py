@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from aidre.api.protocols.nlweb.query.periods import MAX_MINUTES, read_minutes, read_period, spell_durations
-from aidre.api.protocols.nlweb.query.quantities import Bounds
+from aidre.engine.retrieve.measures.periods import MAX_MINUTES, read_minutes, read_period, spell_durations
+from aidre.engine.retrieve.measures.quantities import Bounds
 from tests.support.properties import REPEATABLE
 
 NOW = datetime(2026, 5, 6, 7, 8, 9, tzinfo=UTC)

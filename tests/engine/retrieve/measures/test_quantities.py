@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from aidre.api.protocols.nlweb.query.quantities import read_bounds
+from aidre.engine.retrieve.measures.quantities import read_bounds
 from tests.support.properties import REPEATABLE
 
 

@@ -28,40 +28,44 @@ _CURRENCY_CODES: Final = """
     AED ARS AUD BDT BGN BRL CAD CHF CLP CNY COP CZK DKK EGP EUR GBP HKD HUF IDR ILS INR ISK JPY KES KRW KWD MAD MXN MYR
     NGN NOK NZD PEN PHP PKR PLN QAR RON RSD RUB SAR SEK SGD THB TRY TWD UAH USD VND ZAR
 """
-_NUMBER: Final = r"[+-]?(?:\d+(?: \d{3}(?!\d))*(?:[.,']\d+)*|\.\d+)\s?(?:k|m|million|thousand)?(?![\w])"
+NUMBER: Final = r"[+-]?(?:\d+(?: \d{3}(?!\d))*(?:[.,']\d+)*|\.\d+)\s?(?:k|m|million|thousand)?(?![\w])"
 _COUNTED_NOUN: Final = re.compile(
     r"(?<=\d) ?(?:stars?|points?|people|persons?|servings?|pages?|calories|kcal|sterne?|étoiles)\b"
 )
 _WORD: Final = re.compile(r"us\$|r\$|[$€£¥₹₩₽₺₪]|[^\W\d_]+")
-_BELOW: Final = (
-    "less than|fewer than|lower than|smaller than|cheaper than|no more than|not more than|under|below|<=|=<|≤|<|up to|"
-    "at most|maximum|max|until|within|unter|weniger als|bis zu|höchstens|bis|moins de|au plus|menos de|hasta"
+BELOW: Final = (
+    "less than|fewer than|lower than|smaller than|cheaper than|lighter than|shorter than|no more than|not more than|"
+    "no larger than|no heavier than|not over|under|below|<=|=<|≤|<|up to|at most|maximum|max|until|within|"
+    "unter|weniger als|billiger als|günstiger als|leichter als|nicht mehr als|maximal|bis zu|höchstens|bis|"
+    "moins de|moins cher que|pas plus de|au plus|au maximum|jusqu'à|menos de|no más de|como máximo|hasta"
 )
-_ABOVE: Final = (
-    "more than|greater than|higher than|larger than|no less than|not less than|over|above|>=|=>|≥|>|at least|minimum|"
-    "min|starting at|starting from|from|über|mehr als|mindestens|ab|plus de|au moins|más de|al menos|desde"
+ABOVE: Final = (
+    "more than|greater than|higher than|larger than|bigger than|heavier than|longer than|no less than|no fewer than|"
+    "not less than|not under|over|above|>=|=>|≥|>|at least|minimum|min|starting at|starting from|from|"
+    "über|mehr als|mindestens|minimal|nicht weniger als|ab|plus de|au moins|pas moins de|más de|al menos|desde"
 )
 _STRICT: Final = frozenset(
     """
-    less than|fewer than|lower than|smaller than|cheaper than|under|below|<|unter|weniger als|moins de|menos de|
-    more than|greater than|higher than|larger than|over|above|>|über|mehr als|plus de|más de
+    less than|fewer than|lower than|smaller than|cheaper than|lighter than|shorter than|under|below|<|unter|weniger als|
+    billiger als|günstiger als|leichter als|moins de|moins cher que|menos de|more than|greater than|higher than|
+    larger than|bigger than|heavier than|longer than|over|above|>|über|mehr als|plus de|más de
     """.replace("\n", "")
     .replace("    ", "")
     .split("|")
 )
 """Comparisons that exclude the bound itself."""
-_SINGLE: Final = re.compile(rf"(?P<word>{_BELOW}|{_ABOVE}|=|==|exactly|equals?|is)?\s*:?\s*(?P<number>{_NUMBER})")
+_SINGLE: Final = re.compile(rf"(?P<word>{BELOW}|{ABOVE}|=|==|exactly|equals?|is)?\s*:?\s*(?P<number>{NUMBER})")
 _SUFFIXED: Final = re.compile(
-    rf"(?P<number>{_NUMBER})\s*(?P<word>\+|and up|and above|or more|or above|or higher|and more|or less|or below|"
+    rf"(?P<number>{NUMBER})\s*(?P<word>\+|and up|and above|or more|or above|or higher|and more|or less|or below|"
     r"or under|or fewer|or lower|and below|and under|max|maximum|min|minimum|oder mehr|oder weniger)"
 )
 _RANGE: Final = re.compile(
-    rf"(?:between|from|zwischen|von|entre|de)?\s*(?P<low>{_NUMBER})\s*"
-    rf"(?:-|–|—|\.\.\.?|…|to|and|und|bis|et|y|à|a|through)\s*(?P<high>{_NUMBER})"
+    rf"(?:between|from|zwischen|von|entre|de)?\s*(?P<low>{NUMBER})\s*"
+    rf"(?:-|–|—|\.\.\.?|…|to|and|und|bis|et|y|à|a|through)\s*(?P<high>{NUMBER})"
 )
 _TWO_BOUNDS: Final = re.compile(
-    rf"(?P<above>{_ABOVE})\s*(?P<low>{_NUMBER})\s*(?:and|but|,|und|aber|&)?\s*"
-    rf"(?P<below>{_BELOW})\s*(?P<high>{_NUMBER})"
+    rf"(?P<above>{ABOVE})\s*(?P<low>{NUMBER})\s*(?:and|but|,|und|aber|&)?\s*"
+    rf"(?P<below>{BELOW})\s*(?P<high>{NUMBER})"
 )
 _MEMBER_OPERATORS: Final[Mapping[str, str]] = {
     "min": "gte", "minimum": "gte", "minvalue": "gte", "minprice": "gte", "low": "gte", "lowprice": "gte",
@@ -116,14 +120,14 @@ def _is_finite(number: float) -> bool:
 def _parse_text(written: str) -> Bounds | None:
     if len(written) > MAX_QUANTITY_CHARS:
         return None
-    text, currencies = _extract_currencies(written.lower())
+    text, currencies = read_currencies(written.lower())
     bounds = _parse_comparison(" ".join(_COUNTED_NOUN.sub(" ", text).split()).rstrip(" .?!"))
     if bounds is None or (bounds.low is not None and bounds.high is not None and bounds.low > bounds.high):
         return None
     return Bounds(bounds.low, bounds.high, bounds.low_closed, bounds.high_closed, currencies)
 
 
-def _extract_currencies(text: str) -> tuple[str, tuple[str, ...]]:
+def read_currencies(text: str) -> tuple[str, tuple[str, ...]]:
     """The text without names and signs of currencies, and the ISO codes of the most specific of them."""
     codes_by_word: dict[str, tuple[str, ...]] = {}
 
@@ -162,7 +166,7 @@ def _single_bound(number: float | None, word: str | None) -> Bounds | None:
     if word is None or word in {"=", "==", "exactly", "equal", "equals", "is"}:
         return Bounds(number, number)
     closed = word not in _STRICT
-    is_upper = re.fullmatch(_BELOW, word) is not None
+    is_upper = re.fullmatch(BELOW, word) is not None
     return Bounds(None, number, True, closed) if is_upper else Bounds(number, None, closed, True)
 
 
@@ -204,7 +208,7 @@ def _parse_members(members: Mapping[str, Json]) -> Bounds | None:
     for name, value in members.items():
         key = re.sub(r"[\s_-]", "", name.lower())
         if key in _CURRENCY_MEMBERS and type(value) is str:
-            _, currencies = _extract_currencies(value.lower())
+            _, currencies = read_currencies(value.lower())
         elif not name.startswith("@"):
             number = value if type(value) in {int, float} else _parse_exact(value)
             operator = _MEMBER_OPERATORS.get(key)

@@ -1,0 +1,16 @@
+from .mentions import (
+    Direction as Direction,
+    Mention as Mention,
+    Order as Order,
+    find_mentions as find_mentions,
+    without as without,
+)
+from .periods import (
+    DURATION_MEMBERS as DURATION_MEMBERS,
+    Period as Period,
+    read_minutes as read_minutes,
+    read_period as read_period,
+    spell_durations as spell_durations,
+)
+from .quantities import Bounds as Bounds, read_bounds as read_bounds, read_currencies as read_currencies
+from .units import UNITS as UNITS

@@ -1,0 +1,70 @@
+"""What an answer asks of its driver, step by step: vectors, searches, counts, and work beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, TypeAlias
+
+from aidre.engine.index.fields import Filter
+from aidre.engine.model import EmbeddingSpace, Mode, Query
+from aidre.engine.ports import Reader
+from aidre.engine.retrieve.question import Question, State
+
+
+class Embed(NamedTuple):
+    """Asks for the vector of a text in a space. Sent: shape (dimensions,). Thrown: ModelUnavailable, Busy."""
+
+    space: EmbeddingSpace
+    text: str
+
+
+class Search(NamedTuple):
+    """Asks for a `Page`. A later page is one after a first page of `first` hits, without what `newest` lacks."""
+
+    reader: Reader
+    query: Query
+    newest: Reader
+    first: int | None = None
+
+
+class Count(NamedTuple):
+    """Asks for the number of chunks that pass a filter."""
+
+    reader: Reader
+    filter: Filter
+
+
+class Older(NamedTuple):
+    """Asks for the `Position` that the cursor of a question means. Thrown: InvalidInput where the cursor is of another
+    search, and errors of a state that is gone."""
+
+    question: Question
+    mode: Mode
+    space: str | None
+
+
+class Beside(NamedTuple):
+    """Asks for the result of work beside the search, which takes about so many seconds; None: long."""
+
+    seconds: float | None
+    work: Callable[[], Any]
+
+
+class Together(NamedTuple):
+    """Asks for the results of several answers, in order, each in the collection of a place that the driver knows."""
+
+    answers: tuple[tuple[int, Generator[Any, Any, Any]], ...]
+
+
+Step: TypeAlias = Embed | Search | Count | Older | Beside | Together
+
+
+class Position(NamedTuple):
+    """Where a later page begins: in the state of the first page, which had `first` hits. `newest` is the state of the
+    collection now; `mark` belongs to the driver."""
+
+    reader: Reader
+    first: int
+    offset: int
+    newest: State
+    mark: Any = None
