@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain, islice
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 from aidre.engine.errors import InvalidInput, ModelUnavailable, Unsupported, printable_name
 from aidre.engine.index.fields import Filter, ValueRange, field_name, parse_range, without_field
 from aidre.engine.index.text import MAX_HIGHLIGHTED
-from aidre.engine.model import EmbeddingSpace, Highlight, Mode, Query, Rescore
+from aidre.engine.model import EmbeddingSpace, Group, Highlight, Mode, Query, Rescore
 from aidre.engine.ports import Reader
+from aidre.engine.retrieve.by_document import has_passages, search_documents
 from aidre.engine.retrieve.modes import can_fuse, is_lexical, resolve_mode, tells_words
 from aidre.engine.retrieve.operators import Reading, read_operators
 from aidre.engine.retrieve.pages import Page
@@ -41,12 +43,14 @@ class Embed(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Asks for a `Page`. A later page is one after a first page of `first` hits, without what `newest` lacks."""
+    """Asks for a `Page`. A later page is one after a first page of `first` hits, without what `newest` lacks; only that
+    is asked for by `group`."""
 
     reader: Reader
     query: Query
     newest: Reader
     first: int | None = None
+    group: Group = "chunk"
 
 
 class Count(NamedTuple):
@@ -98,9 +102,10 @@ class Answer(NamedTuple):
     `question` is the one that was answered: with the repaired text where that is `corrected`; `suggestion` is a text
     that finds something, too. `space` and the query's vector are None for a lexical search. `best` is the best hit of
     all pages, None where it is not known. `next` is the offset of the next page, `position` that of this one where it
-    is a later one. `ignored` are the fields of the filter that no document has. `reranked` says what ordered the first
-    hits anew. `problem` is why a model was done without. `reading` are the operators that were read in the text; where
-    its phrases stand nowhere, the text without quotes is the `corrected` one.
+    is a later one. `passages` are, by hit, the next best chunks of its document; None without `group` "document", and
+    where every document is one chunk. `ignored` are the fields of the filter that no document has. `reranked` says what
+    ordered the first hits anew. `problem` is why a model was done without. `reading` are the operators that were read
+    in the text; where its phrases stand nowhere, the text without quotes is the `corrected` one.
     """
 
     question: Question
@@ -110,6 +115,7 @@ class Answer(NamedTuple):
     query: Query
     hits: list[Hit]
     best: Hit | None
+    passages: list[tuple[Hit, ...]] | None = None
     next: int | None = None
     position: Position | None = None
     ignored: tuple[str, ...] = ()
@@ -119,13 +125,18 @@ class Answer(NamedTuple):
     suggestion: str | None = None
     facets: tuple[Facet, ...] = ()
     highlights: list[Highlight] | None = None
+    passage_highlights: list[list[Highlight]] | None = None
     problem: ModelUnavailable | None = None
     reading: Reading | None = None
 
     @property
     def relevances(self) -> list[float] | None:
         """The relevance of each hit, from 0 to 1; None without a scale."""
-        return None if self.scale is None else self.scale.relevances([hit.score for hit in self.hits])
+        return self.relevances_of(self.hits)
+
+    def relevances_of(self, hits: Sequence[Hit]) -> list[float] | None:
+        """As `relevances`, of some hits or passages."""
+        return None if self.scale is None else self.scale.relevances([hit.score for hit in hits])
 
 
 def answer(question: Question, state: State) -> Generator[Step, Any, Answer]:
@@ -183,7 +194,7 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
         reader, offset, state = position.reader, position.offset, position.newest
     query, missing = yield from _query(question, state, reader, (mode, space, vector), offset)
     problem = missing or problem
-    page: Page = yield Search(reader, query, state.reader, None if position is None else position.first)
+    page = yield from _page(reader, query, state.reader, position, question.group)
     found = Answer(
         question,
         state,
@@ -192,6 +203,7 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
         query,
         page.hits,
         page.best,
+        passages=page.passages,
         next=page.offset,
         position=position,
         ignored=(yield from _unknown_fields(reader, question.filter)),
@@ -203,6 +215,25 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
     if found.best is None and query.offset > 0:
         found = found._replace(best=(yield from _best_of(found)))
     return found._replace(scale=(yield from scale_of(found)))
+
+
+def _page(
+    reader: Reader, query: Query, newest: Reader, position: Position | None, group: Group
+) -> Generator[Step, Any, Page]:
+    """A page of chunks or of documents; the first one of documents may take several searches for chunks."""
+    group = "document" if group == "document" and has_passages(reader) else "chunk"
+    if position is not None or group == "chunk":
+        page: Page = yield Search(reader, query, newest, None if position is None else position.first, group)
+        return page
+    steps = search_documents(reader, query)
+    asked = next(steps)
+    while True:
+        page = yield Search(reader, asked, newest)
+        try:
+            asked = steps.send(page.hits)
+        except StopIteration as end:
+            hits, passages, more = end.value
+            return Page(hits, query.offset + len(hits) if more else None, page.best, passages)
 
 
 def _unknown_fields(reader: Reader, filter: Filter | None) -> Generator[Step, Any, tuple[str, ...]]:
@@ -364,13 +395,16 @@ def _with_extras(found: Answer) -> Generator[Step, Any, Answer]:
         text = question.text if found.mode == "lexical" else None
         facets = yield Beside(None, partial(_counted_facets, reader, question.facets, question.filter, text))
     highlights: list[Highlight] | None = None
+    of_passages: list[list[Highlight]] | None = None
     if question.highlight is not None:
-        lengths = (end - start for start, end in (hit.chunk.span for hit in found.hits))
+        passages = found.passages or ()
+        hits = [*found.hits, *chain.from_iterable(passages)]
+        lengths = (end - start for start, end in (hit.chunk.span for hit in hits))
         seconds = sum(min(length, MAX_HIGHLIGHTED) for length in lengths) * HIGHLIGHT_SECONDS
-        highlights = yield Beside(
-            seconds, partial(reader.highlight, str(question.text), found.hits, question.highlight)
-        )
-    return found._replace(facets=facets, highlights=highlights)
+        marked = iter((yield Beside(seconds, partial(reader.highlight, str(question.text), hits, question.highlight))))
+        highlights = list(islice(marked, len(found.hits)))
+        of_passages = [list(islice(marked, len(few))) for few in passages]
+    return found._replace(facets=facets, highlights=highlights, passage_highlights=of_passages)
 
 
 def _counted_facets(

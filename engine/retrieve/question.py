@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.model import Fusion, HighlightLimits, Mode
+from aidre.engine.model import Fusion, Group, HighlightLimits, Mode
 from aidre.engine.ports import Reader
 from aidre.engine.types import FacetRequest
 
@@ -26,7 +26,8 @@ class Question(NamedTuple):
     words; lexical without a model. `space` is an id. `offset` hits are left out. `cursor` names a later page of an
     earlier search, in the terms of whoever carries the steps out. With `correct` a text that finds little is answered
     without what may be typing errors in it. With `scaled` the answer has a scale of relevance. With `operators` quotes
-    and `-word` in the text are read (`operators.py`).
+    and `-word` in the text are read (`operators.py`). With `group` "document" `top_k` and `offset` count documents
+    (`by_document.py`).
     """
 
     top_k: int
@@ -42,6 +43,7 @@ class Question(NamedTuple):
     correct: bool = False
     scaled: bool = True
     operators: bool = True
+    group: Group = "chunk"
 
 
 @dataclass(frozen=True, slots=True)
