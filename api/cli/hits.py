@@ -58,8 +58,8 @@ def to_records(found: Answer) -> Iterator[dict[str, Json]]:
     """The hits as JSON objects, best first."""
     said = {"corrected": found.corrected, "suggestion": found.suggestion}
     more = {name: text for name, text in said.items() if text is not None}
-    passages = found.passages or repeat(())
-    for rank, (hit, relevance, beside) in enumerate(zip(found.hits, found.relevances or (), passages), 1):  # noqa: B905
+    answers = zip(found.hits, found.relevances or (), found.passages or repeat(()), strict=False)
+    for rank, (hit, relevance, passages) in enumerate(answers, 1):
         chunk = hit.chunk
         _, source, metadata, _ = chunk.fragments
         yield {
@@ -71,7 +71,7 @@ def to_records(found: Answer) -> Iterator[dict[str, Json]]:
             "source": json.loads(source),
             "metadata": json.loads(b"{%b}" % metadata),
             "text": chunk.text,
-            **({"passages": list(_passages(found, beside))} if found.question.group == "document" else {}),
+            **({"passages": list(_passages(found, passages))} if found.question.group == "document" else {}),
             **more,
         }
 
@@ -102,8 +102,8 @@ def hit_lines(hit: Mapping[str, Json], marks: Highlight | None = None) -> Iterab
     for line in textwrap.wrap(snippet, width):
         styled = line.replace(_BEGIN, _BOLD).replace(_END, _PLAIN)
         yield f"     {styled}{_PLAIN * (line.count(_BEGIN) > line.count(_END))}"
-    if passages := hit.get("passages"):
-        names = dict.fromkeys(printable(one.get("section") or one["id"]) for one in passages)
+    others = (one.get("section") or one["id"] for one in hit.get("passages", ()))
+    if names := dict.fromkeys(printable(name) for name in others if name != section):
         yield f"     also: {textwrap.shorten('; '.join(names), width=width * _SNIPPET_LINES, placeholder=' …')}"
 
 

@@ -18,6 +18,8 @@ MAX_PASSAGES: Final = 4
 """Chunks of a document that are shown beside its best one."""
 CHUNKS_PER_DOCUMENT: Final = 2
 """Chunks that the first search fetches for each requested document."""
+LEAST_DEPTH: Final = 20
+"""Chunks that it fetches at least, so that the passages of one document are found, too."""
 DEPTH_FACTOR: Final = 4
 """Growth of the number of chunks when a search gave too few documents."""
 MAX_DEPTH: Final = 10_000
@@ -42,7 +44,7 @@ def search_documents(reader: Reader, query: Query) -> Generator[Query, Sequence[
     end = query.offset + query.top_k
     # Every chunk that passes is a match, unless it has to have a word: then a document more says whether one follows.
     is_counted = query.mode != "lexical"
-    depth = CHUNKS_PER_DOCUMENT * end
+    depth = max(CHUNKS_PER_DOCUMENT * end, LEAST_DEPTH)
     deepest = max(MAX_DEPTH, depth)
     while True:
         hits = yield replace(query, top_k=depth, offset=0)

@@ -6,7 +6,8 @@ chunks are counted, facets of texts are refused: their values would be texts tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import orjson
@@ -169,17 +170,18 @@ def render_passages(found: Answer, *, with_ids: bool, with_text: bool) -> list[b
     """The JSON of the member `passages` of each result."""
     if found.passages is None:  # every document is one chunk
         return [b"[]"] * len(found.hits)
-    highlights = found.passage_highlights or [None] * len(found.hits)
+    highlights = found.passage_highlights or repeat(None)
     return [
         json.encode(_passages(found, hits, marks, with_ids=with_ids, with_text=with_text))
-        for hits, marks in zip(found.passages, highlights, strict=True)
+        for hits, marks in zip(found.passages, highlights, strict=False)
     ]
 
 
 def _passages(
     found: Answer, hits: Sequence[types.Hit], highlights: Sequence[Highlight] | None, *, with_ids: bool, with_text: bool
 ) -> list[Passage]:
-    relevances = found.relevances_of(hits) or [None] * len(hits)
+    relevances: Iterable[float | None] = found.relevances_of(hits) or repeat(None)
+    marks: Iterable[Highlight | None] = repeat(None) if highlights is None else highlights
     return [
         Passage(
             score,
@@ -190,5 +192,5 @@ def _passages(
             text=chunk.text if with_text else UNSET,
             highlight=UNSET if highlight is None else convert(highlight, ShownHighlight, from_attributes=True),
         )
-        for (chunk, score), relevance, highlight in zip(hits, relevances, highlights or [None] * len(hits), strict=True)
+        for (chunk, score), relevance, highlight in zip(hits, relevances, marks, strict=False)
     ]
