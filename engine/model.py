@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre_client.values import (
+    Group as Group,
     Highlight as Highlight,
     HighlightLimits as HighlightLimits,
     Json as Json,

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from aidre.engine.model import Document, EmbeddingSpace, HighlightLimits, Json, Mode
+from aidre.engine.model import Document, EmbeddingSpace, Group, HighlightLimits, Json, Mode
 from aidre.engine.types import Facet
 from aidre.library.collection import WAIT_SECONDS, Collection, CollectionView
 from aidre.library.database import Database
@@ -55,6 +55,7 @@ class AsyncCollectionView:
         highlight: bool | HighlightLimits = False,
         correct: bool = False,
         operators: bool = True,
+        group: Group = "chunk",
     ) -> Hits:
         """As `Collection.search`."""
         return await asyncio.to_thread(
@@ -71,6 +72,7 @@ class AsyncCollectionView:
             highlight=highlight,
             correct=correct,
             operators=operators,
+            group=group,
         )
 
     async def search_many(

@@ -20,7 +20,7 @@ from aidre.engine.errors import (
     printable_name,
 )
 from aidre.engine.index.fields import Filter, field_name
-from aidre.engine.model import Document, EmbeddingSpace, HighlightLimits, Json, Mode
+from aidre.engine.model import Document, EmbeddingSpace, Group, HighlightLimits, Json, Mode
 from aidre.engine.retrieve import Policy, Question, State, answer, query_of, read, run
 from aidre.engine.types import Facet
 from aidre.library.arguments import to_filter, to_names, to_path, to_queries
@@ -41,6 +41,7 @@ from aidre_client.values import (
     Facets,
     Hits,
     SearchResults,
+    check_group,
     check_least,
     check_mode,
     check_range,
@@ -119,6 +120,7 @@ class CollectionView:
         highlight: bool | HighlightLimits = False,
         correct: bool = False,
         operators: bool = True,
+        group: Group = "chunk",
     ) -> Hits:
         """The `k` best chunks after the `offset` best ones, best first; those below `min_score` are left out.
 
@@ -128,6 +130,8 @@ class CollectionView:
         values of fields in the documents of all matches, `highlight` tells where the words of the text are in each hit.
         With `correct` a text is answered without what may be typing errors in it, where it finds little as it is. With
         `operators` a phrase in double quotes has to stand in a hit as it is written, and `-word` must not be in one.
+        With `group` "document" `k` and `offset` count documents: a hit is the best chunk of one, and `passages` of the
+        hits has up to four more of each.
         InvalidInput, InvalidFilter, InvalidVector, DimensionMismatch, SpaceMissing, ModelUnavailable, Unsupported.
         """
         requests = () if facets is None else to_requests(facets)
@@ -138,14 +142,17 @@ class CollectionView:
         if text is None and vector is None:
             raise InvalidInput("search needs a text or vector=")
         check_least(min_score)
+        check_group(group)
         parsed = to_filter(filter)
         question = _to_question(text, vector, k=k, offset=offset, filter=parsed, mode=mode, space=space)
         if reader is None:
             nothing = Hits()
             nothing.facets = {one.field: Facet((), 0, 0, None, None) for one in requests}
             return nothing
-        if requests or limits is not None or correct or not operators:
-            question = question._replace(facets=requests, highlight=limits, correct=correct, operators=operators)
+        if requests or limits is not None or correct or not operators or group != "chunk":
+            question = question._replace(
+                facets=requests, highlight=limits, correct=correct, operators=operators, group=group
+            )
         found = run(answer(question, State(reader, self._policy)), self._spaces.embed)
         self._log_unknown(found.ignored)
         if found.problem is not None:

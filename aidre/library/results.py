@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from aidre.engine.model import EmbeddingSpace
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 def to_hits(found: Answer, min_score: float | None) -> Hits:
     """An answer as a list, without the hits below `min_score`; their highlights go with them."""
-    kept = [number for number, hit in enumerate(found.hits) if min_score is None or hit.score >= min_score]
+    least = -inf if min_score is None else min_score
+    kept = [number for number, hit in enumerate(found.hits) if hit.score >= least]
     hits = Hits(found.hits[number] for number in kept)
     if found.question.text is not None:
         hits.set_relevance(partial(_relevances, found))
@@ -24,6 +26,9 @@ def to_hits(found: Answer, min_score: float | None) -> Hits:
     if found.reading is not None:
         hits.understood = found.reading.understood
     hits.facets = {one.field: facet for one, facet in zip(found.question.facets, found.facets, strict=True)}
+    if found.question.group == "document":
+        passages = found.passages or [()] * len(found.hits)
+        hits.passages = [[hit for hit in passages[number] if hit.score >= least] for number in kept]
     if found.highlights is not None:
         hits.highlights = [found.highlights[number] for number in kept]
     return hits

@@ -7,13 +7,14 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 
 from aidre.api.cli.console import counted, print_json, print_lines, print_message, printable, without_controls
 from aidre.engine.index.text import strip_layout
 from aidre.engine.model import Highlight, Json
 from aidre.engine.retrieve import RELEVANT, Answer, Reading
-from aidre.engine.types import Facet
+from aidre.engine.types import Facet, Hit
 
 _DEFAULT_TERMINAL = (100, 24)
 _MAX_WIDTH = 120
@@ -75,7 +76,8 @@ def to_records(found: Answer) -> Iterator[dict[str, Json]]:
     """The hits as JSON objects, best first."""
     said = {"corrected": found.corrected, "suggestion": found.suggestion}
     more = {name: text for name, text in said.items() if text is not None}
-    for rank, (hit, relevance) in enumerate(zip(found.hits, found.relevances or (), strict=True), 1):
+    answers = zip(found.hits, found.relevances or (), found.passages or repeat(()), strict=False)
+    for rank, (hit, relevance, passages) in enumerate(answers, 1):
         chunk = hit.chunk
         _, source, metadata, _ = chunk.fragments
         yield {
@@ -87,13 +89,21 @@ def to_records(found: Answer) -> Iterator[dict[str, Json]]:
             "source": json.loads(source),
             "metadata": json.loads(b"{%b}" % metadata),
             "text": chunk.text,
+            **({"passages": list(_passages(found, passages))} if found.question.group == "document" else {}),
             **more,
         }
 
 
+def _passages(found: Answer, hits: Sequence[Hit]) -> Iterator[dict[str, Json]]:
+    """The other chunks of a document."""
+    for (chunk, score), relevance in zip(hits, found.relevances_of(hits) or (), strict=True):
+        section = {} if chunk.section is None else {"section": chunk.section}
+        yield {"id": chunk.id, "score": score, "relevance": relevance, **section, "text": chunk.text}
+
+
 def hit_lines(hit: Mapping[str, Json], marks: Highlight | None = None) -> Iterable[str]:
     """Rank, relevance and title; url, or the id of the document, and section, if it is not the title; the best sentence
-    and what follows it."""
+    and what follows it; the sections of its other passages."""
     width = max(min(shutil.get_terminal_size(_DEFAULT_TERMINAL).columns, _MAX_WIDTH) - _SNIPPET_INDENT, 20)
     source = hit["source"]
     title, url, section = source.get("title") or hit["document_id"], source.get("url"), source.get("section")
@@ -110,6 +120,9 @@ def hit_lines(hit: Mapping[str, Json], marks: Highlight | None = None) -> Iterab
     for line in textwrap.wrap(snippet, width):
         styled = line.replace(_BEGIN, _BOLD).replace(_END, _PLAIN)
         yield f"     {styled}{_PLAIN * (line.count(_BEGIN) > line.count(_END))}"
+    others = (one.get("section") or one["id"] for one in hit.get("passages", ()))
+    if names := dict.fromkeys(printable(name) for name in others if name != section):
+        yield f"     also: {textwrap.shorten('; '.join(names), width=width * _SNIPPET_LINES, placeholder=' …')}"
 
 
 def _marked(text: str, first: int, spans: Iterable[tuple[int, int]]) -> str:

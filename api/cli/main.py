@@ -282,6 +282,10 @@ def search(
             "--mode", metavar="M", help="hybrid, dense (vectors) or lexical (BM25); default: the best available."
         ),
     ] = None,
+    group: Annotated[
+        Literal["document", "chunk"],
+        typer.Option("--group", metavar="G", help="What a hit is: document, by its best chunk, or chunk."),
+    ] = "document",
     facets: Annotated[
         list[str] | None,
         typer.Option("--facets", metavar="FIELD", help="Count the values of a field in all matches; may be repeated."),
@@ -306,7 +310,7 @@ def search(
     if collection is None and settings.server.default_collection in opened.collections():
         collection = settings.server.default_collection
     snapshot = opened.open(select_collection(opened, collection))
-    asked = Asked(query, k, filter, mode, facets or (), not as_typed, not as_typed)
+    asked = Asked(query, k, filter, mode, facets or (), not as_typed, not as_typed, group)
     found = find(snapshot, asked, settings, console.print_message)
     print_found(found, query, as_json=as_json)
     if not found.hits:

@@ -15,7 +15,7 @@ from aidre.api.cli.filter_option import read_filter
 from aidre.api.config import Settings
 from aidre.engine.embedding import load_stored
 from aidre.engine.errors import InvalidInput
-from aidre.engine.model import EmbeddingSpace, HighlightLimits, Mode
+from aidre.engine.model import EmbeddingSpace, Group, HighlightLimits, Mode
 from aidre.engine.ports import Reader
 from aidre.engine.retrieve import Answer, EmbedText, Question, State, answer, run
 from aidre.engine.types import FacetRequest
@@ -27,7 +27,7 @@ VALUES: Final = 10
 class Asked(NamedTuple):
     """`filter` is JSON text; without a `mode` the best mode of the collection is used. `facets` are names of fields.
     With `correct` a text that finds little is answered without what may be typing errors in it; with `operators` its
-    quotes and `-word` are read."""
+    quotes and `-word` are read. `k` counts what `group` names."""
 
     text: str
     k: int
@@ -36,6 +36,7 @@ class Asked(NamedTuple):
     facets: Sequence[str] = ()
     correct: bool = True
     operators: bool = True
+    group: Group = "document"
 
 
 def find(
@@ -56,6 +57,7 @@ def find(
         highlight=HighlightLimits() if reader.can.highlight else None,
         correct=asked.correct,
         operators=asked.operators,
+        group=asked.group,
     )
     # What a server withholds from its callers is no secret to who reads the store.
     policy = replace(settings.collection(reader.collection.name).policy, shows_text=True)

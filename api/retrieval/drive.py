@@ -119,9 +119,11 @@ class Driver:
         return await self._scheduler.run_in_thread(work)
 
     def _page(self, step: Search, ticket: Ticket) -> Awaitable[Page]:
-        reader, query, newest, first = step
+        reader, query, newest, first, group = step
         if first is not None:
-            return self._scheduler.run_in_thread(partial(later_page, reader, newest, query, first, self._max_results))
+            return self._scheduler.run_in_thread(
+                partial(later_page, reader, newest, query, first, self._max_results, group=group)
+            )
         seconds = reader.estimated_seconds(query)
         if query.mode == "dense":
             batch_key = reader, query.space, query.top_k, query.filter and filter_digest(query.filter)
@@ -143,7 +145,7 @@ class Driver:
 
     def next_cursor(self, found: Answer, ticket: Ticket) -> str | None:
         """The cursor of the page after an answer, whose generation is kept for it."""
-        if found.next is None:
+        if found.next is None or found.next >= self._max_results:
             return None
         reader, position, name = found.state.reader, found.position, ticket.collection.name
         state = reader.lineage, reader.generation

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
@@ -120,7 +121,8 @@ class Retrieval:
         served = Served(ticket.collection, found, self._driver.next_cursor(found, ticket))
         if charge and self._budget is not None:
             self.check_budget(caller)  # concurrent requests may have spent it
-            self.charge_budget(caller, collection, (hit.chunk.id for hit in found.hits))
+            shown = chain(found.hits, *(found.passages or ()))
+            self.charge_budget(caller, collection, (hit.chunk.id for hit in shown))
         return served
 
     async def documents(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 from aidre.engine.errors import InvalidInput, ModelUnavailable, Unsupported, printable_name
 from aidre.engine.index.fields import Filter, ValueRange, field_name, parse_range, without_field
 from aidre.engine.index.text import MAX_HIGHLIGHTED
-from aidre.engine.model import EmbeddingSpace, Highlight, Mode, Query, Rescore
+from aidre.engine.model import EmbeddingSpace, Group, Highlight, Mode, Query, Rescore
 from aidre.engine.ports import Reader
+from aidre.engine.retrieve.by_document import has_passages, search_documents
 from aidre.engine.retrieve.conditions import FieldOrder, order_value
 from aidre.engine.retrieve.modes import can_fuse, is_lexical, resolve_mode, tells_words
 from aidre.engine.retrieve.operators import Reading
@@ -47,9 +49,10 @@ class Answer(NamedTuple):
     `question` is the one that was answered: with the repaired text where that is `corrected`; `suggestion` is a text
     that finds something, too. `space` and the query's vector are None for a lexical search. `best` is the best hit of
     all pages, None where it is not known. `next` is the offset of the next page, `position` that of this one where it
-    is a later one. `ignored` are the fields of the filter that no document has. `reranked` says what ordered the first
-    hits anew. `problem` is why a model was done without. `reading` are the operators that were read in the text; where
-    its phrases stand nowhere, the text without quotes is the `corrected` one.
+    is a later one. `passages` are, by hit, the next best chunks of its document; None without `group` "document", and
+    where every document is one chunk. `ignored` are the fields of the filter that no document has. `reranked` says what
+    ordered the first hits anew. `problem` is why a model was done without. `reading` are the operators that were read
+    in the text; where its phrases stand nowhere, the text without quotes is the `corrected` one.
     """
 
     question: Question
@@ -59,6 +62,7 @@ class Answer(NamedTuple):
     query: Query
     hits: list[Hit]
     best: Hit | None
+    passages: list[tuple[Hit, ...]] | None = None
     next: int | None = None
     position: Position | None = None
     ignored: tuple[str, ...] = ()
@@ -68,13 +72,18 @@ class Answer(NamedTuple):
     suggestion: str | None = None
     facets: tuple[Facet, ...] = ()
     highlights: list[Highlight] | None = None
+    passage_highlights: list[list[Highlight]] | None = None
     problem: ModelUnavailable | None = None
     reading: Reading | None = None
 
     @property
     def relevances(self) -> list[float] | None:
         """The relevance of each hit, from 0 to 1; None without a scale."""
-        return None if self.scale is None else self.scale.relevances([hit.score for hit in self.hits])
+        return self.relevances_of(self.hits)
+
+    def relevances_of(self, hits: Sequence[Hit]) -> list[float] | None:
+        """As `relevances`, of some hits or passages."""
+        return None if self.scale is None else self.scale.relevances([hit.score for hit in hits])
 
 
 def answer(question: Question, state: State) -> Generator[Step, Any, Answer]:
@@ -138,10 +147,10 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
         position = yield Older(question, mode, None if space is None else space.id)
         reader, offset, state = position.reader, position.offset, position.newest
     query, missing = yield from _query(question, state, reader, (mode, space, vector), offset)
-    first = None if position is None else position.first
+    listed, place = query, position
     if question.order is not None:  # all pages are cut from one list of the best hits
-        query, first = replace(query, top_k=max(ORDERED, offset + query.top_k), offset=0), None
-    page: Page = yield Search(reader, query, state.reader, first)
+        listed, place = replace(query, top_k=max(ORDERED, offset + query.top_k), offset=0), None
+    page = yield from _page(reader, listed, state.reader, place, question.group)
     found = Answer(
         question,
         state,
@@ -150,6 +159,7 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
         query,
         page.hits,
         page.best,
+        passages=page.passages,
         next=page.offset,
         position=position,
         ignored=(yield from _unknown_fields(reader, question.filter)),
@@ -165,23 +175,47 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
 
 def _ordered(found: Answer, order: FieldOrder, offset: int) -> Generator[Step, Any, Answer]:
     """The hits of a page, of which the relevant ones come first, in the order of a field."""
-    hits: list[Hit] = yield Beside(len(found.hits) * ORDER_SECONDS, partial(_in_order, found, order))
+    places: list[int] = yield Beside(len(found.hits) * ORDER_SECONDS, partial(_in_order, found, order))
     if found.position is not None and found.position.reader is not found.state.reader:
-        hits = [hit for hit in hits if found.state.reader.get(hit.chunk.id) is not None]
+        places = [place for place in places if found.state.reader.get(found.hits[place].chunk.id) is not None]
     end = offset + found.question.top_k
-    query = replace(found.query, top_k=found.question.top_k, offset=offset)
-    return found._replace(hits=hits[offset:end], query=query, next=end if end < len(hits) else None)
+    shown = places[offset:end]
+    return found._replace(
+        hits=[found.hits[place] for place in shown],
+        passages=None if found.passages is None else [found.passages[place] for place in shown],
+        next=end if end < len(places) else None,
+    )
 
 
-def _in_order(found: Answer, order: FieldOrder) -> list[Hit]:
+def _in_order(found: Answer, order: FieldOrder) -> list[int]:
+    """The places of the hits, in the order of a field."""
     relevances = found.relevances or [1.0] * len(found.hits)
     sign = -1 if order.direction == "descending" else 1
 
-    def place(number: int) -> tuple[bool, bool, float]:
-        value = order_value(found.hits[number].chunk, order.field) if relevances[number] >= RELEVANT else None
-        return relevances[number] < RELEVANT, value is None, sign * (value or 0.0)
+    def key(place: int) -> tuple[bool, bool, float]:
+        value = order_value(found.hits[place].chunk, order.field) if relevances[place] >= RELEVANT else None
+        return relevances[place] < RELEVANT, value is None, sign * (value or 0.0)
 
-    return [found.hits[number] for number in sorted(range(len(found.hits)), key=place)]
+    return sorted(range(len(found.hits)), key=key)
+
+
+def _page(
+    reader: Reader, query: Query, newest: Reader, position: Position | None, group: Group
+) -> Generator[Step, Any, Page]:
+    """A page of chunks or of documents; the first one of documents may take several searches for chunks."""
+    group = "document" if group == "document" and has_passages(reader) else "chunk"
+    if position is not None or group == "chunk":
+        page: Page = yield Search(reader, query, newest, None if position is None else position.first, group)
+        return page
+    steps = search_documents(reader, query)
+    asked = next(steps)
+    while True:
+        page = yield Search(reader, asked, newest)
+        try:
+            asked = steps.send(page.hits)
+        except StopIteration as end:
+            hits, passages, more = end.value
+            return Page(hits, query.offset + len(hits) if more else None, page.best, passages)
 
 
 def _unknown_fields(reader: Reader, filter: Filter | None) -> Generator[Step, Any, tuple[str, ...]]:
@@ -343,13 +377,16 @@ def _with_extras(found: Answer) -> Generator[Step, Any, Answer]:
         text = question.text if found.mode == "lexical" else None
         facets = yield Beside(None, partial(_counted_facets, reader, question.facets, question.filter, text))
     highlights: list[Highlight] | None = None
+    of_passages: list[list[Highlight]] | None = None
     if question.highlight is not None:
-        lengths = (end - start for start, end in (hit.chunk.span for hit in found.hits))
+        passages = found.passages or ()
+        hits = [*found.hits, *chain.from_iterable(passages)]
+        lengths = (end - start for start, end in (hit.chunk.span for hit in hits))
         seconds = sum(min(length, MAX_HIGHLIGHTED) for length in lengths) * HIGHLIGHT_SECONDS
-        highlights = yield Beside(
-            seconds, partial(reader.highlight, str(question.text), found.hits, question.highlight)
-        )
-    return found._replace(facets=facets, highlights=highlights)
+        marked = iter((yield Beside(seconds, partial(reader.highlight, str(question.text), hits, question.highlight))))
+        highlights = list(islice(marked, len(found.hits)))
+        of_passages = [list(islice(marked, len(few))) for few in passages]
+    return found._replace(facets=facets, highlights=highlights, passage_highlights=of_passages)
 
 
 def _counted_facets(

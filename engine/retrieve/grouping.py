@@ -1,13 +1,10 @@
-"""Hits by document: a question in one or several collections, its chunks grouped by document, the best document first.
-
-More chunks are fetched until there are enough distinct documents, or the hits end or fall below a bound of relevance.
-"""
+"""The documents that a question finds in one or several collections, the best document first."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from aidre.engine.retrieve.answer import Answer, find
@@ -21,10 +18,6 @@ from aidre.engine.retrieve.repair import better_of
 from aidre.engine.retrieve.steps import Step, Together
 from aidre.engine.types import Hit
 
-CHUNKS_PER_DOCUMENT: Final = 2
-"""Chunks that the first search fetches for each requested document."""
-DEPTH_FACTOR: Final = 4
-"""Growth of the number of chunks when a search gave too few distinct documents."""
 MAX_BOOST: Final = 0.05
 """Relevance that a document gains if its best chunk has all keywords of the user."""
 
@@ -150,30 +143,16 @@ def _order_key(document: DocumentHit, order: FieldOrder | None) -> tuple[bool, f
 
 def _scope(place: int, question: Question, state: State, bound: float) -> Generator[Step, Any, _Scope]:
     """The best documents of one collection, at most `question.top_k`."""
-    count = question.top_k
-    one_chunk_each = state.reader.chunks == state.reader.documents
-    if not one_chunk_each:
-        question = question._replace(top_k=count * CHUNKS_PER_DOCUMENT)
-    while True:
-        found: Answer = yield from find(question, state)
-        assert found.scale is not None
-        scored = list(zip(found.relevances or (), found.hits, strict=True))
+    found: Answer = yield from find(question._replace(group="document"), state)
+    assert found.scale is not None
+    documents = []
+    for hit, passages in zip(found.hits, found.passages or repeat(()), strict=False):
+        hits = hit, *passages
+        scored = zip(found.relevances_of(hits) or (), hits, strict=True)
         relevant = [pair for pair in scored if pair[0] >= bound]
-        groups = [[pair] for pair in relevant] if one_chunk_each else _by_document(relevant)
-        cut = len(relevant) < len(scored)
-        # Nothing more can follow if the bound cut hits off or the hits have ended.
-        if len(groups) >= count or len(found.hits) < question.top_k or cut:
-            documents = [DocumentHit(place, tuple(hit for _, hit in group), group[0][0]) for group in groups[:count]]
-            return _Scope(documents, cut, finding(found.hits, found.scale))
-        question = question._replace(top_k=question.top_k * DEPTH_FACTOR)
-
-
-def _by_document(scored: Iterable[tuple[float, Hit]]) -> list[list[tuple[float, Hit]]]:
-    """Groups hits by document, in the order of each document's best hit."""
-    groups: dict[Hashable, list[tuple[float, Hit]]] = {}
-    for pair in scored:
-        groups.setdefault(pair[1].chunk.document_key, []).append(pair)
-    return list(groups.values())
+        if relevant:
+            documents.append(DocumentHit(place, tuple(hit for _, hit in relevant), relevant[0][0]))
+    return _Scope(documents, len(documents) < len(found.hits), finding(found.hits, found.scale))
 
 
 def _boosted(document: DocumentHit, state: State, keywords: Sequence[str]) -> DocumentHit:

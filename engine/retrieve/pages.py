@@ -6,21 +6,24 @@ without the hits of the first page, which is searched again to know them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from aidre.engine.model import Query
+from aidre.engine.model import Group, Query
 from aidre.engine.ports import Reader
+from aidre.engine.retrieve.by_document import documents
 from aidre.engine.types import Hit
 
 
 class Page(NamedTuple):
-    """`offset` is that of the next page, None after the last one; `best` is the best hit of all pages."""
+    """`offset` is that of the next page, None after the last one; `best` is the best hit of all pages. On a page of
+    documents, `passages` has the next best chunks of each."""
 
     hits: list[Hit]
     offset: int | None
     best: Hit | None
+    passages: list[tuple[Hit, ...]] | None = None
 
 
 def only_page(reader: Reader, query: Query) -> Page:
@@ -56,19 +59,38 @@ def _best(hits: Sequence[Hit]) -> Hit | None:
     return hits[0] if hits else None
 
 
-def later_page(then: Reader, now: Reader, query: Query, first_size: int, max_results: int) -> Page:
+def later_page(
+    then: Reader, now: Reader, query: Query, first_size: int, max_results: int, *, group: Group = "chunk"
+) -> Page:
     """The page at `query.offset` after a first page of `first_size` hits.
 
-    `then` is the state of the first page; hits deleted from `now` are skipped.
+    `then` is the state of the first page; what was deleted from `now` is skipped.
     """
-    first = then.search(replace(query, top_k=first_size, offset=0))
-    first_ids = {hit.chunk.id for hit in first}
-    ranking = then.search(replace(query, top_k=max_results, offset=0))
-    rest = [hit for hit in ranking if hit.chunk.id not in first_ids][: max_results - first_size]
+    first = _ranked(then, replace(query, top_k=first_size, offset=0), group)
+    known = {_key(hits[0], group) for hits in first}
+    ranking = _ranked(then, replace(query, top_k=max_results, offset=0), group)
+    rest = [hits for hits in ranking if _key(hits[0], group) not in known][: max_results - first_size]
     position = query.offset - first_size
-    hits: list[Hit] = []
-    while position < len(rest) and len(hits) < query.top_k:
-        if then is now or now.get(rest[position].chunk.id) is not None:
-            hits.append(rest[position])
+    found: list[tuple[Hit, ...]] = []
+    while position < len(rest) and len(found) < query.top_k:
+        hits = rest[position]
+        if then is not now:
+            hits = tuple(hit for hit in hits if now.get(hit.chunk.id) is not None)
+        if hits:
+            found.append(hits)
         position += 1
-    return Page(hits, first_size + position if position < len(rest) else None, _best(first))
+    offset = first_size + position if position < len(rest) else None
+    passages = None if group == "chunk" else [hits[1:] for hits in found]
+    return Page([hits[0] for hits in found], offset, _best([hits[0] for hits in first]), passages)
+
+
+def _ranked(reader: Reader, query: Query, group: Group) -> list[tuple[Hit, ...]]:
+    """The best `query.top_k` hits, each with the other passages of its document where they are documents."""
+    if group == "chunk":
+        return list(zip(reader.search(query), strict=True))
+    found = documents(reader, query)
+    return [(hit, *passages) for hit, passages in zip(found.hits, found.passages, strict=True)]
+
+
+def _key(hit: Hit, group: Group) -> Hashable:
+    return hit.chunk.id if group == "chunk" else hit.chunk.document_key

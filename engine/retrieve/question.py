@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.model import Fusion, HighlightLimits, Mode
+from aidre.engine.model import Fusion, Group, HighlightLimits, Mode
 from aidre.engine.ports import Reader
 from aidre.engine.types import FacetRequest
 
@@ -28,7 +28,8 @@ class Question(NamedTuple):
     earlier search, in the terms of whoever carries the steps out. With `correct` a text that finds little is answered
     without what may be typing errors in it. With `scaled` the answer has a scale of relevance. With `operators` quotes
     and `-word` in the text are read (`operators.py`), and numbers, dates and orders in words (`conditions.py`). With
-    `order` relevant hits are ordered by a field.
+    `order` relevant hits are ordered by a field. With `group` "document" `top_k` and `offset` count
+    documents (`by_document.py`).
     """
 
     top_k: int
@@ -45,6 +46,7 @@ class Question(NamedTuple):
     scaled: bool = True
     operators: bool = True
     order: FieldOrder | None = None
+    group: Group = "chunk"
 
 
 @dataclass(frozen=True, slots=True)

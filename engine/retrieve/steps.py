@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, TypeAlias
 
 from aidre.engine.index.fields import Filter
-from aidre.engine.model import EmbeddingSpace, Mode, Query
+from aidre.engine.model import EmbeddingSpace, Group, Mode, Query
 from aidre.engine.ports import Reader
 from aidre.engine.retrieve.question import Question, State
 
@@ -19,12 +19,14 @@ class Embed(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Asks for a `Page`. A later page is one after a first page of `first` hits, without what `newest` lacks."""
+    """Asks for a `Page`. A later page is one after a first page of `first` hits, without what `newest` lacks; only that
+    is asked for by `group`."""
 
     reader: Reader
     query: Query
     newest: Reader
     first: int | None = None
+    group: Group = "chunk"
 
 
 class Count(NamedTuple):

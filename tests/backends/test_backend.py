@@ -16,6 +16,7 @@ from aidre.engine.index.fields import parse_filter
 from aidre.engine.maintenance import list_generations, verify
 from aidre.engine.model import Query
 from aidre.engine.ports import Capabilities, Reader, Source
+from aidre.engine.retrieve import Question, State, answer, run
 from aidre.ingest.pipeline import drop_space
 from tests.support.clients import TEXT
 from tests.support.dict_engine import DictReader, DictSource, plain_chunk
@@ -73,6 +74,22 @@ def test_the_nearest_chunks_come_first(reader: Reader) -> None:
     assert [hit.chunk.id for hit in first] == ["a#chunk_1", "a#chunk_2"]
     assert second[0].chunk.document_id == "b"
     assert [hit.chunk.id for hit in reader.search(query_of("tea from Assam", top_k=1, offset=1))] == ["a#chunk_2"]
+
+
+def test_hits_by_document_are_the_best_chunks_with_the_others_beside_them(reader: Reader) -> None:
+    [vector] = load_embedder(TEXT).embed_queries(["tea from Assam"])
+    question = Question(2, vector=vector, space=TEXT.id, group="document")
+    found = run(answer(question, State(reader)), lambda space, text: vector)
+    first, second = found.hits
+    assert (first.chunk.id, second.chunk.document_id != "a") == ("a#chunk_1", True)
+    assert found.passages is not None
+    assert [one.chunk.id for one in found.passages[0]] == ["a#chunk_2"]
+    everything = run(answer(question._replace(top_k=9), State(reader)), lambda space, text: vector)
+    assert sorted(hit.chunk.document_id for hit in everything.hits) == ["a", "b", "c", "d"]
+    assert sum(map(len, everything.passages or ())) == 3
+    coffee = question._replace(top_k=9, filter=parse_filter({"kind": "coffee"}))
+    [hit] = run(answer(coffee, State(reader)), lambda space, text: vector).hits
+    assert hit.chunk.document_id == "b"
 
 
 def test_a_filter_selects_chunks(reader: Reader) -> None:

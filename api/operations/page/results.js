@@ -51,7 +51,7 @@ function waysOf(collection) {
 function bodyOf(from = state) {
   const collection = known(), name = collection?.name ?? from.in, filter = filterOf(from);
   return {
-    query: from.q, collection: name, top_k: PAGE,
+    query: from.q, collection: name, top_k: PAGE, group: "document",
     ...(waysOf(collection).slice(1).includes(from.by) ? {mode: from.by} : {}),
     ...("exact" in from ? {correct: false, operators: false} : {}),
     ...(filter ? {filter} : {}),
@@ -129,33 +129,33 @@ function spell({corrected, suggestion, understood: {phrases = [], excluded = [],
   part.spelling.hidden = !told[0];
 }
 
-let shown = {documents: new Map(), passages: 0, rest: false};
+let shown = {documents: 0, passages: 0, rest: false};
 
 function list({results, meta}, body, milliseconds) {
   const {mode, next_cursor: cursor, relevance_bound: bound = 0} = meta, fits = one => !(one.relevance < bound);
   clearTimeout(slowly);
   if (!body.cursor) {
-    shown = {documents: new Map(), passages: 0, rest: false};
+    shown = {documents: 0, passages: 0, rest: false};
     part.results.classList.remove("old");
     part.results.replaceChildren();
     spell(meta, results);
   }
   const fresh = [], none = !body.cursor && !results.some(fits);
   for (const one of results) {
-    shown.passages++;
-    const key = documentOf(one.id), before = shown.documents.get(key);
-    if (before) { before.append(further(one)); continue }
+    const {passages = []} = one;
+    shown.documents++;
+    shown.passages += 1 + passages.length;
     if (!none && !fits(one) && !shown.rest) {
       shown.rest = true;
       part.results.append(make("li", {class: "rest"}, "Less certain:"));
     }
-    const [made, list] = item(one);
-    shown.documents.set(key, list);
+    const made = item(one);
+    if (passages.length) made.append(make("ul", {class: "further"}, passages.map(passage => further(passage, one.source.title))));
     part.results.append(made);
     fresh.push(made);
   }
   const fell = mode === "lexical" && !body.mode && waysOf(known())[0] !== mode ? ", by words alone" : "";
-  const found = shown.passages ? `${cursor ? "The best " : ""}${inDocuments(shown.passages, shown.documents.size)}${fell}` : "";
+  const found = shown.passages ? `${cursor ? "The best " : ""}${inDocuments(shown.passages, shown.documents)}${fell}` : "";
   part.nothing.hidden = !none;
   part.results.hidden = none;
   part.more.hidden = none || !cursor;
@@ -187,22 +187,18 @@ const opened = one => fragment({...state, doc: documentOf(one.id), at: one.id});
 
 function item(one) {
   const {id, source: {url, title, section}, text, metadata, highlight: {text: words = [], title: ofTitle = [], section: ofSection = [], snippets = []} = {}} = one;
-  const made = make("li"), name = title || documentOf(id), list = make("ul", {class: "further"});
+  const made = make("li"), name = title || documentOf(id);
   const heading = make("a", {href: opened(one), dir: "auto"}, name.length > 300 ? short(name) : marked(name, 0, name.length, title ? units(title, ofTitle) : []));
   const place = section && section !== title ? make("span", {dir: "auto"}, section.length > 200 ? short(section, 200) : marked(section, 0, section.length, units(section, ofSection))) : "";
   made.append(path(sourceLink(url), metadata?.updated_at && day(metadata.updated_at)),
     make("h2", null, heading), place && make("p", {class: "quiet"}, place));
   if (text) made.append(make("div", {class: "text"}, excerpt(text, units(text, words), units(text, snippets))));
-  list.hidden = true;
-  made.append(list);
-  return [made, list];
+  return made;
 }
 
-function further(one) {
-  const {source: {section, title}, text = "", highlight} = one, [[from, to] = [0, 140]] = units(text, highlight?.snippets ?? []);
+function further(one, title) {
+  const {section, text = "", highlight} = one, [[from, to] = [0, 140]] = units(text, highlight?.snippets ?? []);
   const label = section && section !== title ? section.split(" > ").at(-1) : `Passage ${/\d+$/.exec(one.id) ?? ""}`;
-  const made = make("li", null, make("a", {href: opened(one), dir: "auto"}, short(label, 120)),
+  return make("li", null, make("a", {href: opened(one), dir: "auto"}, short(label, 120)),
     text ? make("span", {class: "quiet", dir: "auto"}, inline(text, from, to, units(text, highlight?.text))) : "");
-  queueMicrotask(() => { if (made.parentElement) made.parentElement.hidden = false });
-  return made;
 }

@@ -12,7 +12,7 @@ from aidre.api.config import Settings
 from aidre.api.http import present
 from aidre.api.protocols.aidre.browsing import BROWSING
 from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT, CHANGES_MAX
-from aidre.api.protocols.aidre.extensions import extensions
+from aidre.api.protocols.aidre.extensions import GROUP, extensions
 from aidre.api.protocols.aidre.messages import (
     FILTER,
     VERSION,
@@ -81,6 +81,9 @@ BEHAVIOUR = {
     "the order, and whether it is applied; others are offered there and change nothing; a filter that leaves nothing "
     "is dropped with a note; with an order the relevant results come first, in the order of the field, not of scores; "
     "operators: false reads none",
+    "group": "document: a result is the best chunk of its document, and passages beside it are the next best ones, at "
+    "most extensions.group.passages_max; top_k, limits.results and pages count documents, and no page repeats one; "
+    "every passage is charged as a chunk; chunk if left out",
     "suggest": "endpoints.suggest completes the last word of q by the words of the collection, the most frequent "
     "first; limit says how many at most; a collection that does not return text refuses (403)",
     "media_types": "application/aidre+json is provisional and preferred; application/json is accepted and sent too",
@@ -128,6 +131,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
             "query_vector": VECTOR_ENCODING,
             **(OF_WORDS if _tells_words(collections) else {}),
             "filter_operators": ["nin", "contains"],
+            "group": GROUP,
             "browse": BROWSING,
             **extensions(collections),
             **({"replica": {"protocols": ["aidre", "nlweb"]}} if retrieval.is_replica else {}),

@@ -1,16 +1,17 @@
-"""Facets and highlights of `POST /search`, as extensions of the draft: what is asked, and how it is said.
+"""Facets, highlights and passages of `POST /search`, as extensions of the draft: what is asked, and how it is said.
 
-Both are refused where a collection withholds its text: counts and spans would tell its words. Where chunks are
-counted, facets of texts are refused: their values would be texts that no budget counts.
+Facets and highlights are refused where a collection withholds its text: counts and spans would tell its words. Where
+chunks are counted, facets of texts are refused: their values would be texts that no budget counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import orjson
-from msgspec import UNSET, json, structs
+from msgspec import UNSET, convert, json, structs
 
 from aidre.api.http import BadRequest, Unprocessable, UnsupportedReturnField, present, read_integers
 from aidre.api.protocols.aidre.messages import (
@@ -20,7 +21,9 @@ from aidre.api.protocols.aidre.messages import (
     FacetRangeCount,
     FacetRequest,
     FacetValue,
+    Highlight as ShownHighlight,
     HighlightRequest,
+    Passage,
 )
 from aidre.api.retrieval import VisibleCollection, tells_text
 from aidre.engine import types
@@ -28,7 +31,7 @@ from aidre.engine.errors import printable_name
 from aidre.engine.index.fields import MAX_CHARACTERS, field_name
 from aidre.engine.index.text import MAX_HIGHLIGHTED
 from aidre.engine.model import Highlight, HighlightLimits
-from aidre.engine.retrieve import Question, parsed_ranges
+from aidre.engine.retrieve import MAX_PASSAGES, Answer, Question, parsed_ranges
 
 FACET_VALUES, MAX_FACET_VALUES = 20, 1_000
 """Values of a facet, unless the request says how many, and at most."""
@@ -52,6 +55,7 @@ HIGHLIGHT = {
     "text_chars": MAX_HIGHLIGHTED,
     "unit": "code points; in JavaScript Array.from(text)",
 }
+GROUP = {"values": ["chunk", "document"], "default": "chunk", "passages_max": MAX_PASSAGES}
 
 
 def read_limits(body: Mapping[str, Any], least: float) -> dict[str, Any]:
@@ -160,3 +164,33 @@ def _facet(asked: types.FacetRequest, counted: types.Facet) -> Facet:
 def render_highlight(found: Highlight) -> bytes:
     """The JSON of the member `highlight` of a result."""
     return orjson.dumps(found)
+
+
+def render_passages(found: Answer, *, with_ids: bool, with_text: bool) -> list[bytes]:
+    """The JSON of the member `passages` of each result."""
+    if found.passages is None:  # every document is one chunk
+        return [b"[]"] * len(found.hits)
+    highlights = found.passage_highlights or repeat(None)
+    return [
+        json.encode(_passages(found, hits, marks, with_ids=with_ids, with_text=with_text))
+        for hits, marks in zip(found.passages, highlights, strict=False)
+    ]
+
+
+def _passages(
+    found: Answer, hits: Sequence[types.Hit], highlights: Sequence[Highlight] | None, *, with_ids: bool, with_text: bool
+) -> list[Passage]:
+    relevances: Iterable[float | None] = found.relevances_of(hits) or repeat(None)
+    marks: Iterable[Highlight | None] = repeat(None) if highlights is None else highlights
+    return [
+        Passage(
+            score,
+            list(chunk.span),
+            id=chunk.id if with_ids else UNSET,
+            relevance=present(relevance),
+            section=present(chunk.section),
+            text=chunk.text if with_text else UNSET,
+            highlight=UNSET if highlight is None else convert(highlight, ShownHighlight, from_attributes=True),
+        )
+        for (chunk, score), relevance, highlight in zip(hits, relevances, marks, strict=False)
+    ]

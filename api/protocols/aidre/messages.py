@@ -25,6 +25,7 @@ FILTER = (
 
 Visibility: TypeAlias = Literal["public", "private"]
 Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
+Group: TypeAlias = Literal["chunk", "document"]
 Relevance: TypeAlias = Annotated[float, Meta(ge=0, le=1, description="0 to 1, on one scale for all collections")]
 Span: TypeAlias = Annotated[list[Count], Meta(min_length=2, max_length=2)]
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]
@@ -132,6 +133,13 @@ class SearchRequest(Message):
     operators: Annotated[
         bool | None, Meta(description="false: read no quotes, no -word and no conditions in `query`; true if left out")
     ] = None
+    group: Annotated[
+        Group | None,
+        Meta(
+            description="document: each result is the best chunk of another document, with more of its chunks in "
+            "`passages`; `top_k` and pages count documents. chunk if left out"
+        ),
+    ] = None
     return_: Annotated[ReturnFields | None, Meta(description="Which members each result has")] = field(
         default=None, name="return"
     )
@@ -211,12 +219,28 @@ class Facet(Message):
     ranges: list[FacetRangeCount] | UnsetType = UNSET
 
 
+class Passage(Message):
+    """A chunk of the same document as a result, which was found, too."""
+
+    score: float
+    span: Annotated[Span, Meta(description="Start and end in the document, in characters")]
+    id: str | UnsetType = UNSET
+    relevance: Relevance | UnsetType = UNSET
+    section: str | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    highlight: Highlight | UnsetType = UNSET
+
+
 class Result(Message):
     """One chunk that was found."""
 
     score: Annotated[float, Meta(description="Larger is better in every space and mode")]
     id: str | UnsetType = UNSET
     relevance: Relevance | UnsetType = UNSET
+    passages: (
+        Annotated[list[Passage], Meta(description="With `group` document: the next best chunks of it, best first")]
+        | UnsetType
+    ) = UNSET
     source: Source | UnsetType = UNSET
     metadata: Metadata | UnsetType = UNSET
     text: str | UnsetType = UNSET

@@ -66,6 +66,7 @@ from aidre.api.protocols.aidre.extensions import (
     read_limits,
     render_facets,
     render_highlight,
+    render_passages,
 )
 from aidre.api.protocols.aidre.messages import (
     Collection,
@@ -193,6 +194,7 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
         highlight=parse_highlight(request.highlight, request.query) if request.highlight else None,
         correct=request.correct is not False,
         operators=request.operators is not False,
+        group=request.group or "chunk",
     )
     return Search(question, request.filter, request.collection, request.top_k, request.return_ or DEFAULT_FIELDS)
 
@@ -281,6 +283,9 @@ def render(
     if scores and (relevances := answer.relevances) is not None:
         scale = orjson.dumps(relevances)[1:-1].split(b",")
         scores = [b'%b,"relevance":%b' % pair for pair in zip(scores, scale, strict=True)]
+    if answer.question.group == "document":
+        passages = render_passages(answer, with_ids=bool(fields.ids), with_text=bool(fields.text))
+        scores = [b'%b,"passages":%b' % pair for pair in zip(scores, passages, strict=True)]
     results = None
     if not (fields.text or fields.semantic_payload or fields.vectors or highlights):
         results = collection.snapshot.splice(answer.hits, scores, layout)

@@ -31,7 +31,7 @@ from aidre_client.exchange import NoAnswer, Request, Response, Sleep, Steps
 from aidre_client.messages import Change, ChangePage, CollectionInfo, Discovery
 from aidre_client.search import Asked, RemoteReader, check_asked, list_collections
 from aidre_client.session import Session
-from aidre_client.values import Facets, HighlightLimits, Hit, Hits, Json, Mode, SearchResults, join_hits
+from aidre_client.values import Facets, Group, HighlightLimits, Hit, Hits, Json, Mode, SearchResults, join_hits
 from aidre_client.verification import Policy
 
 T = TypeVar("T")
@@ -132,6 +132,7 @@ class AsyncRemoteCollection:
         operators: bool = True,
         facets: Facets | None = None,
         highlight: bool | HighlightLimits = False,
+        group: Group = "chunk",
     ) -> Hits:
         """As `RemoteCollection.search`."""
         asked = check_asked(
@@ -147,6 +148,7 @@ class AsyncRemoteCollection:
             operators=operators,
             facets=facets,
             highlight=highlight,
+            group=group,
         )
         return await self._transport.run(self._reader.search(asked, k, offset))
 
@@ -186,10 +188,19 @@ class AsyncRemoteCollection:
         payload: bool = False,
         vectors: bool = False,
         restart: bool = True,
+        group: Group = "chunk",
     ) -> AsyncIterator[list[Hit[RemoteChunk]]]:
         """As `RemoteCollection.pages`."""
         asked = check_asked(
-            text, vector, filter=filter, mode=mode, space=space, min_score=None, payload=payload, vectors=vectors
+            text,
+            vector,
+            filter=filter,
+            mode=mode,
+            space=space,
+            min_score=None,
+            payload=payload,
+            vectors=vectors,
+            group=group,
         )
         pager = self._reader.pager(asked, size, restart)
         while (page := await self._transport.run(pager.next_page())) is not None:

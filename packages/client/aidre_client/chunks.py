@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from aidre_client.errors import ConfigurationError
-from aidre_client.messages import ChunkAnswer, CountedFacet, Result
+from aidre_client.messages import ChunkAnswer, CountedFacet, Passage, Result
 from aidre_client.values import Facet, Highlight, Hit, Json
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 RESERVED = frozenset({"updated_at", "canonical", "visibility", "content_hash", "etag", "provenance"})
 """Members of `metadata` that are not the document's own."""
+OF_ONE_CHUNK = frozenset({"content_hash", "etag", "provenance"})
+"""Those that differ between the chunks of a document."""
 SEPARATOR = "#chunk_"
 """Between the ids of document and chunk, in servers of this project."""
 
@@ -53,6 +55,8 @@ class RemoteChunk:
     """Where words of the query are, if that was asked for."""
     sent_vectors: Mapping[str, Sequence[float]] = field(default_factory=dict, repr=False)
     """The vectors as numbers, by space, if they were asked for."""
+    passages: Sequence[Hit[RemoteChunk]] = field(default=(), repr=False)
+    """With group="document", the next best chunks of the document, without what the server says of results alone."""
 
     @property
     def span(self) -> tuple[int, int]:
@@ -109,7 +113,26 @@ def to_hit(result: Result, collection: str | None) -> Hit[RemoteChunk]:
         highlight=result.highlight,
         sent_vectors=result.vectors,
     )
+    if result.passages:
+        chunk = replace(chunk, passages=[_to_passage(one, chunk) for one in result.passages])
     return Hit(chunk, math.nan if result.score is None else result.score)
+
+
+def _to_passage(sent: Passage, best: RemoteChunk) -> Hit[RemoteChunk]:
+    """Another chunk of the document of a hit; what is signed or hashed is of the hit alone."""
+    reserved = {name: value for name, value in best.reserved.items() if name not in OF_ONE_CHUNK}
+    chunk = replace(
+        best,
+        id=sent.id or "",
+        text=sent.text or "",
+        has_text=sent.text is not None,
+        section=sent.section,
+        relevance=sent.relevance,
+        highlight=sent.highlight,
+        reserved=reserved,
+        sent_vectors={},
+    )
+    return Hit(chunk, sent.score)
 
 
 def to_facet(sent: CountedFacet) -> Facet:

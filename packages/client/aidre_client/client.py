@@ -19,7 +19,7 @@ from aidre_client.exchange import NoAnswer, Request, Response, Retry, Sleep, Ste
 from aidre_client.messages import Change, ChangePage, CollectionInfo, Discovery
 from aidre_client.search import Asked, RemoteReader, check_asked, list_collections
 from aidre_client.session import EVENT_STREAM, Session
-from aidre_client.values import Facets, HighlightLimits, Hit, Hits, Json, Mode, SearchResults, join_hits
+from aidre_client.values import Facets, Group, HighlightLimits, Hit, Hits, Json, Mode, SearchResults, join_hits
 from aidre_client.verification import Policy, Verifier, check_policy, origin_of
 
 T = TypeVar("T")
@@ -174,15 +174,16 @@ class RemoteCollection:
         operators: bool = True,
         facets: Facets | None = None,
         highlight: bool | HighlightLimits = False,
+        group: Group = "chunk",
     ) -> Hits:
         """The `k` best chunks after the `offset` best ones, as `Collection.search` of a local collection.
 
         Asks for as many pages as that takes, all of one state of the collection. `payload` asks for the semantic
         payload of each chunk, `vectors` for its vectors. With `correct` the server may answer a text without what may
         be typing errors in it, where it finds little as it is; with `operators` it may read quotes and `-word`, which
-        a text embedded here (embed="local") does not tell it. `facets` and `highlight` are those of a local search,
-        where the server has these extensions. AccessDenied, CollectionMissing, DimensionMismatch, InvalidFilter,
-        InvalidInput, RequestFailed, SpaceMissing, Unsupported, VerificationFailed.
+        a text embedded here (embed="local") does not tell it. `facets`, `highlight` and `group` are those of a local
+        search, where the server has these extensions. AccessDenied, CollectionMissing, DimensionMismatch,
+        InvalidFilter, InvalidInput, RequestFailed, SpaceMissing, Unsupported, VerificationFailed.
         """
         asked = check_asked(
             text,
@@ -197,6 +198,7 @@ class RemoteCollection:
             operators=operators,
             facets=facets,
             highlight=highlight,
+            group=group,
         )
         return self._transport.run(self._reader.search(asked, k, offset))
 
@@ -228,14 +230,23 @@ class RemoteCollection:
         payload: bool = False,
         vectors: bool = False,
         restart: bool = True,
+        group: Group = "chunk",
     ) -> Iterator[list[Hit[RemoteChunk]]]:
-        """All hits that the server gives, page by page, best first, no chunk twice.
+        """All hits that the server gives, page by page, best first, no chunk twice, and by `group` no document.
 
         Where the state that is read is gone (409), the iteration begins again and leaves out what it gave; with
         `restart=False` it raises Conflict.
         """
         asked = check_asked(
-            text, vector, filter=filter, mode=mode, space=space, min_score=None, payload=payload, vectors=vectors
+            text,
+            vector,
+            filter=filter,
+            mode=mode,
+            space=space,
+            min_score=None,
+            payload=payload,
+            vectors=vectors,
+            group=group,
         )
         pager = self._reader.pager(asked, size, restart)
         return iter(lambda: self._transport.run(pager.next_page()), None)

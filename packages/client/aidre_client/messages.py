@@ -119,6 +119,17 @@ class CountedFacet(Struct, frozen=True):
     ranges: list[FacetRangeCount] = []
 
 
+class Passage(Struct, frozen=True):
+    """Another chunk of the document of a result, an extension."""
+
+    score: float
+    id: str | None = None
+    relevance: float | None = None
+    section: str | None = None
+    text: str | None = None
+    highlight: Highlight | None = None
+
+
 class Result(Struct, frozen=True):
     """A result of a search (7); which members it has is up to the request and the server."""
 
@@ -126,6 +137,7 @@ class Result(Struct, frozen=True):
     score: float | None = None
     relevance: float | None = None
     highlight: Highlight | None = None
+    passages: list[Passage] = []
     source: Source = Source()
     metadata: dict[str, Any] = {}
     text: str | None = None

@@ -8,6 +8,7 @@ from then on the hits are of the newer state. With `restart=False` the iteration
 
 from __future__ import annotations
 
+import math
 import re
 from array import array
 from collections.abc import Mapping, Sequence
@@ -44,10 +45,12 @@ from aidre_client.session import Session, encode, expand
 from aidre_client.values import (
     FacetRequest,
     Facets,
+    Group,
     HighlightLimits,
     Hit,
     Hits,
     Json,
+    check_group,
     check_least,
     check_mode,
     check_range,
@@ -95,6 +98,7 @@ class Asked:
     highlight: HighlightLimits | None = None
     operators: bool = True
     """Whether the server may read quotes, `-word` and conditions in the text."""
+    group: Group = "chunk"
 
     @property
     def needs_words(self) -> bool:
@@ -122,11 +126,13 @@ def check_asked(
     operators: bool = True,
     facets: Facets | None = None,
     highlight: bool | HighlightLimits = False,
+    group: Group = "chunk",
 ) -> Asked:
     """InvalidInput, with the rules of a local search."""
     if (text is None) == (vector is None):
         raise InvalidInput("search needs a text or vector=, and not both")
     check_mode(mode)
+    check_group(group)
     if text is not None and (not isinstance(text, str) or not text.strip()):
         raise InvalidInput("the text of a search must be a string that is not blank")
     check_filter(filter)
@@ -141,7 +147,9 @@ def check_asked(
     if limits is not None and text is None:
         raise InvalidInput("highlight needs a text: a vector has no words")
     requests = () if facets is None else to_requests(facets)
-    return Asked(text, numbers, filter, mode, space, min_score, payload, vectors, correct, requests, limits, operators)
+    return Asked(
+        text, numbers, filter, mode, space, min_score, payload, vectors, correct, requests, limits, operators, group
+    )
 
 
 def check_filter(filter: Any) -> None:
@@ -241,9 +249,14 @@ class RemoteReader:
             if not found.can("filter"):
                 raise Unsupported("the server has no filters: it would ignore this one", capability="filter")
             members["filter"] = asked.filter
-        for name, is_asked in (("facets", bool(asked.facets)), ("highlight", asked.highlight is not None)):
+        extensions = {
+            "facets": bool(asked.facets), "highlight": asked.highlight is not None, "group": asked.group != "chunk",
+        }  # fmt: skip
+        for name, is_asked in extensions.items():
             if is_asked and name not in found.extensions:
                 raise Unsupported(f"the server has no {name}", capability=name)
+        if asked.group != "chunk":
+            members["group"] = asked.group
         local = yield from self._embed(asked, found)
         if local is not None:
             space, vector = local
@@ -381,6 +394,9 @@ class Pager:
         chunks = [hit.chunk for hit in hits]
         known = [chunk.relevance for chunk in chunks if chunk.relevance is not None]
         answer.set_relevance(known if len(known) == len(hits) and self.asked.text is not None else None)
+        if self.asked.group == "document":
+            least = -math.inf if self.asked.min_score is None else self.asked.min_score
+            answer.passages = [[one for one in chunk.passages if one.score >= least] for chunk in chunks]
         answer.highlights = [chunk.highlight for chunk in chunks if chunk.highlight is not None]
         if self._first is not None:
             answer.facets = {name: to_facet(facet) for name, facet in self._first.facets.items()}
@@ -425,9 +441,10 @@ class Pager:
         hits = [to_hit(result, answer.collection or self.reader.name) for result in answer.results]
         new = []
         for hit in hits:
-            if hit.id and hit.id in self._given:
+            key = hit.document_id if self.asked.group == "document" else hit.id
+            if key and key in self._given:
                 continue
-            self._given.add(hit.id)
+            self._given.add(key)
             new.append(hit)
         self.applied, self.cursor = answer.meta.top_k, answer.meta.next_cursor
         self._ended = self.cursor is None

@@ -10,8 +10,10 @@ import pytest
 
 import aidre
 import aidre_client
+from aidre.engine import open_source
 from aidre.engine.types import Facet
-from tests.support.fault_proxy import FaultyServer
+from tests.support.fault_proxy import FaultyServer, faulty
+from tests.support.pieces import fill_pieces, pieces
 from tests.support.remote import connected
 
 ASKED: list[dict[str, Any]] = [
@@ -27,6 +29,8 @@ ASKED: list[dict[str, Any]] = [
     {"correct": True, "facets": "even"},
     {"operators": False, "mode": "lexical"},
     {"operators": True},
+    {"group": "document", "highlight": True, "k": 3, "offset": 1},
+    {"group": "document", "mode": "lexical", "filter": {"n": {"lt": 9}}},
 ]
 
 
@@ -47,7 +51,9 @@ def told(hits: aidre_client.Hits) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=",".join)
-@pytest.mark.parametrize("text", ["alpha word 7", "alpah", "alpha wrod", "alpha -word", "alpha with n more than 9", '"word alpha" 7'])
+@pytest.mark.parametrize(
+    "text", ["alpha word 7", "alpah", "alpha wrod", "alpha -word", "alpha with n more than 9", '"word alpha" 7']
+)
 def test_a_server_says_what_the_library_says(
     proxy: FaultyServer, store: Path, text: str, asked: dict[str, Any]
 ) -> None:
@@ -103,3 +109,30 @@ def test_a_collection_without_documents_has_facets_of_nothing(tmp_path: Path) ->
     with aidre.open(tmp_path) as db:
         found = db.collection("docs").search("tea", facets=["a"], highlight=True)
     assert (list(found), found.facets, found.relevance) == ([], {"a": Facet((), 0, 0, None, None)}, None)
+
+
+def stated(hits: aidre_client.Hits) -> list[list[tuple[str, str, str]]]:
+    """Of each passage its id, text and hash."""
+    return [[(one.id, one.text, one.chunk.content_hash) for one in few] for few in hits.passages]
+
+
+def test_documents_of_a_server_are_those_of_the_library(tmp_path: Path) -> None:
+    fill_pieces(open_source(tmp_path), "ponds", pieces())
+    with faulty(tmp_path) as (proxy, _), aidre.open(tmp_path) as db, connected(proxy.url) as client:
+        local, remote = db.collection("ponds"), client.collection("ponds")
+        for asked in ({"k": 7}, {"k": 5, "offset": 4, "mode": "lexical", "filter": {"even": False}}):
+            here, there = (one.search("heron", group="document", **asked) for one in (local, remote))
+            assert [hit.id for hit in there] == [hit.id for hit in here]
+            assert len({hit.document_id for hit in there}) == asked["k"]
+            assert stated(there) == stated(here)
+        pages = list(remote.pages("heron", group="document", size=4))
+        assert max(map(len, pages)) == 4
+        assert sorted(hit.document_id for page in pages for hit in page) == sorted(one.document.id for one in pieces())
+        with pytest.raises(aidre_client.InvalidInput, match="use chunk or document"):
+            remote.search("heron", group="page")
+
+        async def found() -> list[str]:
+            async with aidre_client.connect_async(proxy.url) as client:
+                return [hit.id for hit in await client.collection("ponds").search("heron", k=7, group="document")]
+
+        assert asyncio.run(found()) == [hit.id for hit in local.search("heron", k=7, group="document")]

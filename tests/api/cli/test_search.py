@@ -105,6 +105,24 @@ def test_a_filter_on_a_field_that_no_document_has_is_answered_and_said(read_only
     assert (status, "mode lexical" in err, one_line(err)) == (2, True, True)
 
 
+def test_a_hit_is_a_document_unless_chunks_are_asked_for(filled: Shell, tmp_path: Path) -> None:
+    parts = "\n\n".join(f"# Part {part}\n\nThe heron waits by pond {part}. " + "reed " * 150 for part in range(4))
+    folder = tmp_path / "herons"
+    folder.mkdir()
+    (folder / "long.md").write_text(parts, encoding="utf-8")
+    filled.run("ingest", folder, "--store", filled.store, "--collection", "docs")
+    hits = filled.json("search", "the heron waits by the pond")
+    assert len({hit["document_id"] for hit in hits}) == len(hits)
+    assert {one["id"].partition("#")[0] for one in hits[0]["passages"]} == {"herons/long.md"}
+    status, out, _ = filled.run("search", "the heron waits by the pond", "-k", "1", "--store", filled.store)
+    assert (status, "also: Part" in out) == (0, True)
+    chunks = filled.json("search", "the heron waits by the pond", "--group", "chunk", "-k", "3")
+    assert [hit["document_id"] for hit in chunks] == ["herons/long.md"] * 3
+    assert not any("passages" in hit for hit in chunks)
+    status, _, err = filled.run("search", "heron", "--store", filled.store, "--group", "page")
+    assert (status, one_line(err), "--group" in err, "'document', 'chunk'" in err) == (2, True, True, True)
+
+
 def test_a_blank_query_is_refused(read_only: Shell) -> None:
     assert read_only.run("search", "  ", "--store", read_only.store)[0] == 2
 

@@ -1,4 +1,5 @@
 from .arguments import (
+    check_group as check_group,
     check_least as check_least,
     check_mode as check_mode,
     check_range as check_range,
@@ -23,6 +24,7 @@ from .model import (
     Facet as Facet,
     FacetBound as FacetBound,
     FacetRequest as FacetRequest,
+    Group as Group,
     Highlight as Highlight,
     HighlightLimits as HighlightLimits,
     Json as Json,

@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any, get_args
 
 from aidre_client.errors import InvalidInput
-from aidre_client.values.model import Mode
+from aidre_client.values.model import Group, Mode
 
 
 def check_range(name: str, value: Any, least: int, most: int) -> None:
@@ -19,6 +19,11 @@ def check_range(name: str, value: Any, least: int, most: int) -> None:
 def check_mode(mode: Any) -> None:
     if mode is not None and (not isinstance(mode, str) or mode not in get_args(Mode)):
         raise InvalidInput(f"mode {shown(mode)} is unknown: use hybrid, dense or lexical")
+
+
+def check_group(group: Any) -> None:
+    if not isinstance(group, str) or group not in get_args(Group):
+        raise InvalidInput(f"group {shown(group)} is unknown: use chunk or document")
 
 
 def check_space_id(space_id: Any) -> None:

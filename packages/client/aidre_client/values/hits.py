@@ -102,7 +102,8 @@ class Hit(NamedTuple, Generic[ChunkT_co]):
 class Hits(list[Hit]):
     """The hits of a search, best first: a list, with what was asked beside them.
 
-    `facets` are by field as it was named, `highlights` those of the hits, in their order. `corrected` is the text that
+    `facets` are by field as it was named, `highlights` those of the hits, in their order. With `group="document"` each
+    hit is the best chunk of its document, and `passages` has, by hit, the next best ones. `corrected` is the text that
     was answered in place of the one as typed, `suggestion` one that finds something, too. `understood` has the
     `phrases` and the `excluded` words that were read in it, and the `conditions`: the `words` of each, the `filter` or
     the `order` that they ask for, and whether it was `applied`. `unknown_fields` are those of the filter that no
@@ -112,6 +113,7 @@ class Hits(list[Hit]):
 
     facets: Mapping[str, Facet] = MappingProxyType({})
     highlights: Sequence[Highlight] = ()
+    passages: Sequence[Sequence[Hit]] = ()
     corrected: str | None = None
     suggestion: str | None = None
     understood: Mapping[str, Any] = MappingProxyType({})

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
+Group: TypeAlias = Literal["chunk", "document"]
+"""What the hits of a search are: chunks, or documents, each by its best chunk."""
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict."""
 Span: TypeAlias = tuple[int, int]
