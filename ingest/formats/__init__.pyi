@@ -1,8 +1,12 @@
 from . import feed as feed, jsonld as jsonld, schemaorg as schemaorg
-from .charsets import find_codec as find_codec
 from .feed import read_feed as read_feed
 from .front_matter import read_own_id as read_own_id
 from .html import read_html as read_html
 from .markdown import read_markdown as read_markdown, read_text as read_text
-from .sitemap import Sitemap as Sitemap, is_settled as is_settled, read_sitemap as read_sitemap
+from .sitemap import (
+    Sitemap as Sitemap,
+    is_address_list as is_address_list,
+    is_settled as is_settled,
+    read_sitemap as read_sitemap,
+)
 from .xml import SNIFF_BYTES as SNIFF_BYTES, XmlKind as XmlKind, sniff_xml as sniff_xml

@@ -15,16 +15,26 @@ import orjson
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest.formats.pages import extract_fragment_text
-from aidre.ingest.formats.xml import MalformedXml, read_events
-from aidre.ingest.records import File, Item, Rejected, Unchanged, VectorRules, read_content, to_document, to_document_id
-from aidre.ingest.sandbox import SHARED
+from aidre.ingest.formats.xml import MalformedXml, decode_xml, read_events
+from aidre.ingest.records import (
+    File,
+    Item,
+    Rejected,
+    Unchanged,
+    VectorRules,
+    note,
+    read_content,
+    to_document,
+    to_document_id,
+)
+from aidre.ingest.sandbox import SHARED, check_notice
 
 MAX_ENTRIES = 50_000
 """Entries of one feed, as many as a sitemap may have addresses."""
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
 _HTTP_URL = re.compile(r"https?://", re.IGNORECASE)
-_ENTITY = re.compile(rb"<!ENTITY", re.IGNORECASE)
+_ENTITY = re.compile(r"<!ENTITY", re.IGNORECASE)
 
 
 def read_feed(file: File, rules: VectorRules) -> Iterator[Item]:
@@ -32,16 +42,17 @@ def read_feed(file: File, rules: VectorRules) -> Iterator[Item]:
     yield from read_entries(file)
 
 
-def read_entries(file: File, content_type: str = "") -> Iterator[Item]:
+def read_entries(file: File) -> Iterator[Item]:
     """The documents of a feed, whose relative links are resolved against `file.url`; raises InvalidDocument, OSError.
 
     After a feed that is malformed, and so may have lost entries, follows an Unchanged for the whole feed.
     """
-    options = {"url": file.url or "", "content_type": content_type}
+    options = {"url": file.url or "", "charset": file.charset or ""}
     answer = SHARED.parse("feed", read_content(file), options)
     entries = answer.get("entries") if type(answer) is dict else None
     if type(entries) is not list:
         raise InvalidDocument("cannot be read: its parser gave an invalid answer")
+    note(file, check_notice(answer))
     for number, entry in enumerate(entries, 1):
         where = f"{file.origin}:entry {number}"
         try:
@@ -71,32 +82,34 @@ def _find_id(entry: Mapping[str, Json], file: File) -> str:
 def parse(content: bytes, options: Mapping[str, Any]) -> Json:
     """For the sandbox: `entries`, each with the members of a row, and whether the feed is `broken` (malformed XML).
 
-    `options` may have the `url` and the `content_type` of the feed. Raises InvalidDocument.
+    `options` may have the `url` and the `charset` of the feed. Raises InvalidDocument.
     """
     import feedparser
 
-    broken = _find_malformation(content)
-    headers = {"content-type": options.get("content_type") or "application/xml"}
+    markup, _, notice = decode_xml(content, options.get("charset"))
+    broken = _find_malformation(markup)
+    headers = {"content-type": "application/xml; charset=utf-8"}
     if options.get("url"):
         headers["content-location"] = options["url"]
     # A stream, since feedparser may take bytes or text for the name of a file or an address to open.
     parsed = feedparser.parse(
-        io.BytesIO(content), response_headers=headers, sanitize_html=False, resolve_relative_uris=False
+        io.BytesIO(markup.encode()), response_headers=headers, sanitize_html=False, resolve_relative_uris=False
     )
     if not parsed["entries"] and (broken is not None or not parsed["version"]):
         raise broken or InvalidDocument("is no feed: neither RSS nor Atom")
     if len(parsed["entries"]) > MAX_ENTRIES:
         raise InvalidDocument(f"has more than {MAX_ENTRIES} entries: split it")
     feed = {"title": _to_line(parsed["feed"].get("title_detail")), "language": parsed["feed"].get("language")}
-    return {"entries": [_to_row(entry, feed) for entry in parsed["entries"]], "broken": broken is not None}
+    entries = [_to_row(entry, feed) for entry in parsed["entries"]]
+    return {"entries": entries, "broken": broken is not None, "notice": notice}
 
 
-def _find_malformation(content: bytes) -> MalformedXml | None:
+def _find_malformation(markup: str) -> MalformedXml | None:
     """The error of malformed XML, which feedparser may still read; raises it if the feed declares entities."""
     try:
-        read_events(content)
+        read_events(markup)
     except MalformedXml as error:
-        if _ENTITY.search(content.replace(b"\0", b"")):
+        if _ENTITY.search(markup):
             raise
         return error
     return None

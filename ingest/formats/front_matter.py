@@ -1,7 +1,9 @@
 """Front matter: the members that an author gives a Markdown file at its beginning, in YAML, TOML or JSON.
 
 YAML stands between lines of `---`, TOML between lines of `+++`, and JSON is an object whose braces stand at the
-beginning of the file and at the end of a line, as Hugo, Zola, Jekyll and others write them.
+beginning of the file and at the end of a line, as Hugo, Zola, Jekyll and others write them. Pelican and MultiMarkdown
+begin a file with lines such as `Title: Mill`, up to a blank line. What is none of these is text: a letterhead between
+rules, or a template. Members that YAML or TOML refuses, such as an unquoted colon, are read line by line.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from aidre.ingest.records import (
     RESERVED_METADATA,
     ROW_MEMBERS,
     File,
-    normalize_timestamp,
+    Notes,
+    find_mark,
     open_file,
     to_document_id,
     to_json_value,
@@ -51,6 +54,29 @@ _NO_STRINGS = frozenset({"y", "yes", "n", "no", "true", "false", "on", "off", "n
 _ROW_ONLY_MEMBERS = ("text", "vectors", "@type", "@id")
 """Members with a meaning in rows that are a page author's own fields in front matter."""
 
+_CAPITALIZED = frozenset(
+    {"title", "date", "updated_at", "url", "id", "type", "section", "canonical", "lang", "language", "metadata"}
+)
+"""Names of members that some authors write with a capital."""
+
+_MEMBER = re.compile(r"([A-Za-z][\w.-]{0,60})[ \t]{0,9}[:=](?:[ \t]+(.*)|)", re.ASCII)
+_QUOTED = re.compile(r"(['\"])(.*)\1(?:[ \t]+#.*)?")
+_GOES_ON = (" ", "\t", "-", "#", "]", "}")
+_BLOCK_VALUES = frozenset({"|", ">", "|-", ">-", "|+", ">+", "[", "{", "null", "~"})
+
+MAX_HEADER_CHARACTERS = 1 << 14
+_HEADER = re.compile(r"([A-Za-z][\w -]{0,40}):[ \t]*(.*)", re.ASCII)
+_USUAL = frozenset(
+    {"title", "subtitle", "date", "modified", "author", "authors", "category", "tags", "keywords", "slug", "summary",
+     "status", "lang", "language", "copyright", "css"}
+)  # fmt: skip
+_LISTS = frozenset({"tags", "keywords", "authors"})
+_BLANK_LINE = re.compile(r"\n[ \t]*\r?\n")
+
+
+class _NotReadable(InvalidDocument):
+    """A block in the place of a front matter that is no YAML or no TOML."""
+
 
 class _Block(NamedTuple):
     """The text of a front matter, how it is read, and where the body begins."""
@@ -60,23 +86,89 @@ class _Block(NamedTuple):
     end: int
 
 
-def split_front_matter(text: str) -> tuple[dict[str, Json], str]:
-    """The members of the front matter, if there is any, and the body; raises InvalidDocument.
+def split_front_matter(text: str, notes: Notes | None = None) -> tuple[dict[str, Json], str]:
+    """The members of the front matter, if there is any, and the body; raises InvalidDocument for one beyond bounds.
 
-    Without a closing line, or if it is no YAML mapping that follows, the `---` at the start is a thematic break.
+    Without a closing line, or if no members follow, the `---` at the start is a thematic break.
     """
     block = _find_block(text)
-    loaded = None if block is None else block.load(block.text)
-    if block is None or (loaded is not None and not isinstance(loaded, dict)):
+    if block is None:
+        return _split_header(text)
+    try:
+        loaded = block.load(block.text)
+    except _NotReadable as error:
+        loaded = _read_lines(block.text)
+        if loaded and notes is not None:
+            notes.add(f"{error.message}: read line by line")
+    if loaded is not None and not isinstance(loaded, dict):
         return {}, text
     members: dict[str, Json] = to_json_value(loaded or {}, "front matter")
+    return _rename(members), text[block.end :]
+
+
+def _rename(members: dict[str, Json]) -> dict[str, Json]:
+    """Members under the names that a document has for them."""
+    for name in [name for name in members if name.lower() in _CAPITALIZED and name.lower() not in members]:
+        members[name.lower()] = members.pop(name)
     if members.get("updated_at") is None and members.get("date") is not None:
-        members["updated_at"] = normalize_timestamp(members.pop("date"), "date")
+        members["updated_at"] = members.pop("date")
     _normalize_language(members)
     own = {name: members.pop(name) for name in _ROW_ONLY_MEMBERS if name in members}
     if own and type(members.setdefault("metadata", {})) is dict:
         members["metadata"] = own | members["metadata"]
-    return members, text[block.end :]
+    return members
+
+
+def _read_lines(text: str) -> dict[str, Any] | bool:
+    """The members of a front matter that its parser refuses, as texts; False if most of its lines are no members.
+
+    Values of several lines are left out, and templates, which their generator would have filled in.
+    """
+    members: dict[str, Any] = {}
+    others = 0
+    for line in text.splitlines():
+        match = _MEMBER.fullmatch(line)
+        if match:
+            value = (match[2] or "").strip()
+            quoted = _QUOTED.fullmatch(value)
+            members[match[1]] = "" if "{{" in value or value in _BLOCK_VALUES else quoted[2] if quoted else value
+        else:
+            others += bool(line.strip()) and not line.startswith(_GOES_ON)
+    if len(members) <= others:
+        return False
+    identity = _find_plain_id(text)
+    read = {name: value for name, value in members.items() if value and name != "id"}
+    return read if identity is None else read | {"id": identity}
+
+
+def _split_header(text: str) -> tuple[dict[str, Json], str]:
+    """The members of a header of Pelican or MultiMarkdown, and the body; none if the first paragraph is a text.
+
+    A header has a title, or two members that are usual. Lines with four spaces go on with the value above.
+    """
+    blank = _BLANK_LINE.search(text, 0, MAX_HEADER_CHARACTERS) if _HEADER.match(text) else None
+    members: dict[str, Json] = {}
+    name = ""
+    for line in text[: blank.start()].splitlines() if blank else ():
+        match = None if name and line.startswith((" ", "\t")) else _HEADER.fullmatch(line)
+        if match:
+            name = match[1].strip().lower()
+            members[name] = match[2].strip()
+        elif name and line.startswith(("    ", "\t")):
+            members[name] = f"{members[name]} {line.strip()}"
+        else:
+            return {}, text
+    usual = members.keys() & _USUAL
+    if blank is None or ("title" not in usual and len(usual) < 2):
+        return {}, text
+    for listed in members.keys() & _LISTS:
+        members[listed] = [word for part in str(members[listed]).split(",") if (word := part.strip())]
+    if members.pop("status", "") in ("draft", "hidden"):
+        members["draft"] = True
+    if "modified" in members:
+        members["updated_at"] = members.pop("modified")
+    members.pop("id", None)
+    return _rename(members), text[blank.end() :]
 
 
 def read_own_id(file: File) -> str | None:
@@ -87,23 +179,30 @@ def read_own_id(file: File) -> str | None:
     try:
         with open_file(file) as stream:
             head = stream.read(_HEAD_BYTES)
-            text = head.decode("utf-8", "replace").removeprefix("\ufeff")
+            codec = find_mark(head) or "utf-8"
+            text = head.decode(codec, "replace").removeprefix("\ufeff")
             if not (_OPENING.match(text) or _JSON_OPENING.match(text)):
                 return None
             block = _find_block(text)
             if block is None and len(head) == _HEAD_BYTES:
                 head += stream.read(4 * MAX_FRONT_MATTER_CHARACTERS)
-                block = _find_block(head.decode("utf-8", "replace").removeprefix("\ufeff"))
+                block = _find_block(head.decode(codec, "replace").removeprefix("\ufeff"))
         if block is None or not _ID.search(block.text):
             return None
-        plain = _PLAIN_ID.findall(block.text) if block.load is _load_yaml else ()
-        if len(plain) == 1 and plain[0].lower() not in _NO_STRINGS:
-            return to_document_id(plain[0])
+        plain = _find_plain_id(block.text) if block.load is _load_yaml else None
+        if plain is not None:
+            return to_document_id(plain)
         loaded = block.load(block.text)
         identity = loaded.get("id") if isinstance(loaded, dict) else None
         return None if identity is None else to_document_id(identity)
     except (OSError, InvalidDocument):
         return None
+
+
+def _find_plain_id(text: str) -> str | None:
+    """The id of YAML that is a plain word, which needs no parser."""
+    plain = _PLAIN_ID.findall(text)
+    return plain[0] if len(plain) == 1 and plain[0].lower() not in _NO_STRINGS else None
 
 
 def _find_block(text: str) -> _Block | None:
@@ -133,19 +232,19 @@ def _load_yaml(text: str) -> Any:
     try:
         return _Loader(text).get_single_data()
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidDocument(f"front matter is not valid YAML: {_describe(error)}") from None
+        raise _NotReadable(f"front matter is not valid YAML: {_describe(error)}") from None
     except (LookupError, AttributeError, TypeError):  # PyYAML does not check `!!bool maybe` or `!!timestamp soon`
-        raise InvalidDocument("front matter is not valid YAML: a value is not what its tag says") from None
+        raise _NotReadable("front matter is not valid YAML: a value is not what its tag says") from None
 
 
 def _load_toml(text: str) -> dict[str, Any]:
     """The members; what Zola writes into the tables `taxonomies` and `extra` becomes metadata, as elsewhere."""
     if any(line.count(".") > _MAX_DOTS for line in text.splitlines()):
-        raise InvalidDocument(f"front matter is not valid TOML: a line has more than {_MAX_DOTS:,} dots")
+        raise _NotReadable(f"front matter is not valid TOML: a line has more than {_MAX_DOTS:,} dots")
     try:
         members = tomllib.loads(text.replace("\r\n", "\n"))
     except (ValueError, RecursionError) as error:
-        raise InvalidDocument(f"front matter is not valid TOML: {_describe(error)}") from None
+        raise _NotReadable(f"front matter is not valid TOML: {_describe(error)}") from None
     metadata = members.setdefault("metadata", {})
     for name in ("taxonomies", "extra"):
         table = members.get(name)

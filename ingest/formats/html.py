@@ -17,8 +17,9 @@ from aidre.ingest.records import (
     Unpublished,
     VectorRules,
     mark_expiry,
-    normalize_timestamp,
+    note,
     read_content,
+    read_date,
     read_robots,
     to_document,
     to_document_id,
@@ -31,7 +32,11 @@ def read_html(file: File, rules: VectorRules) -> Iterator[Item]:
 
     A publisher's own folder may hold pages for other readers than search engines, so there it is ingested.
     """
-    page = check_answer(SHARED.parse("html", read_content(file), {} if file.url is None else {"url": file.url}))
+    options = {"url": file.url, "charset": file.charset}
+    page = check_answer(
+        SHARED.parse("html", read_content(file), {name: each for name, each in options.items() if each})
+    )
+    note(file, page.notice)
     publication = PUBLISHED if file.as_of is None or not file.fetched else read_robots(page.robots, file.as_of)
     if publication.reason is not None:
         yield Unpublished(file.origin, publication.reason, file.source, file.origin)
@@ -75,7 +80,7 @@ def _to_valid_row(about: Mapping[str, Json]) -> dict[str, Json]:
     """The object as a row; empty for an invalid object, which is no fault of the page."""
     try:
         row = schemaorg.to_row(about)
-        row["updated_at"] = None if row["updated_at"] is None else normalize_timestamp(row["updated_at"])
+        row["updated_at"] = read_date(row["updated_at"])
     except InvalidDocument:
         return {}
     return row

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from itertools import islice
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -18,10 +16,9 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.index.text import strip_layout, strip_layout_references
 from aidre.engine.model import Json
 from aidre.ingest.formats import jsonld
-from aidre.ingest.formats.charsets import find_codec
 from aidre.ingest.formats.pages import extract_main_text, find_title
 from aidre.ingest.formats.schemaorg import first_date, list_types
-from aidre.ingest.records import decode_text
+from aidre.ingest.records import decode, find_codec
 
 MAX_DEPTH = 5000
 """Nested elements: the parser's time grows with the square of the depth; browsers stop at 512."""
@@ -41,11 +38,13 @@ _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([a
 _CHARSET_BYTES = 1024
 """Bytes at the beginning of a page in which its encoding must be declared, as in browsers."""
 
-_TAG = re.compile(rb"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
+_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
 _UNCLOSED = frozenset(
-    b"area base br col embed hr img input link meta source track wbr p li dt dd tr td th option thead tbody tfoot "
-    b"html head body".split()
-)
+    {
+        "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr", "p",
+        "li", "dt", "dd", "tr", "td", "th", "option", "thead", "tbody", "tfoot", "html", "head", "body",
+    }
+)  # fmt: skip
 """Elements without an end tag, or with an optional one."""
 
 _DATES = ("article:modified_time", "og:updated_time", "article:published_time", "last-modified", "dcterms.modified")
@@ -58,12 +57,13 @@ _DECLARATION = re.compile(r"\s*<\?xml[^>]{0,200}\?>")
 def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
     """The members of `Extracted` that the page has; raises InvalidDocument.
 
-    `options` may have the `url` of the page, against which a relative canonical address is resolved. `objects` are the
-    schema.org objects that are not parts of others.
+    `options` may have the `url` of the page, against which a relative canonical address is resolved, and the `charset`
+    that its server declares. `objects` are the schema.org objects that are not parts of others.
     """
-    if (depth := _measure_depth(content)) > MAX_DEPTH:
+    decoded = decode(content, options.get("charset") or _find_charset(content))
+    if (depth := _measure_depth(decoded.text)) > MAX_DEPTH:
         raise InvalidDocument(f"more than {MAX_DEPTH} elements are open inside each other: not a page")
-    markup = strip_layout_references(strip_layout(_decode(content)))
+    markup = strip_layout_references(strip_layout(decoded.text))
     declaration = _DECLARATION.match(markup)
     markup = markup[declaration.end() :] if declaration else markup
     tree = LexborHTMLParser(markup)
@@ -74,35 +74,25 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
         "headings": main.headings,
         "verbatim": main.verbatim,
         "objects": objects,
+        "notice": decoded.notice,
     }
     page["title"] = find_title(page["title"], main.headings, page.pop("site"))
     return {name: value for name, value in page.items() if value or name == "text"}
 
 
-def _decode(raw: bytes) -> str:
-    """The page in its declared encoding, else in UTF-8: a converted copy may still declare its former encoding."""
-    try:
-        return decode_text(raw, _find_charset(raw))
-    except InvalidDocument:
-        with suppress(InvalidDocument):
-            return decode_text(raw)
-        raise
-
-
-def _find_charset(raw: bytes) -> str:
-    """The encoding that the page declares, else UTF-8."""
-    declared = None if raw.startswith(codecs.BOM_UTF8) else _CHARSET.search(raw[: 2 * _CHARSET_BYTES])
+def _find_charset(raw: bytes) -> str | None:
+    """The encoding that the page declares. As it was readable as single bytes, the page is not UTF-16."""
+    declared = _CHARSET.search(raw[: 2 * _CHARSET_BYTES])
     if declared is None or declared.start() > _CHARSET_BYTES:
-        return "utf-8"
-    codec = find_codec(declared[1].decode("ascii"))
-    # The declaration was readable as single bytes, so the page is not UTF-16.
-    return "utf-8" if codec.startswith("utf-16") else codec
+        return None
+    label = declared[1].decode("ascii")
+    return "utf-8" if find_codec(label).startswith("utf-16") else label
 
 
-def _measure_depth(raw: bytes) -> int:
+def _measure_depth(markup: str) -> int:
     """The maximum number of open elements, by the tags alone; 0 for a page with few tags."""
     depth = deepest = 0
-    for match in _TAG.finditer(raw) if raw.count(b"<") > MAX_EXTRACTED_DEPTH else ():
+    for match in _TAG.finditer(markup) if markup.count("<") > MAX_EXTRACTED_DEPTH else ():
         if match[2].lower() not in _UNCLOSED:
             depth = max(0, depth - 1) if match[1] else depth + 1
             deepest = max(deepest, depth)

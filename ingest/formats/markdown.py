@@ -22,10 +22,10 @@ from aidre.ingest.records import (
     Item,
     Unpublished,
     VectorRules,
-    decode_text,
     mark_expiry,
-    read_content,
+    note,
     read_publication,
+    read_text_file,
     to_document,
     to_document_id,
 )
@@ -48,7 +48,7 @@ _ROLE = re.compile(r":[a-z][\w:-]{0,30}:`[!~]?([^`]{1,200})`")
 
 def read_markdown(file: File, rules: VectorRules) -> Iterator[Item]:
     """The one document of a file, unless it is not published; raises InvalidDocument, OSError."""
-    members, body = split_front_matter(strip_layout(decode_text(read_content(file))))
+    members, body = split_front_matter(strip_layout(read_text_file(file)), file.notes)
     publication = PUBLISHED if file.as_of is None else read_publication(members, file.as_of)
     if publication.reason is not None:
         yield Unpublished(file.origin, publication.reason, file.source, file.origin, publication.until)
@@ -62,10 +62,20 @@ def read_markdown(file: File, rules: VectorRules) -> Iterator[Item]:
         members["url"] = file.url
     if members.get("type") is None:
         members["type"] = ARTICLE
-    has_own_id = members.get("id") is not None and not file.is_called_by_path
-    identity = to_document_id(members["id"]) if has_own_id else to_document_id(file.id, "the path")
-    document = to_document(members, file, identity, text=text, headings=outline)
+    document = to_document(members, file, _to_id(members, file), text=text, headings=outline)
     yield file.origin, mark_expiry(document, publication)
+
+
+def _to_id(members: Mapping[str, Json], file: File) -> str:
+    """The id of the front matter, else the path."""
+    if members.get("id") is not None and not file.is_called_by_path:
+        try:
+            return to_document_id(members["id"])
+        except InvalidDocument as error:
+            if file.notes is None:
+                raise
+            note(file, f"id is left out: {error.message}")
+    return to_document_id(file.id, "the path")
 
 
 def parse(content: bytes, options: Mapping[str, Any]) -> Json:
@@ -84,7 +94,7 @@ def read_text(file: File, rules: VectorRules) -> Iterator[Item]:
     if has_url_lines(file):
         yield from read_json_lines(file, rules)
         return
-    text = strip_layout(decode_text(read_content(file)))
+    text = strip_layout(read_text_file(file))
     members = {"title": _find_text_title(text) or file.path.stem, "url": file.url, "type": ARTICLE}
     yield file.origin, to_document(members, file, to_document_id(file.id, "the path"), text=text)
 

@@ -6,13 +6,12 @@ What is text of them `engine/schema_text.py` says. Does not change the object, w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import Any
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.engine.schema_text import by_property, extract_text, extract_title
-from aidre.ingest.records import normalize_timestamp
+from aidre.ingest.records import read_date
 
 _DATES = ("dateModified", "datePublished", "dateCreated", "uploadDate", "datePosted")
 _SHARED_MEMBERS = ("id", "section", "canonical", "metadata", "semantic_payload", "updated_at", "@id")
@@ -71,7 +70,4 @@ def _read_url(value: Json) -> str | None:
 
 def first_date(values: Iterable[Json]) -> str | None:
     """The first date in UTC; malformed dates are skipped, which pages often have and which are no fault of theirs."""
-    for value in filter(None, values):
-        with suppress(InvalidDocument):
-            return normalize_timestamp(value)
-    return None
+    return next((date for value in values if (date := read_date(value)) is not None), None)

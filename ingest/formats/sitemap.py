@@ -1,10 +1,11 @@
 """Sitemaps: the addresses of the pages, or of an index the addresses of further sitemaps. Fetches nothing.
 
-Source: the protocol of sitemaps.org.
+Source: the protocol of sitemaps.org. A sitemap is XML, or a text with an address in each line.
 """
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ from typing import Any
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
-from aidre.ingest.formats.xml import read_events
+from aidre.ingest.formats.xml import MalformedXml, decode_xml, read_events
 from aidre.ingest.records import normalize_timestamp
+from aidre.ingest.sandbox import check_notice
 
 MAX_ADDRESSES = 50_000
 """Addresses of one sitemap, by the protocol."""
@@ -24,15 +26,32 @@ _MAX_CHARACTERS = 8192
 
 _PAGES = ["urlset", "url"]
 _SITEMAPS = ["sitemapindex", "sitemap"]
+_ADDRESS = re.compile(r"https?://[^\s<>\"]+", re.IGNORECASE)
+_ROOT = re.compile(r"<(?:[\w.-]{1,60}:)?(urlset|sitemapindex)(?=[\s>])", re.IGNORECASE)
+_ENTRY = re.compile(r"<(?:[\w.-]{1,60}:)?(?:url|sitemap)\s*>((?:[^<]|<(?!/?(?:[\w.-]{1,60}:)?(?:url|sitemap)\s*>))*)")
+_MEMBERS = {
+    name: re.compile(rf"<(?:[\w.-]{{1,60}}:)?{name}\s*>(.*?)</(?:[\w.-]{{1,60}}:)?{name}\s*>", re.DOTALL)
+    for name in ("loc", "lastmod")
+}
+_END_CHARACTERS = 1000
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+"""The parts of a sitemap that is not well-formed."""
+
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 @dataclass(frozen=True, slots=True)
 class Sitemap:
-    """Addresses of pages, or of sitemaps if it `is_index`, each with its date of change or None; both unchecked."""
+    """Addresses of pages, or of sitemaps if it `is_index`, each with its date of change or None; both unchecked.
+
+    `notice` is what the author should know of the file, `fault` why addresses may be missing; a file that
+    ends early is not whole."""
 
     is_index: bool
     addresses: tuple[tuple[str, str | None], ...]
+    notice: str | None = None
+    fault: str | None = None
+    is_whole: bool = True
 
 
 class _SitemapBuilder:
@@ -63,13 +82,57 @@ class _SitemapBuilder:
             self.entries[-1][name == "lastmod"] = "".join(self._text).strip()[:_MAX_CHARACTERS]
 
 
+def is_address_list(text: str) -> bool:
+    """Whether each line of a text is an http(s) address, as in a sitemap that is a text; blank lines do not count."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return bool(lines) and all(map(_ADDRESS.fullmatch, lines))
+
+
 def parse(content: bytes, options: Mapping[str, Any]) -> Json:
-    """For the sandbox: `index`, and `addresses`, a pair of address and date each; raises InvalidDocument."""
-    builder = _SitemapBuilder()
-    read_events(content, start=builder.start, text=builder.add_text, end=builder.end)
+    """For the sandbox: `index`, `addresses`, a pair of address and date each, and a `notice`; raises InvalidDocument.
+
+    `options` may have the `charset` that the server declares.
+    """
+    markup, _, notice = decode_xml(content, options.get("charset"))
+    if is_address_list(markup):
+        addresses = [[line.strip(), None] for line in markup.splitlines() if line.strip()]
+        if len(addresses) > MAX_ADDRESSES:
+            raise InvalidDocument(f"lists more than {MAX_ADDRESSES} addresses: split it")
+        return {"index": False, "addresses": addresses, "notice": notice}
+    builder, fault = _read_xml(markup)
     if builder.root not in ("urlset", "sitemapindex"):
         raise InvalidDocument("is no sitemap: its root is neither <urlset> nor <sitemapindex>")
-    return {"index": builder.root == "sitemapindex", "addresses": [entry for entry in builder.entries if entry[0]]}
+    addresses = [entry for entry in builder.entries if entry[0]]
+    is_whole = fault is None or f"</{builder.root}" in markup[-_END_CHARACTERS:].lower().replace(":", "</")
+    answer = {"index": builder.root == "sitemapindex", "addresses": addresses, "whole": is_whole}
+    return answer | {"notice": notice, "fault": fault}
+
+
+def _read_xml(markup: str) -> tuple[_SitemapBuilder, str | None]:
+    """The entries of a sitemap, and what is wrong with it: of malformed XML the entries that are whole."""
+    builder = _SitemapBuilder()
+    try:
+        read_events(markup, start=builder.start, text=builder.add_text, end=builder.end)
+        return builder, None
+    except MalformedXml as error:
+        fault = error
+    builder = _SitemapBuilder()
+    root = _ROOT.search(markup)
+    if root is None or "<!entity" in markup.lower():
+        raise fault
+    builder.start(root[1].lower())
+    for entry in _ENTRY.finditer(markup, root.end()):
+        builder.start("url" if builder.root == "urlset" else "sitemap")
+        for name, pattern in _MEMBERS.items():
+            found = pattern.search(entry[1])
+            if found is not None:
+                builder.start(name)
+                builder.add_text(html.unescape(_CDATA.sub(r"\1", found[1])))
+                builder.end()
+        builder.end()
+    if not any(address for address, _ in builder.entries):
+        raise fault
+    return builder, f"{fault.message}, {len(builder.entries):,} addresses could be read"
 
 
 def read_sitemap(answer: Json) -> Sitemap:
@@ -77,7 +140,9 @@ def read_sitemap(answer: Json) -> Sitemap:
     addresses = answer.get("addresses") if type(answer) is dict else None
     if type(addresses) is not list or not all(map(_is_pair, addresses)):
         raise InvalidDocument("cannot be read: its parser gave an invalid answer")
-    return Sitemap(answer.get("index") is True, tuple((address, date or None) for address, date in addresses))
+    pairs = tuple((address, date or None) for address, date in addresses)
+    notice, fault = check_notice(answer), check_notice(answer, "fault")
+    return Sitemap(answer.get("index") is True, pairs, notice, fault, answer.get("whole") is not False)
 
 
 def is_settled(date: str, now: datetime) -> bool:

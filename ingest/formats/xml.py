@@ -12,6 +12,7 @@ from typing import Literal
 from xml.parsers import expat
 
 from aidre.engine.errors import InvalidDocument
+from aidre.ingest.records import Decoded, decode, find_mark
 
 MAX_DEPTH = 256
 SNIFF_BYTES = 8192
@@ -28,13 +29,13 @@ _ROOTS: dict[str, XmlKind] = {
 }
 _PROLOG = (("<?", "?>"), ("<!--", "-->"), ("<!doctype", ">"))
 _ROOT = re.compile(r"<(?:[A-Za-z_][\w.-]*:)?([A-Za-z_][\w.-]*)[\s/>]")
-_UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_DECLARED = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s{0,9}=\s{0,9}[\"']([A-Za-z0-9_:.-]{1,40})[\"']")
+_DECLARATION = re.compile(r"\s*<\?xml[^>]{0,200}\?>")
 
 
 def sniff_xml(start: bytes) -> XmlKind | None:
     """The kind of a file by the root element in its first bytes; None for any other root."""
-    encoding = _UTF_16.get(start[:2], "utf-8")
-    text = start[:SNIFF_BYTES].decode(encoding, "replace").lstrip("\ufeff")
+    text = start[:SNIFF_BYTES].decode(find_mark(start) or "utf-8", "replace").lstrip("\ufeff")
     while True:
         text = text.lstrip()
         for opening, closing in _PROLOG:
@@ -49,8 +50,15 @@ def sniff_xml(start: bytes) -> XmlKind | None:
             return _ROOTS.get(root[1].lower()) if root else None
 
 
+def decode_xml(content: bytes, charset: str | None = None) -> Decoded:
+    """An XML text without its declaration; `charset` is the encoding that a server declares, else its own counts."""
+    declared = _DECLARED.match(content.removeprefix(codecs.BOM_UTF8))
+    decoded = decode(content, charset or (declared[1].decode("ascii") if declared else None))
+    return decoded._replace(text=_DECLARATION.sub("", decoded.text, count=1))
+
+
 def read_events(
-    content: bytes,
+    markup: str,
     *,
     start: Callable[[str], None] | None = None,
     text: Callable[[str], None] | None = None,
@@ -76,7 +84,7 @@ def read_events(
     def refuse(*_: object) -> int:
         raise InvalidDocument("declares entities of its own, which are not expanded: write the characters instead")
 
-    parser = expat.ParserCreate()
+    parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
     parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
     parser.StartElementHandler = handle_start
@@ -86,7 +94,7 @@ def read_events(
     parser.UnparsedEntityDeclHandler = refuse
     parser.ExternalEntityRefHandler = refuse
     try:
-        parser.Parse(content, True)
+        parser.Parse(markup.encode(), True)
     except expat.ExpatError as error:
         raise MalformedXml(f"malformed XML at line {error.lineno}: {expat.ErrorString(error.code)}") from None
 

@@ -91,6 +91,9 @@ class Mirror:
             self._rejected.add((rejected.source, rejected.origin))
 
     def keep_unchanged(self, unchanged: Unchanged) -> None:
+        """A page, or with the origin "." any page of the source, may be as it was."""
+        if unchanged.origin == ".":
+            self._rejected_folders.append((unchanged.source, ""))
         self._unchanged.add((unchanged.source, unchanged.origin))
 
     def missing_ids(self, writer: Sink, seen: SeenIds) -> dict[str, list[str]]:

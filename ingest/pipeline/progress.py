@@ -9,13 +9,16 @@ from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 from aidre.engine.model import Json
-from aidre.ingest.records import Rejected, Unpublished, escape_unprintable
+from aidre.ingest.records import Noted, Rejected, Unpublished, escape_unprintable
 
 MAX_REASON = 500
 """Characters of the reason for a failure; parsers quote their input."""
 
 MAX_NAMED = 20
 """Documents that the summary names of those that are left out, and of stored ones that should be."""
+
+MAX_NOTED = 20
+"""Files with a note of one kind that are named; the others are counted."""
 
 MAX_NAMED_ROWS = 3
 """Rows without text that are named of a file; the others are counted."""
@@ -162,6 +165,8 @@ class Tally:
         """The first of these ids."""
         self._rows_without_text: Counter[str] = Counter()
         """By file."""
+        self._noted: Counter[str] = Counter()
+        """Files by the kind of a note."""
 
     def add_unchanged(self, documents: int) -> None:
         self.counts.documents += documents
@@ -218,6 +223,18 @@ class Tally:
 
     def note(self, text: str) -> None:
         self.report(Notice(text))
+
+    def note_file(self, noted: Noted) -> None:
+        """A note on a file; of very many that differ in their files alone, the further ones are counted."""
+        kind = noted.text.partition(" (")[0]
+        self._noted[kind] += 1
+        if self._noted[kind] <= MAX_NOTED:
+            self.note(escape_unprintable(f"{noted.where}: {noted.text}"))
+
+    def note_more_files(self) -> None:
+        for text, count in self._noted.items():
+            if count > MAX_NOTED:
+                self.note(escape_unprintable(f"{count - MAX_NOTED:,} more files: {text}"))
 
     def note_repeated_ids(self) -> None:
         if not self.repeated_ids:

@@ -31,6 +31,7 @@ from aidre.ingest.records import (
     ColumnMapping,
     Item,
     ListingEnd,
+    Noted,
     Rejected,
     RowBatch,
     Unchanged,
@@ -152,6 +153,8 @@ class Run:
                 self._reject(item)
             elif isinstance(item, Unpublished):
                 self._leave_out(item)
+            elif isinstance(item, Noted):
+                self._tally.note_file(item)
             elif isinstance(item, Unchanged):
                 self._keep_unchanged(item)
             elif isinstance(item, ListingEnd):
@@ -177,6 +180,7 @@ class Run:
         self._output.commit()
         self._tally.note_repeated_ids()
         self._tally.note_rows_without_text()
+        self._tally.note_more_files()
         self._tally.note_left_out()
         if self._mirror is not None and self._writer is not None:
             self._delete_missing(self._mirror, self._writer)

@@ -1,10 +1,11 @@
 from .batch import EMPTY_OBJECT as EMPTY_OBJECT, Columns as Columns, RowBatch as RowBatch
+from .charsets import Decoded as Decoded, decode as decode, find_codec as find_codec, find_mark as find_mark
+from .dates import normalize_timestamp as normalize_timestamp, read_date as read_date
 from .document import (
     ARTICLE as ARTICLE,
     MAX_ID_CHARACTERS as MAX_ID_CHARACTERS,
     RESERVED_METADATA as RESERVED_METADATA,
     escape_unprintable as escape_unprintable,
-    normalize_timestamp as normalize_timestamp,
     read_string as read_string,
     to_document as to_document,
     to_document_id as to_document_id,
@@ -12,9 +13,10 @@ from .document import (
 from .file import (
     MAX_DOCUMENT_BYTES as MAX_DOCUMENT_BYTES,
     File as File,
-    decode_text as decode_text,
+    note as note,
     open_file as open_file,
     read_content as read_content,
+    read_text_file as read_text_file,
 )
 from .items import (
     Item as Item,
@@ -35,11 +37,13 @@ from .mapping import (
     get_column as get_column,
     parse_column_mapping as parse_column_mapping,
 )
+from .notes import Noted as Noted, Notes as Notes
 from .publication import (
     PUBLISHED as PUBLISHED,
     mark_expiry as mark_expiry,
     read_publication as read_publication,
     read_robots as read_robots,
 )
+from .row_lines import RowDecoder as RowDecoder, open_rows as open_rows
 from .safe_open import open_beneath as open_beneath
 from .vectors import RowVectors as RowVectors, VectorRules as VectorRules, format_wrong_length as format_wrong_length

@@ -1,22 +1,25 @@
 """Checks the members of a row or of front matter and makes them a Document. Knows no file format.
 
-A wrong member raises InvalidDocument with its name in the message.
+A wrong member raises InvalidDocument with its name in the message; where a file has `notes`, an optional one is left
+out and noted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document, Heading, Json
+from aidre.ingest.records.dates import normalize_timestamp, read_date
 from aidre.ingest.records.file import File
+from aidre.ingest.records.notes import Notes
+
+_Member = TypeVar("_Member")
 
 MAX_ID_CHARACTERS = 1024
 ARTICLE = "Article"
@@ -31,12 +34,10 @@ RESERVED_METADATA = frozenset(["updated_at", "canonical", "visibility", "content
 """Metadata names of a search result that the engine sets. Of these a publisher's metadata may have only `updated_at`
 and `canonical`, which become members of the document."""
 
+_MAX_SHOWN = 40
+"""Characters of a date that a note shows."""
+
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_TIMESTAMP = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
-    r"(?:[Tt ]([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(\.[0-9]+)?([Zz]| ?[+-][0-9]{2}:?[0-9]{2})?)?"
-)
-"""RFC 3339, also with the offsets of ISO 8601 ("+0200") and Jekyll (" +0200")."""
 
 
 def to_document(
@@ -56,23 +57,25 @@ def to_document(
     replaces the member "text"; `vectors` are checked already.
     """
     get = row.get
-    metadata = _read_metadata(row, with_others=schema_object is None)
+    reading = _Reading(file.notes)
+    metadata = reading.read("metadata", lambda: _read_metadata(row, with_others=schema_object is None)) or {}
     updated_at, canonical = get("updated_at"), get("canonical")
     if not RESERVED_METADATA.isdisjoint(metadata):
         metadata, updated_at, canonical = _move_reserved(metadata, updated_at, canonical)
-    url = read_string(row, "url")
+    url = reading.read("url", lambda: read_string(row, "url"))
     if url is None and type(canonical) is str:
         url = canonical
     payload = get("semantic_payload")
+    is_canonical = canonical is None or reading.read("canonical", lambda: _is_canonical(canonical, url))
     return Document(
         identity,
         text if text is not None else read_string(row, "text") or "",
-        read_string(row, "title"),
+        reading.read("title", lambda: read_string(row, "title")),
         url,
-        None if updated_at is None else normalize_timestamp(updated_at),
-        _read_type(get("type")),
-        read_string(row, "section"),
-        canonical is None or _is_canonical(canonical, url),
+        None if updated_at is None else reading.date(updated_at),
+        reading.read("type", lambda: _read_type(get("type"))),
+        reading.read("section", lambda: read_string(row, "section")),
+        is_canonical is not False,
         metadata,
         schema_object if payload is None else payload,
         schema_object,
@@ -82,6 +85,35 @@ def to_document(
         file.source,
         file.origin,
     )
+
+
+class _Reading(NamedTuple):
+    """How optional members are read: one that cannot be is left out and noted, or fails where there are no `notes`."""
+
+    notes: Notes | None
+
+    def read(self, name: str, read: Callable[[], _Member]) -> _Member | None:
+        try:
+            return read()
+        except InvalidDocument as error:
+            if self.notes is None:
+                raise
+            self.notes.add(f"{name} is left out: {error.message}")
+            return None
+
+    def date(self, value: Json) -> str | None:
+        try:
+            return normalize_timestamp(value)
+        except InvalidDocument:
+            if self.notes is None:
+                raise
+        date = read_date(value)
+        shown = escape_unprintable(str(value)[:_MAX_SHOWN])
+        if date is not None:
+            self.notes.add("a date in another form than RFC 3339 is read", f"{shown} as {date}")
+        elif shown.strip():
+            self.notes.add("a date is left out: it is none, or could be two", shown)
+        return date
 
 
 def _read_metadata(row: Mapping[str, Any], *, with_others: bool) -> dict[str, Json]:
@@ -119,27 +151,6 @@ def to_document_id(value: Json, name: str = "id") -> str:
     return value
 
 
-def normalize_timestamp(value: Json, name: str = "updated_at") -> str:
-    """RFC 3339 in UTC with "Z": a date means its midnight, a time without offset means UTC; raises InvalidDocument."""
-    return _normalize(value if type(value) is str else "", name)
-
-
-@lru_cache(maxsize=1024)
-def _normalize(value: str, name: str) -> str:
-    match = _TIMESTAMP.fullmatch(value)
-    if match is None:
-        raise InvalidDocument(f'{name} must be an RFC 3339 date or time like "2026-04-01T10:00:00Z"')
-    day, time, fraction, offset = match.groups()
-    try:
-        moment = datetime.fromisoformat(f"{day}T{time or '00:00'}{fraction or ''}")
-        if offset not in (None, "Z", "z"):
-            zone = datetime.fromisoformat(f"2000-01-01T00:00{offset.lstrip()}").tzinfo
-            moment = moment.replace(tzinfo=zone).astimezone(UTC).replace(tzinfo=None)
-    except (ValueError, OverflowError):
-        raise InvalidDocument(f"{name} is no date of the calendar: {value}") from None
-    return moment.isoformat() + "Z"
-
-
 def escape_unprintable(text: str) -> str:
     """Text on one line, safe for terminals and JSON: control characters and surrogates as escape sequences."""
     return _UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], text)
@@ -169,8 +180,7 @@ def _move_reserved(metadata: dict[str, Json], updated_at: Json, canonical: Json)
     rest = {name: value for name, value in metadata.items() if name not in RESERVED_METADATA}
     for name in RESERVED_METADATA & metadata.keys():
         if name == "updated_at":
-            timestamp = normalize_timestamp(metadata[name], "metadata.updated_at")
-            updated_at = timestamp if updated_at is None else updated_at
+            updated_at = metadata[name] if updated_at is None else updated_at
         elif name == "canonical" and type(metadata[name]) in (bool, str):
             canonical = metadata[name] if canonical is None else canonical
         else:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from aidre.engine.errors import InvalidDocument
+from aidre.ingest.records.charsets import decode
 from aidre.ingest.records.mapping import ColumnMapping
+from aidre.ingest.records.notes import Notes
 from aidre.ingest.records.safe_open import open_beneath
 
 MAX_DOCUMENT_BYTES = 64 << 20
@@ -23,7 +25,9 @@ class File:
     For a fetched file `origin` is the requested address, which is also its id, and `url` the address that answered.
     `mapping` is the configured meaning of the columns of rows. `within` is the folder outside which the file is not
     opened; None means anywhere. Documents that are not published at the moment `as_of` are left out; None means that
-    drafts are read, too. `is_called_by_path` ignores the id that a front matter gives the file.
+    drafts are read, too. `is_called_by_path` ignores the id that a front matter gives the file. `charset` is the
+    encoding that a server declares. With `notes`, optional members that cannot be read are left out and noted; without,
+    they fail.
     """
 
     path: Path
@@ -35,20 +39,25 @@ class File:
     within: Path | None = None
     as_of: datetime | None = None
     is_called_by_path: bool = False
+    charset: str | None = None
+    notes: Notes | None = None
 
     @property
     def id(self) -> str:
         return self.origin if self.fetched else f"{self.source}/{self.origin}"
 
 
-def decode_text(content: bytes, encoding: str = "utf-8") -> str:
-    """Text without a byte order mark; raises InvalidDocument for bytes in another encoding or an unknown encoding."""
-    try:
-        return content.decode(encoding).removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        raise InvalidDocument(f"not {encoding.upper()} at byte {error.start}: convert the file to UTF-8") from None
-    except (UnicodeError, LookupError):  # also codecs that are no text encodings, like zip
-        raise InvalidDocument(f"declares the unknown encoding {encoding}: convert the file to UTF-8") from None
+def read_text_file(file: File) -> str:
+    """The text of a file that is one document; raises InvalidDocument, OSError."""
+    decoded = decode(read_content(file), file.charset)
+    note(file, decoded.notice)
+    return decoded.text
+
+
+def note(file: File, text: str | None, example: str = "") -> None:
+    """Add a note on a file, if there is a `text` and a place for it."""
+    if text is not None and file.notes is not None:
+        file.notes.add(text, example)
 
 
 def open_file(file: File, buffering: int = -1) -> BinaryIO:

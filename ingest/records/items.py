@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from aidre.engine.model import Document
+from aidre.ingest.records.notes import Noted
 
 if TYPE_CHECKING:  # the sandbox's child imports this module, and its memory limit leaves no room for Arrow
     from aidre.ingest.records.batch import RowBatch
@@ -30,7 +31,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """An `origin` that was fetched before and has not changed, or may not have: its documents are kept.
+    """An `origin` that was fetched before and has not changed, or may not have: its documents are kept. "." is any.
 
     `documents` is how many of them count as read.
     """
@@ -66,5 +67,5 @@ class ListingEnd:
     state: Mapping[str, str]
 
 
-Item: TypeAlias = "tuple[str, Document] | RowBatch | Rejected | Unchanged | Unpublished | ListingEnd"
+Item: TypeAlias = "tuple[str, Document] | RowBatch | Rejected | Unchanged | Unpublished | Noted | ListingEnd"
 """A document comes with its location for messages, "file" or "file:line"."""

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document, Json
-from aidre.ingest.records.document import escape_unprintable, normalize_timestamp
+from aidre.ingest.records.dates import read_date
+from aidre.ingest.records.document import escape_unprintable
 
 _YES = frozenset({"true", "yes", "y", "on", "1"})
 _NO = frozenset({"false", "no", "n", "off", "0"})
@@ -52,9 +52,8 @@ def read_publication(members: Mapping[str, Json], now: datetime) -> Publication:
         if key in _UNPUBLISHED_FLAGS and _to_flag(value) in _UNPUBLISHED_FLAGS[key]:
             return Publication(shown)
         if key in ("publishdate", "expirydate") and value is not None and value != "":
-            try:
-                date = normalize_timestamp(value, name)
-            except InvalidDocument:
+            date = read_date(value)
+            if date is None:
                 return Publication(f"{shown} is no date that can be read")
             is_over = datetime.fromisoformat(date) <= now
             if is_over and key == "expirydate":

@@ -14,8 +14,10 @@ from aidre.ingest.records import (
     File,
     Item,
     VectorRules,
-    normalize_timestamp,
+    escape_unprintable,
+    note,
     read_content,
+    read_date,
     to_document,
     to_document_id,
 )
@@ -25,6 +27,7 @@ Reader: TypeAlias = Callable[[File, VectorRules], Iterator[Item]]
 
 MAX_HEADINGS = 100_000
 MAX_OBJECTS = 10_000
+MAX_NOTICE_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ class Extracted:
     objects: tuple[dict[str, Json], ...]
     robots: tuple[str, ...] = ()
     """Directives for robots, each as "name: directives"."""
+    notice: str | None = None
+    """What the author should know of the file."""
 
     def document(self, file: File) -> Document:
         """The Document of a file; the file name is the title of one that has none."""
@@ -62,7 +67,9 @@ def sandboxed_reader(kind: str) -> Reader:
     """A reader of one-document files whose parser runs in the sandbox."""
 
     def read(file: File, rules: VectorRules) -> Iterator[Item]:
-        yield file.origin, check_answer(SHARED.parse(kind, read_content(file))).document(file)
+        extracted = check_answer(SHARED.parse(kind, read_content(file)))
+        note(file, extracted.notice)
+        yield file.origin, extracted.document(file)
 
     return read
 
@@ -86,7 +93,14 @@ def check_answer(answer: Json) -> Extracted:
         metadata,
         _objects(answer.get("objects", [])),
         _strings(answer.get("robots", []), "robots"),
+        check_notice(answer),
     )
+
+
+def check_notice(answer: Mapping[str, Json], name: str = "notice") -> str | None:
+    """The notice in an answer, as one line; raises InvalidDocument for anything else."""
+    notice = _string(answer, name)
+    return None if notice is None else escape_unprintable(notice[:MAX_NOTICE_CHARACTERS])
 
 
 def _string(answer: Mapping[str, Json], name: str) -> str | None:
@@ -99,10 +113,7 @@ def _string(answer: Mapping[str, Json], name: str) -> str | None:
 def _date(answer: Mapping[str, Json]) -> str | None:
     """The date of the document in UTC; None if it has none, or one in another notation."""
     value = _string(answer, "updated_at")
-    try:
-        return None if value is None else normalize_timestamp(value)
-    except InvalidDocument:
-        return None
+    return None if value is None else read_date(value)
 
 
 def headings(found: Json, length: int) -> tuple[Heading, ...]:

@@ -1,16 +1,13 @@
-"""The body of an HTTP response as a file that a reader accepts: unpacked, in UTF-8, and of a known kind."""
+"""The body of an HTTP response as a file that a reader accepts: unpacked, and of a known kind."""
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from aidre.engine.errors import InvalidDocument
 from aidre.ingest.fetch import FetchResult, decompress
-from aidre.ingest.formats import SNIFF_BYTES, find_codec, sniff_xml
-from aidre.ingest.records import escape_unprintable
+from aidre.ingest.formats import SNIFF_BYTES, is_address_list, sniff_xml
 
 PAGE_KINDS = frozenset({".html", ".pdf", ".docx", ".txt"})
 """Kinds that a sitemap may list. The readers of other kinds trust the author of a file: they are for addresses that the
@@ -43,8 +40,9 @@ _TYPES: dict[str, tuple[str, ...]] = {
 def kind_of(path: Path, fetched: FetchResult, suffixes: Collection[str]) -> str | None:
     """ "feed", "sitemap", or the one of `suffixes` whose reader fits; None if no reader does.
 
-    The content decides whether a body is a feed, a sitemap or a page, since servers often declare another media type.
-    For everything else the media type counts, and if it says nothing, the suffix of the URL and the first bytes.
+    The content decides whether a body is a feed, a sitemap (also one that is a text) or a page, since servers often
+    declare another media type. For everything else the media type counts, and if it says nothing, the suffix of the
+    URL and the first bytes.
     """
     with path.open("rb") as file:
         start = file.read(SNIFF_BYTES)
@@ -53,6 +51,8 @@ def kind_of(path: Path, fetched: FetchResult, suffixes: Collection[str]) -> str 
         return xml_kind
     if xml_kind is None and fetched.kind in _FEED_TYPES:
         return "feed"
+    if xml_kind is None and fetched.kind in _UNTYPED and lists_addresses(start):
+        return "sitemap"
     suffix = Path(fetched.url.path).suffix.lower()
     candidates = _TYPES.get(fetched.kind, ())
     if fetched.kind in _UNTYPED:
@@ -62,6 +62,12 @@ def kind_of(path: Path, fetched: FetchResult, suffixes: Collection[str]) -> str 
     elif xml_kind == "html":
         candidates = (".html",)
     return next((candidate for candidate in candidates if candidate in suffixes), None)
+
+
+def lists_addresses(start: bytes) -> bool:
+    """Whether a file that begins so is a sitemap that is a text: an address in each line."""
+    whole = start if len(start) < SNIFF_BYTES else start[: start.rfind(b"\n") + 1]
+    return is_address_list(whole.decode("utf-8", "replace").removeprefix("\ufeff"))
 
 
 def listing_of(kind: str | None) -> str | None:
@@ -83,29 +89,6 @@ def gunzip(path: Path, max_bytes: int) -> Path:
             for block in decompress(_blocks(file), "gzip", max_bytes):
                 output.write(block)
     return unpacked
-
-
-def convert_to_utf8(path: Path, charset: str) -> None:
-    """Rewrite a text in UTF-8 with a byte order mark; bytes that `charset` does not define become U+FFFD.
-
-    Raises InvalidDocument for an unknown charset.
-    """
-    name = find_codec(charset)
-    try:
-        b" ".decode(name, "replace")  # refuses codecs that are no text encodings, like zip
-        decoder = codecs.getincrementaldecoder(name)("replace")
-    except (LookupError, UnicodeError):
-        raise InvalidDocument(f"declares the unknown encoding {escape_unprintable(charset)}") from None
-    with path.open("rb") as file:
-        path.unlink()
-        with path.open("wb") as output:
-            output.write(codecs.BOM_UTF8)
-            is_start = True
-            for block in _blocks(file):
-                text = decoder.decode(block)
-                output.write((text.removeprefix("\ufeff") if is_start else text).encode("utf-8", "replace"))
-                is_start = is_start and not text
-            output.write(decoder.decode(b"", True).encode("utf-8", "replace"))
 
 
 def _blocks(file: BinaryIO) -> Iterator[bytes]:

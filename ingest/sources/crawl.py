@@ -7,15 +7,18 @@ for a longer pause (`Retry-After`) than a `Fetcher` waits is not requested again
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zlib import crc32
 
 from aidre.engine.errors import AidreError, FetchFailed, InvalidDocument
-from aidre.ingest.fetch import FetchResult, Robots, Url, read_url
+from aidre.engine.model import Document
+from aidre.ingest.fetch import FetchResult, Robots, Url, display_url, read_url
 from aidre.ingest.formats import Sitemap, is_settled, read_sitemap
-from aidre.ingest.records import File, Item, ListingEnd, Unpublished, escape_unprintable, read_content
+from aidre.ingest.records import File, Item, ListingEnd, Unchanged, Unpublished, escape_unprintable, read_content
 from aidre.ingest.sandbox import SHARED
 from aidre.ingest.sources.body import PAGE_KINDS, gunzip, listing_of
 from aidre.ingest.sources.web import FetchSession
@@ -28,6 +31,10 @@ MAX_INDEX_DEPTH = 3
 
 MAX_FAILURES = 5
 """Consecutive pages that a host fails to deliver, being down or overloaded, before the rest is not requested."""
+
+
+_NEAR = 0.1
+"""Share by which the lengths of two texts of one page may differ: a list of links, a date."""
 
 
 def read_web_source(session: FetchSession, note: Callable[[str], None]) -> Iterator[Item]:
@@ -92,10 +99,12 @@ class _SitemapReader:
         self._not_requested: Counter[str] = Counter()
         self._paused_hosts: set[str] = set()
         self._is_settled = True
+        self._pages = _Pages()
 
     def read(self, path: Path) -> Iterator[Item]:
         session = self._session
-        root = self._parse(path)
+        charset = self._location[1].charset if self._location else None
+        root = self._parse(path, session.source.address, charset)
         yield from self._read_entries(root, self._location[0] if self._location else None, 1)
         for host, count in self._not_requested.items():
             is_paused = host in self._paused_hosts
@@ -113,17 +122,24 @@ class _SitemapReader:
             state = {**fetched.state, "settings": session.stored.settings} if is_conditional else {}
             yield ListingEnd(session.source.name, str(url), "sitemap", state)
 
-    def _parse(self, path: Path) -> Sitemap:
+    def _parse(self, path: Path, address: str, charset: str | None) -> Sitemap:
         content = path.read_bytes()
         path.unlink()
-        return read_sitemap(SHARED.parse("sitemap", content))
+        sitemap = read_sitemap(SHARED.parse("sitemap", content, {"charset": charset} if charset else {}))
+        for text in filter(None, (sitemap.notice, sitemap.fault if sitemap.is_whole else None)):
+            self._note(f"{display_url(address)}: {text}")
+        return sitemap
 
     def _read_entries(self, sitemap: Sitemap, location: Url | None, depth: int) -> Iterator[Item]:
-        for address, date in sitemap.addresses:
-            try:
-                url = location.join(address) if location else read_url(address)
-            except FetchFailed as error:
-                yield self._session.failed(address, error.message)
+        entries = [(self._resolve(address, location), address, date) for address, date in sitemap.addresses]
+        if not sitemap.is_index:
+            self._pages.expect(str(url) for url, _, _ in entries)
+        if sitemap.fault is not None:  # what it lists besides is unknown, and kept
+            self._is_settled = False
+            yield self._unknown(sitemap.fault, is_failure=not sitemap.is_whole)
+        for url, address, date in entries:
+            if isinstance(url, FetchFailed):
+                yield self._session.failed(address, url.message)
                 continue
             if str(url) in self._seen:
                 continue
@@ -132,6 +148,20 @@ class _SitemapReader:
                 continue
             self._seen.add(str(url))
             yield from self._read_sitemap(url, depth) if sitemap.is_index else self._read_page(url, date, location)
+
+    def _unknown(self, fault: str, *, is_failure: bool) -> Item:
+        """What keeps the documents of a sitemap that may list more pages than could be read."""
+        source = self._session.source
+        if is_failure:
+            return self._session.failed(source.address, fault, everything=True)
+        return Unchanged(display_url(source.address), source.name, ".", 0)
+
+    @staticmethod
+    def _resolve(address: str, location: Url | None) -> Url | FetchFailed:
+        try:
+            return location.join(address) if location else read_url(address)
+        except FetchFailed as error:
+            return error
 
     def _is_within(self, url: Url) -> bool:
         return self._sites is None or url.site in self._sites
@@ -147,7 +177,7 @@ class _SitemapReader:
             response = self._session.fetch(url, self._folder, {}, self._is_within)
             if response is None or response.kind != "sitemap":
                 raise FetchFailed("is no sitemap")
-            sitemap = self._parse(response.path)
+            sitemap = self._parse(response.path, str(url), response.fetched.charset)
         except (AidreError, OSError) as error:
             self._note_pause(url, error)
             yield self._session.failed(str(url), _reason(error), everything=True)
@@ -165,7 +195,7 @@ class _SitemapReader:
         if "expires" in state:
             self._is_settled = False
         if "lastmod" in page_state and state.get("lastmod") == date:
-            yield from session.unchanged(origin)
+            yield from self._unchanged(origin, state)
             return
         if len(self._seen) > session.fetcher.rules.pages:
             raise FetchFailed(f"lists more than {session.fetcher.rules.pages} pages: raise [sources] pages")
@@ -178,7 +208,7 @@ class _SitemapReader:
                 yield from self._fetch_page(url, state, page_state)
             else:
                 self._skipped["closed by robots.txt"] += 1
-                yield from session.unchanged(origin)
+                yield from self._unchanged(origin, state)
         except (AidreError, OSError) as error:
             yield session.failed(origin, _reason(error))
             is_down = isinstance(error, FetchFailed) and error.details.get("down", False)
@@ -191,23 +221,82 @@ class _SitemapReader:
         if isinstance(error, FetchFailed) and "retry_after" in error.details:
             self._paused_hosts.add(url.authority)
 
+    def _unchanged(self, origin: str, state: Mapping[str, str]) -> Iterator[Item]:
+        self._pages.keep(origin, state)
+        yield from self._session.unchanged(origin)
+
     def _fetch_page(self, url: Url, state: Mapping[str, str], page_state: Mapping[str, str]) -> Iterator[Item]:
         response = self._session.fetch(url, self._folder, state, self._is_within)
         if response is None:
-            yield from self._session.unchanged(str(url))
+            yield from self._unchanged(str(url), state)
             return
         fetched, path, kind = response
         try:
             if kind in PAGE_KINDS:
                 for item in self._session.documents(path, kind, str(url), fetched, page_state):
                     self._is_settled = self._is_settled and not _may_change_with_time(item)
-                    yield item
+                    if not isinstance(item, tuple):
+                        yield item
+                    elif self._pages.is_repeated(str(url), str(fetched.url), item[1]):
+                        self._skipped["second addresses of a page"] += 1
+                    else:
+                        yield item[0], _with_mark(str(url), item[1])
             elif str(url) in self._session.stored.pages:
                 raise InvalidDocument("is no page any more")
             else:
                 self._skipped[fetched.kind or "of no content type"] += 1
         finally:
             path.unlink(missing_ok=True)
+
+
+class _Pages:
+    """The pages of a run by their own addresses: a redirect, or an address whose page calls another one its canonical
+    address, is the same page and no second document.
+
+    Many sites call their first page the canonical address of all others by mistake. So two pages are the same only if
+    their texts are, or their titles and nearly the lengths of their texts; the state of a page keeps what tells that.
+    """
+
+    def __init__(self) -> None:
+        self._listed: set[str] = set()
+        self._marks: dict[str, str] = {}
+
+    def expect(self, addresses: Iterable[str]) -> None:
+        """Addresses that will be read, too: what redirects to one of them is left to it."""
+        self._listed.update(addresses)
+
+    def keep(self, origin: str, state: Mapping[str, str]) -> None:
+        """A page that is stored, and unchanged."""
+        self._marks.setdefault(state.get("url", origin), state.get("page", ""))
+
+    def is_repeated(self, origin: str, final: str, document: Document) -> bool:
+        """Whether the page at `origin`, which answered at `final`, is read at another address, or was."""
+        if final != origin and final in self._listed:
+            return True
+        mark = _mark_of(document)
+        known = self._marks.setdefault(document.url or final, mark)
+        return known is not mark and _are_same(known, mark)
+
+
+def _mark_of(document: Document) -> str:
+    title, text = (crc32((part or "").encode("utf-8", "replace")) for part in (document.title, document.text))
+    return f"{title:x} {text:x} {len(document.text)}"
+
+
+def _are_same(mark: str, other: str) -> bool:
+    if not mark or not other:
+        return False
+    (title, text, length), (other_title, other_text, other_length) = mark.split(), other.split()
+    is_near = abs(int(length) - int(other_length)) <= _NEAR * int(length)
+    return text == other_text or (title == other_title and is_near)
+
+
+def _with_mark(origin: str, document: Document) -> Document:
+    """The document with what `_Pages` needs of it when it is unchanged."""
+    if not document.state:
+        return document
+    own = {} if document.url in (None, origin) else {"url": document.url}
+    return replace(document, state={**document.state, **own, "page": _mark_of(document)})
 
 
 def _may_change_with_time(item: Item) -> bool:

@@ -12,7 +12,7 @@ from aidre.engine.errors import ConfigurationError
 from aidre.ingest.fetch import is_url
 from aidre.ingest.records import escape_unprintable
 from aidre.ingest.sources.folder import FileSource
-from aidre.ingest.sources.readers import READERS, xml_kind
+from aidre.ingest.sources.readers import READERS, is_sitemap
 from aidre.ingest.sources.web import WebSource, web_source
 
 Source: TypeAlias = FileSource | WebSource
@@ -64,7 +64,7 @@ def _locate(path: str | Path, name: str | None, url_base: str | None) -> Source:
     if source.only is None:
         return source
     file = source.root / source.only
-    if xml_kind(source.file(file)) != "sitemap":
+    if not is_sitemap(source.file(file)):
         return source
     # The pages of a sitemap are not documents of its folder, which may be a source as well: a name of their own.
     return WebSource(name or f"{source.name}/{source.only}", source.only, str(file), file)

@@ -14,8 +14,9 @@ import pyarrow as pa
 from aidre.engine.errors import AidreError
 from aidre.ingest.formats import SNIFF_BYTES, XmlKind, read_feed, read_html, read_markdown, read_text, sniff_xml
 from aidre.ingest.formats.tables import holds_documents, read_csv, read_json_file, read_json_lines, read_parquet
-from aidre.ingest.records import ColumnMapping, File, Item, Rejected, VectorRules, escape_unprintable, open_file
+from aidre.ingest.records import ColumnMapping, File, Item, Notes, Rejected, VectorRules, escape_unprintable, open_file
 from aidre.ingest.sandbox import sandboxed_reader
+from aidre.ingest.sources.body import lists_addresses
 
 Reader: TypeAlias = Callable[[File, VectorRules], Iterator[Item]]
 
@@ -48,7 +49,8 @@ def read_file(
 
     A file whose reader fails is one failure, not the end of the run.
     """
-    file = file if mapping is None and as_of is None else replace(file, mapping=mapping, as_of=as_of)
+    notes = Notes() if file.notes is None else file.notes
+    file = replace(file, mapping=mapping or file.mapping, as_of=as_of or file.as_of, notes=notes)
     where = escape_unprintable(file.origin)
     if where != file.origin:
         yield Rejected(where, "the file name is not printable text: rename it", file.source, file.origin)
@@ -61,6 +63,7 @@ def read_file(
         yield Rejected(where, f"cannot be read: {error.strerror or _first_line(error)}", file.source, file.origin)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         yield Rejected(where, f"not a readable Parquet file: {_first_line(error)}", file.source, file.origin)
+    yield from notes.items(where)
 
 
 def is_document_file(file: File) -> bool:
@@ -80,13 +83,21 @@ def is_document_file(file: File) -> bool:
 
 def xml_kind(file: File) -> XmlKind | None:
     """The kind of an XML file; None for other files, and for files that cannot be opened."""
-    if file.path.suffix.lower() != ".xml":
-        return None
+    return sniff_xml(_start_of(file)) if file.path.suffix.lower() == ".xml" else None
+
+
+def is_sitemap(file: File) -> bool:
+    """Whether a file lists the addresses of pages: in XML, or as a text."""
+    is_text = file.path.suffix.lower() in (".txt", ".text")
+    return lists_addresses(_start_of(file)) if is_text else xml_kind(file) == "sitemap"
+
+
+def _start_of(file: File) -> bytes:
     try:
         with open_file(file) as stream:
-            return sniff_xml(stream.read(SNIFF_BYTES))
+            return stream.read(SNIFF_BYTES)
     except OSError:
-        return None
+        return b""
 
 
 def is_readable(path: str) -> bool:

@@ -21,15 +21,25 @@ from aidre.engine.model import Document
 from aidre.engine.ports import Sink
 from aidre.ingest.fetch import Fetcher, FetchResult, Url, display_url, read_url
 from aidre.ingest.formats import feed
-from aidre.ingest.records import PUBLISHED, File, Item, ListingEnd, Rejected, Unchanged, Unpublished, read_robots
-from aidre.ingest.sources.body import convert_to_utf8, gunzip, kind_of, listing_of
+from aidre.ingest.records import (
+    PUBLISHED,
+    File,
+    Item,
+    ListingEnd,
+    Noted,
+    Notes,
+    Rejected,
+    Unchanged,
+    Unpublished,
+    read_robots,
+)
+from aidre.ingest.sources.body import gunzip, kind_of, listing_of
 
 ReadFile: TypeAlias = Callable[[File], Iterator[Item]]
 
-VERSION = "3"
+VERSION = "4"
 """Version of the conversion of pages to documents. A new one causes every page to be fetched again."""
 
-_TEXT_KINDS = frozenset({".html", ".txt", ".md", ".csv", ".tsv"})
 _MAX_NAME = 60
 """Characters of a file name made from a URL."""
 
@@ -177,26 +187,24 @@ class FetchSession:
             reason = f"X-Robots-Tag: {publication.reason}"
             yield Unpublished(display_url(origin), reason, self.source.name, origin)
             return
-        file = File(path, self.source.name, origin, str(fetched.url), fetched=True)
+        notes = Notes()
+        file = File(
+            path, self.source.name, origin, str(fetched.url), fetched=True, charset=fetched.charset, notes=notes
+        )
         expiry = {"expires": publication.until} if publication.until else {}
         state = {**fetched.state, **(page_state or {}), **expiry}
         if state:
             state["settings"] = self.stored.settings
-        if kind == "feed":
-            charset = f"; charset={fetched.charset}" if fetched.charset else ""
-            items = feed.read_entries(file, f"{fetched.kind or 'application/xml'}{charset}")
-        else:
-            if fetched.charset and kind in _TEXT_KINDS:
-                convert_to_utf8(path, fetched.charset)
-            items = self._read_file(file)
+        items = feed.read_entries(file) if kind == "feed" else self._read_file(file)
         for item in items:
             if isinstance(item, tuple):
                 where, document = item
                 yield display_url(where), document if listing else _with_state(document, state)
-            elif isinstance(item, Unpublished):
+            elif isinstance(item, Unpublished | Noted):
                 yield replace(item, where=display_url(item.where))
             else:
                 yield item
+        yield from notes.items(display_url(origin))
         if listing is not None:
             yield ListingEnd(self.source.name, origin, listing, state)
 

@@ -68,7 +68,7 @@ def write_pages(folder: Path, pages: int) -> None:
         identity = f"id: page-{number % 50}\n" if number % 50 == 7 or number == pages - 1 else ""
         sections = "\n\n".join(f"## Part {part}\n\n{sentence(number * 3 + part)}" for part in range(3))
         path.write_text(f"---\n{identity}updated_at: {TIME}\ngroup: {number % 7}\n---\n# Page {number}\n\n{sections}\n")
-    (folder / "bad.md").write_bytes(b"\xff\xfe\x00 not text \xff")
+    (folder / "bad.md").write_bytes(bytes(range(256)))
 
 
 def contents(snapshot: Snapshot) -> dict[str, tuple[Any, ...]]:

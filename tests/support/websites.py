@@ -231,8 +231,8 @@ def feed(*items: str, **texts: str) -> str:
     return FEED.format("".join([*items, *(item(name[1:], text) for name, text in texts.items())]))
 
 
-def page(text: str, title: str = "A page") -> str:
-    return f"<!doctype html><html lang='en'><head><title>{title}</title></head><body><p>{text}</p></body></html>"
+def page(text: str, title: str = "A page", head: str = "") -> str:
+    return f"<!doctype html><html lang='en'><head><title>{title}</title>{head}</head><body><p>{text}</p></body></html>"
 
 
 def sitemap(*entries: tuple[str, str | None]) -> str:

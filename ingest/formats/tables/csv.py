@@ -20,7 +20,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest.formats.tables.json_lines import bounded_lines, has_url_lines, read_json_lines
 from aidre.ingest.formats.tables.row_documents import read_json_row, require_searchable
-from aidre.ingest.records import ColumnMapping, File, Item, Rejected, VectorRules, open_file, parse_json
+from aidre.ingest.records import ColumnMapping, File, Item, Rejected, RowDecoder, VectorRules, open_rows, parse_json
 
 MAX_ROW_BYTES = 16 << 20
 """Bytes of a row: without a limit a quote that is never closed would swallow the rest of a file."""
@@ -43,8 +43,8 @@ def read_csv(file: File, rules: VectorRules) -> Iterator[Item]:
     if has_url_lines(file):
         yield from read_json_lines(file, rules)
         return
-    with open_file(file, _BUFFER_BYTES) as stream:
-        table = _Table(stream)
+    with open_rows(file, _BUFFER_BYTES) as stream:
+        table = _Table(stream, file)
         names = table.read_header()
         if names is None:
             return
@@ -65,16 +65,16 @@ def find_csv_columns(file: File) -> list[dict[str, Json]]:
     """One row with every column of a table; raises InvalidDocument, OSError."""
     if has_url_lines(file):
         return []
-    with open_file(file) as stream:
-        return [dict.fromkeys(_Table(stream).read_header() or (), True)]
+    with open_rows(file) as stream:
+        return [dict.fromkeys(_Table(stream, file).read_header() or (), True)]
 
 
 def find_csv_spaces(file: File) -> set[str]:
     """The embedding spaces of the vectors in a table's first rows; raises InvalidDocument, OSError."""
     names: set[str] = set()
     if not has_url_lines(file):
-        with open_file(file) as stream:
-            table = _Table(stream)
+        with open_rows(file) as stream:
+            table = _Table(stream, file)
             columns = table.read_header() or []
             for _, cells in islice(table.rows(), _SAMPLE_ROWS) if "vectors" in columns else ():
                 with suppress(InvalidDocument):
@@ -86,8 +86,8 @@ def find_csv_spaces(file: File) -> set[str]:
 class _Table:
     """Reads rows, each with the number of its first line."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        self._lines = _Lines(stream)
+    def __init__(self, stream: BinaryIO, file: File) -> None:
+        self._lines = _Lines(stream, RowDecoder(file))
         delimiter = _detect_delimiter(stream)
         csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
         self._reader = csv.reader(self._lines, delimiter=delimiter)
@@ -124,8 +124,6 @@ class _Table:
                 cells = InvalidDocument("has a carriage return inside a line: end lines with line feeds")
             if lines.is_cut_off:
                 cells = InvalidDocument("does not end, as if a quote were never closed: nothing after it is read")
-            elif lines.fault is not None:
-                cells = InvalidDocument(lines.fault)
             if cells:
                 yield number, cells
 
@@ -133,20 +131,20 @@ class _Table:
 class _Lines:
     """Lines of text for `csv.reader`, which asks for further lines of a row while a quote is open.
 
-    `is_cut_off` is set if a row has no end within MAX_ROW_BYTES or in the file; `fault` is that of the present row.
+    `is_cut_off` is set if a row has no end within MAX_ROW_BYTES or in the file.
     """
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, decoder: RowDecoder) -> None:
         self._lines = bounded_lines(stream)
+        self._decoder = decoder
         self._number = 0
         self._row_bytes = 0
         self._in_row = False
         self.is_cut_off = False
-        self.fault: str | None = None
 
     def begin_row(self) -> int:
         """The number of the next line, with which a row begins."""
-        self._row_bytes, self._in_row, self.fault = 0, False, None
+        self._row_bytes, self._in_row = 0, False
         return self._number + 1
 
     def __iter__(self) -> _Lines:
@@ -169,11 +167,7 @@ class _Lines:
         if self._row_bytes > MAX_ROW_BYTES:
             self.is_cut_off = True
             raise StopIteration
-        try:
-            return line.decode()
-        except UnicodeDecodeError as error:
-            self.fault = f"is not UTF-8 in line {self._number} at byte {error.start}: convert the file to UTF-8"
-            return line.decode("utf-8", "replace")
+        return self._decoder.decode(line)
 
 
 def _detect_delimiter(stream: BinaryIO) -> str:

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest.formats.tables.row_documents import is_graph, read_graph, read_json_row
-from aidre.ingest.records import MAX_FILE_VALUES, File, Item, VectorRules, parse_json, read_content
-
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+from aidre.ingest.records import MAX_FILE_VALUES, File, Item, VectorRules, parse_json, read_text_file
 
 
 def read_json_file(file: File, rules: VectorRules) -> Iterator[Item]:
@@ -59,8 +57,7 @@ def find_json_file_columns(file: File) -> list[dict[str, Json]]:
 
 
 def _parse(file: File) -> Json:
-    content = read_content(file).removeprefix(_BYTE_ORDER_MARK)
-    return parse_json(content, MAX_FILE_VALUES, "one row a line is .jsonl")
+    return parse_json(read_text_file(file).encode("utf-8", "replace"), MAX_FILE_VALUES, "one row a line is .jsonl")
 
 
 def _is_rows(value: Json) -> bool:

@@ -11,7 +11,16 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest.formats import jsonld
 from aidre.ingest.formats.tables.row_documents import read_json_row, read_row
-from aidre.ingest.records import MAX_DOCUMENT_BYTES, File, Item, Rejected, VectorRules, open_file, parse_json
+from aidre.ingest.records import (
+    MAX_DOCUMENT_BYTES,
+    File,
+    Item,
+    Rejected,
+    RowDecoder,
+    VectorRules,
+    open_rows,
+    parse_json,
+)
 
 _LineReader: TypeAlias = Callable[[bytes, str, File, VectorRules], Iterator[Item]]
 
@@ -27,8 +36,9 @@ _COLUMN_LINES = 10_000
 
 def read_json_lines(file: File, rules: VectorRules) -> Iterator[Item]:
     """The items of a JSON Lines file; a bad row is rejected and the next one read. Raises OSError."""
-    with open_file(file, _BUFFER_BYTES) as stream:
+    with open_rows(file, _BUFFER_BYTES) as stream:
         read_line: _LineReader | None = None
+        decoder = RowDecoder(file)
         for number, line in enumerate(bounded_lines(stream), 1):
             where = f"{file.origin}:{number}"
             if line is None:
@@ -36,12 +46,12 @@ def read_json_lines(file: File, rules: VectorRules) -> Iterator[Item]:
             elif not line.isspace():
                 # The first line decides which of the two forms all lines have.
                 read_line = read_line or (_read_url_line if _is_url_line(line) else _read_row_line)
-                yield from read_line(line, where, file, rules)
+                yield from read_line(decoder.to_utf8(line), where, file, rules)
 
 
 def has_url_lines(file: File) -> bool:
     """Whether the first line of a file that is not blank is an address, a tab and JSON; raises OSError."""
-    with open_file(file) as stream:
+    with open_rows(file) as stream:
         lines = islice(bounded_lines(stream), _HEAD_LINES)
         line = next((line for line in lines if line is None or line.strip()), None)
     return line is not None and _is_url_line(line)
@@ -75,10 +85,11 @@ def bounded_lines(stream: BinaryIO) -> Iterator[bytes | None]:
 
 
 def _read_first_rows(file: File, max_lines: int) -> Iterator[dict[str, Json]]:
-    with open_file(file, _BUFFER_BYTES) as stream:
+    with open_rows(file, _BUFFER_BYTES) as stream:
+        decoder = RowDecoder(file)
         for line in islice(bounded_lines(stream), max_lines):
             try:
-                row = parse_json(line or b"")
+                row = parse_json(decoder.to_utf8(line or b""))
             except InvalidDocument:
                 continue
             if type(row) is dict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest.formats.xml import MAX_DEPTH, MalformedXml, read_events, sniff_xml
+from aidre.ingest.formats.xml import MAX_DEPTH, MalformedXml, decode_xml, read_events, sniff_xml
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_the_root_tells_what_a_file_is(start: bytes, kind: str | None) -> None:
 def events(content: bytes) -> list[str]:
     seen: list[str] = []
     read_events(
-        content,
+        decode_xml(content).text,
         start=lambda name: seen.append(f"<{name}"),
         text=seen.append,
         end=lambda: seen.append(">"),
@@ -67,7 +67,19 @@ def test_elements_may_be_open_inside_each_other_to_a_depth() -> None:
         events(b"<a>" * (MAX_DEPTH + 1))
 
 
-@pytest.mark.parametrize("content", [b"", b"words", b"<a>", b"<a></b>", b"<a>&nbsp;</a>", b"<a/><b/>", b"\xff<a/>"])
+@pytest.mark.parametrize("content", [b"", b"words", b"<a>", b"<a></b>", b"<a>&nbsp;</a>", b"<a/><b/>", b"\xe9<a/>"])
 def test_malformed_xml_is_told_apart_from_hostile_xml(content: bytes) -> None:
     with pytest.raises(MalformedXml, match=r"^malformed XML at line 1: "):
         events(content)
+
+
+@pytest.mark.parametrize("codec", ["euc-kr", "shift_jis", "gb2312", "big5", "iso-8859-5", "utf-16"])
+def test_the_encoding_that_a_text_declares_is_read(codec: str) -> None:
+    words = {"euc-kr": "수문", "shift_jis": "水車", "gb2312": "水门", "big5": "水門"}.get(codec, "мост")
+    assert events(f'<?xml version="1.0" encoding="{codec}"?><a>{words}</a>'.encode(codec)) == ["<a", words, ">"]
+
+
+def test_what_a_server_declares_comes_first() -> None:
+    assert (
+        decode_xml('<?xml version="1.0" encoding="big5"?><a>수문</a>'.encode("euc-kr"), "euc-kr").text == "<a>수문</a>"
+    )

@@ -64,7 +64,7 @@ def test_mirror_keeps_what_failed_to_parse(bench: Bench) -> None:
     bench.rows("r.jsonl", {"id": "r1", "text": "1"}, {"id": "r2", "text": "2"}, {"id": "r3", "text": "3"})
     bench.rows("s.jsonl", {"id": "s1", "text": "1"}, {"id": "s2", "text": "2"})
     bench.run()
-    bench.write("b.md", b"\xff")
+    bench.write("b.md", bytes(range(256)))
     bench.rows("r.jsonl", {"id": "r1", "text": "1"}, {"id": "r2", "text": 2})
     bench.write("s.jsonl", '{"id": "s1", "text": "1"}\n{broken\n')
     summary = bench.run(mirror=True)
@@ -79,7 +79,7 @@ def test_mirror_keeps_a_document_that_may_have_moved_into_an_unreadable_file(ben
     bench.run()
     path.rename(bench.docs / "z.md")
     bench.run()
-    bench.write("z.md", b"\xff")
+    bench.write("z.md", bytes(range(256)))
     (bench.docs / "b.md").unlink()
     assert bench.run(mirror=True).deleted == 1
     assert bench.ids() == ["docs/c.md", "own"]

@@ -9,7 +9,7 @@ import pytest
 
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.records import file as module
-from aidre.ingest.records.file import File, decode_text, read_content
+from aidre.ingest.records.file import File, read_content
 from tests.support.folders import rejections, write
 
 
@@ -22,19 +22,6 @@ def test_a_file_too_large_to_be_one_document_fails_by_name(tmp_path: Path, monke
 def test_a_file_is_known_by_its_source_and_path_and_a_fetched_one_by_its_address() -> None:
     assert File(Path("a"), "docs", "x/a.md").id == "docs/x/a.md"
     assert File(Path("a"), "web", "https://x.org/a", fetched=True).id == "https://x.org/a"
-
-
-def test_text_is_decoded_without_a_byte_order_mark() -> None:
-    assert decode_text(b"\xef\xbb\xbfcaf\xc3\xa9") == "café"
-    assert decode_text(b"caf\xe9", "latin-1") == "café"
-    with pytest.raises(InvalidDocument, match="not UTF-8 at byte 3: convert the file to UTF-8"):
-        decode_text(b"caf\xe9")
-
-
-@pytest.mark.parametrize("encoding", ["zip", "no-such-code", "idna"])
-def test_what_is_no_text_encoding_is_refused_by_name(encoding: str) -> None:
-    with pytest.raises(InvalidDocument, match=f"unknown encoding {encoding}|not {encoding.upper()}"):
-        decode_text(b"caf\xe9", encoding)
 
 
 def test_a_file_that_grows_while_it_is_read_is_read_to_its_bound(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from aidre.engine.errors import FetchFailed, InvalidDocument
+from aidre.engine.errors import FetchFailed
 from aidre.ingest.fetch.client import FetchResult
 from aidre.ingest.fetch.urls import read_url
-from aidre.ingest.sources.body import convert_to_utf8, gunzip, kind_of
+from aidre.ingest.sources.body import gunzip, kind_of
 from aidre.ingest.sources.readers import READERS
 from tests.support.ingests import Bench
 from tests.support.websites import Site, counts, run
@@ -38,7 +38,6 @@ def test_rows_and_texts_are_read_by_their_media_type(bench: Bench, site: Site) -
         ("/i.png", b"\x89PNG\r\n", "image/png"),
         ("/x", b"<a/>", "application/xml"),
         ("/x", b"\x00\x01", ""),
-        ("/x", b"words", "text/html; charset=zip"),
     ],
 )
 def test_what_cannot_be_read_is_named(bench: Bench, site: Site, path: str, body: bytes, kind: str) -> None:
@@ -69,6 +68,8 @@ def test_what_cannot_be_read_is_named(bench: Bench, site: Site, path: str, body:
         ("/a", "text/html", b"<urlset>", "sitemap"),
         ("/a", "application/pdf", b"<html>", ".html"),
         ("/a", "image/png", b"words", None),
+        ("/pages.txt", "text/plain", b"https://x.org/a\nhttps://x.org/b\n", "sitemap"),
+        ("/pages.txt", "text/plain", b"https://x.org/a is a page\n", ".txt"),
     ],
 )
 def test_the_kind_of_a_body(tmp_path: Path, address: str, kind: str, content: bytes, found: str | None) -> None:
@@ -90,29 +91,3 @@ def test_a_packed_body_is_unpacked_up_to_a_bound(body: Path) -> None:
     body.write_bytes(gzip.compress(b"x" * 1000)[:-9])
     with pytest.raises(FetchFailed, match="end early"):
         gunzip(body, 1000)
-
-
-@pytest.mark.parametrize(
-    ("charset", "content", "text"),
-    [
-        ("iso-8859-1", "“é”".encode("cp1252"), "“é”"),
-        ("UTF-16", "é".encode("utf-16"), "é"),
-        ("utf-8", b"\xef\xbb\xbfa\xff", "a\ufffd"),
-        ("gb2312", "朱镕基".encode("gbk") * 50_000, "朱镕基" * 50_000),  # characters of two bytes, over several blocks
-        ("utf-8", b"", ""),
-    ],
-)
-def test_a_text_is_rewritten_in_utf8_with_one_byte_order_mark(
-    body: Path, charset: str, content: bytes, text: str
-) -> None:
-    body.write_bytes(content)
-    convert_to_utf8(body, charset)
-    assert body.read_bytes() == b"\xef\xbb\xbf" + text.encode()
-
-
-@pytest.mark.parametrize("charset", ["zip", "no-such-code", "hex"])
-def test_what_is_no_text_encoding_is_refused_and_the_body_stays(body: Path, charset: str) -> None:
-    body.write_bytes(b"words")
-    with pytest.raises(InvalidDocument, match=f"unknown encoding {charset}"):
-        convert_to_utf8(body, charset)
-    assert body.read_bytes() == b"words"

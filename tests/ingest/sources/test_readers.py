@@ -45,12 +45,20 @@ def test_text_in_utf8_is_read_with_and_without_a_byte_order_mark(tmp_path: Path)
     assert (found[0].text, found[0].title) == ("café\r\n", "a")
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.html"])
-def test_text_in_another_encoding_fails_by_name(tmp_path: Path, name: str) -> None:
-    write(tmp_path / "docs" / name, "café".encode("utf-16"))
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.html", "a.csv", "a.json", "a.jsonl"])
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-be", "utf-8-sig", "utf-32"])
+def test_a_byte_order_mark_tells_the_encoding_of_every_text(tmp_path: Path, name: str, codec: str) -> None:
+    content = {"csv": "id,text\n1,café über\n", "json": '[{"id":"1","text":"café über"}]'}.get(name[2:], "café über")
+    content = '{"id":"1","text":"café über"}\n' if name == "a.jsonl" else content
+    write(tmp_path / "docs" / name, ("\ufeff" * (codec == "utf-16-be") + content).encode(codec))
+    assert [each.text for each in documents(tmp_path / "docs")] == ["café über"]
+
+
+def test_what_is_no_text_at_all_fails_by_name(tmp_path: Path) -> None:
+    write(tmp_path / "docs" / "a.txt", bytes(range(256)) * 40)
     rejected = rejections(tmp_path / "docs")
-    assert [(each.where, each.document_id) for each in rejected] == [(name, None)]
-    assert rejected[0].reason == "not UTF-8 at byte 0: convert the file to UTF-8"
+    assert [(each.where, each.document_id) for each in rejected] == [("a.txt", None)]
+    assert "is no text" in rejected[0].reason
 
 
 def test_a_file_name_that_is_no_text_fails_by_name(tmp_path: Path) -> None:
