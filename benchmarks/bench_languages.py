@@ -126,7 +126,7 @@ def measure(folder: Path, sets: Sequence[JudgedSet], embedders: Sequence[Embedde
 
 def language(snapshot: Snapshot) -> str:
     """The tag of most chunks."""
-    found: dict[str, int] = snapshot.status()["languages"]
+    found = snapshot.status()["languages"]
     return max(found, key=lambda tag: found[tag])
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import ModelUnavailable
-from aidre.engine.model import Fusion, Query
+from aidre.engine.model import Fusion, Query, Rescore
 from aidre.engine.search import bm25, hybrid
 from aidre.engine.search.languages import UNMEASURED_WEIGHT, language_of, measured_weight
 from aidre.engine.storage.manifest import LanguageWeight, SpaceState
@@ -127,9 +127,12 @@ def _with_state(path: Path, snapshot: Snapshot, state: SpaceState) -> Snapshot:
     return Snapshot(path / NAME, snapshot.manifest.with_space(state), snapshot)
 
 
-def _hybrid(snapshot: Snapshot, text: str, fusion: Fusion = _FUSION) -> list[tuple[str, float]]:
+def _hybrid(
+    snapshot: Snapshot, text: str, fusion: Fusion = _FUSION, *, is_rescored: bool = False
+) -> list[tuple[str, float]]:
     vector = _understood([_TEXTS[3]])[0]
-    query = Query(vector, _SPACE.id, text=text, mode="hybrid", fusion=fusion)
+    rescore = Rescore(vector, _SPACE.id, 25) if is_rescored else None
+    query = Query(vector, _SPACE.id, text=text, mode="hybrid", fusion=fusion, rescore=rescore)
     return [(hit.chunk.id, hit.score) for hit in snapshot.search(query)]
 
 
@@ -163,13 +166,15 @@ def test_hits_in_an_unknown_language_lose_the_same_in_a_mixed_collection_and_kee
     assert _hybrid(mixed, german) != _hybrid(all_known, german)
 
 
+@pytest.mark.parametrize("is_rescored", [False, True])
 @pytest.mark.parametrize("languages", [["de", "en"], ["en", "de"]])
 def test_of_a_text_and_its_translation_that_in_the_language_of_the_question_comes_first(
-    tmp_path: Path, languages: list[str]
+    tmp_path: Path, languages: list[str], is_rescored: bool
 ) -> None:
     texts = [text for text in _TEXTS[: _COUNT // 2] for _ in languages]
     snapshot = _stored(tmp_path, languages * (_COUNT // 2), _understood(texts), texts=texts)
-    first, second = (id for id, _ in _hybrid(snapshot, f"what is the {_TEXTS[3][:24]}")[:2])
+    hits = _hybrid(snapshot, f"what is the {_TEXTS[3][:24]}", is_rescored=is_rescored)
+    first, second = (id for id, _ in hits[:2])
     assert {first[:3], second[:3]} == {"d06", "d07"}
     assert int(first[1:3]) % 2 == languages.index("en")
 
