@@ -234,7 +234,7 @@ def test_only_addresses_of_the_web_and_of_the_page_are_given_to_links(page: Page
 def test_it_is_well_formed_and_small(page: Page) -> None:
     assert page.faults == []
     assert len(set(page.values("id"))) == len(page.values("id"))
-    assert len(search_page.PAGE.content) < 60 * 1000
+    assert len(search_page.PAGE.content) < 64 * 1000
     assert Page("<p><b></p>").faults and Page('<a id="x" id="y"></a>').faults and Page("<p>").faults
 
 
