@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from aidre.engine.model import EmbeddingSpace
 from aidre_client.values import Hit, Hits
@@ -39,7 +39,7 @@ def _relevances(found: Answer, hits: Sequence[Hit]) -> list[float]:
     from aidre.engine.retrieve import run, scale_of
 
     scale = found.scale or run(scale_of(found), _embed_nothing)
-    return scale.relevances(hit.score for hit in hits)
+    return scale.relevances(cast("Sequence[Any]", hits))
 
 
 def _embed_nothing(space: EmbeddingSpace, text: str) -> Any:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -244,6 +244,23 @@ class Snapshot:
     def question_language(self, text: str) -> str | None:
         return language_of(self.segments, self._statistics, text)
 
+    def knows_question(self, space_id: str, text: str) -> bool:
+        unknown = self._weights(self.space(space_id))
+        return not unknown or self.question_language(text) not in unknown
+
+    def cosines(self, space_id: str, vector: NDArray[np.float32], hits: Sequence[Hit]) -> NDArray[np.float64]:
+        column_of: dict[SegmentReader, Any] = {}
+        found = []
+        for hit in hits:
+            chunk = cast(StoredChunk, hit.chunk)
+            column = column_of.get(chunk.segment)
+            if column is None:
+                column = column_of[chunk.segment] = chunk.segment.columns[space_id].codes
+            found.append(column[chunk.row])
+        rows = np.array(found, np.float32)
+        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(vector)
+        return (rows @ vector / np.where(lengths > 0, lengths, 1)).astype(np.float64)
+
     # -- chunks and documents ----------------------------------------------------------------------------------
 
     def get(self, chunk_id: str) -> StoredChunk | None:
@@ -325,6 +342,13 @@ class Snapshot:
 
     def completions(self, text: str, limit: int) -> list[str]:
         return self._speller.completions(text, limit)
+
+    def word_shares(self, text: str, hits: Sequence[Hit]) -> tuple[int, list[float]]:
+        chunks = [cast(StoredChunk, hit.chunk) for hit in hits]
+        segment_ords = np.array([self._segment_ords[chunk.segment] for chunk in chunks], np.int64)
+        rows = np.array([chunk.row for chunk in chunks], np.int64)
+        count, shares = bm25.word_shares(self.segments, self._statistics, text, segment_ords, rows)
+        return count, shares.tolist()
 
     # -- status ------------------------------------------------------------------------------------------------
 

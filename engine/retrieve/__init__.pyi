@@ -21,7 +21,6 @@ from .reading import read as read
 from .relevance import (
     MAX_TEXT_CHARS as MAX_TEXT_CHARS,
     RELEVANT as RELEVANT,
-    REQUEST_WORDS as REQUEST_WORDS,
     WORD as WORD,
     content_words as content_words,
     count_words as count_words,

@@ -22,12 +22,13 @@ from aidre.engine.model import EmbeddingSpace, Group, Highlight, Mode, Query, Re
 from aidre.engine.ports import Reader
 from aidre.engine.retrieve.by_document import has_passages, search_documents
 from aidre.engine.retrieve.conditions import FieldOrder, order_value
+from aidre.engine.retrieve.evidence import evidence_for
 from aidre.engine.retrieve.modes import can_fuse, is_lexical, resolve_mode, tells_words
 from aidre.engine.retrieve.operators import Reading
 from aidre.engine.retrieve.pages import Page
 from aidre.engine.retrieve.question import Question, State
 from aidre.engine.retrieve.reading import attempts, read
-from aidre.engine.retrieve.relevance import RELEVANT, Finding, RelevanceScale, calibrated_scale, finding, is_calibrated
+from aidre.engine.retrieve.relevance import FIRST_HITS, RELEVANT, Finding, RelevanceScale, finding, scale_for
 from aidre.engine.retrieve.repair import better_of
 from aidre.engine.retrieve.steps import Beside, Count, Embed, Older, Position, Search, Step
 from aidre.engine.types import Facet, FacetRequest, Hit
@@ -47,8 +48,9 @@ class Answer(NamedTuple):
     """The hits of a question, best first, and what was asked beside them.
 
     `question` is the one that was answered: with the repaired text where that is `corrected`; `suggestion` is a text
-    that finds something, too. `space` and the query's vector are None for a lexical search. `best` is the best hit of
-    all pages, None where it is not known. `next` is the offset of the next page, `position` that of this one where it
+    that finds something, too. `space` and the query's vector are None for a lexical search. `best` are the first
+    hits of all pages, None where they are not known. `next` is the offset of the next page, `position` that of this
+    one where it
     is a later one. `passages` are, by hit, the next best chunks of its document; None without `group` "document", and
     where every document is one chunk. `ignored` are the fields of the filter that no document has. `reranked` says what
     ordered the first hits anew. `problem` is why a model was done without. `reading` are the operators that were read
@@ -61,7 +63,7 @@ class Answer(NamedTuple):
     space: EmbeddingSpace | None
     query: Query
     hits: list[Hit]
-    best: Hit | None
+    best: Sequence[Hit] | None
     passages: list[tuple[Hit, ...]] | None = None
     next: int | None = None
     position: Position | None = None
@@ -83,7 +85,7 @@ class Answer(NamedTuple):
 
     def relevances_of(self, hits: Sequence[Hit]) -> list[float] | None:
         """As `relevances`, of some hits or passages."""
-        return None if self.scale is None else self.scale.relevances([hit.score for hit in hits])
+        return None if self.scale is None else self.scale.relevances(hits)
 
 
 def answer(question: Question, state: State) -> Generator[Step, Any, Answer]:
@@ -293,31 +295,24 @@ def _reranked(reader: Reader, query: Query) -> Reranked | None:
 
 
 def scale_of(found: Answer) -> Generator[Step, Any, RelevanceScale]:
-    """The scale for the scores of an answer to a text, by its best hit."""
-    (reader, policy), query, space, best = found.state, found.query, found.space, found.best
-    if space is None or not is_calibrated(space):
-        return RelevanceScale(found.mode, space, 0.0)
-    if best is None and query.offset > 0:
-        best = yield from _best_of(found)
-    if best is None:
-        return RelevanceScale(found.mode, space, 0.0)
+    """The scale for the hits of an answer to a text, by the first of them."""
+    query, policy = found.query, found.state.policy
+    reader = found.state.reader if found.position is None else found.position.reader
+    first: Sequence[Hit] | None = None
+    if query.offset > 0 and found.question.order is None:
+        first = found.best or (yield from _best_of(found))
     chunks = reader.chunks
     if query.filter is not None:
         chunks = yield Count(reader, cast("Filter", query.filter))
-    return calibrated_scale(
-        query,
-        space,
-        best,
-        chunks=chunks,
-        centroid=reader.centroid(space.id),
-        by_words=policy.lexical,
-    )
+    evidence = evidence_for(query, found.space, reader, chunks=chunks, by_words=policy.lexical)
+    odds = None if evidence is None else evidence.odds
+    return scale_for(found.hits, found.mode, found.space, odds, first=first or None)
 
 
-def _best_of(found: Answer) -> Generator[Step, Any, Hit | None]:
-    """The best hit of all pages, where the page begins after it."""
-    page: Page = yield Search(found.state.reader, replace(found.query, top_k=1, offset=0), found.state.reader)
-    return page.best
+def _best_of(found: Answer) -> Generator[Step, Any, Sequence[Hit]]:
+    """The first hits of all pages, where the page begins after them."""
+    page: Page = yield Search(found.state.reader, replace(found.query, top_k=FIRST_HITS, offset=0), found.state.reader)
+    return page.best or ()
 
 
 def _better(question: Question, repaired: str, state: State) -> Generator[Step, Any, Answer]:
@@ -337,7 +332,7 @@ def judge(found: Answer) -> Finding | None:
     scale = found.scale
     if scale is None or (scale.bound == 0 and found.hits):
         return None
-    return finding([found.best] if found.best is not None else found.hits, scale)
+    return finding(found.hits if found.best is None else found.best, scale)
 
 
 def _later_page(question: Question, repaired: str, state: State) -> Generator[Step, Any, Answer]:

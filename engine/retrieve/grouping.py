@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from aidre.engine.retrieve.answer import Answer, find
@@ -146,10 +146,10 @@ def _scope(place: int, question: Question, state: State, bound: float) -> Genera
     found: Answer = yield from find(question._replace(group="document"), state)
     assert found.scale is not None
     documents = []
-    for hit, passages in zip(found.hits, found.passages or repeat(()), strict=False):
-        hits = hit, *passages
-        scored = zip(found.relevances_of(hits) or (), hits, strict=True)
-        relevant = [pair for pair in scored if pair[0] >= bound]
+    groups = [(hit, *passages) for hit, passages in zip(found.hits, found.passages or repeat(()), strict=False)]
+    relevances = iter(found.relevances_of([*chain.from_iterable(groups)]) or ())
+    for hits in groups:
+        relevant = [pair for pair in zip(islice(relevances, len(hits)), hits, strict=True) if pair[0] >= bound]
         if relevant:
             documents.append(DocumentHit(place, tuple(hit for _, hit in relevant), relevant[0][0]))
     return _Scope(documents, len(documents) < len(found.hits), finding(found.hits, found.scale))

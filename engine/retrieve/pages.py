@@ -13,21 +13,23 @@ from typing import NamedTuple
 from aidre.engine.model import Group, Query
 from aidre.engine.ports import Reader
 from aidre.engine.retrieve.by_document import documents
+from aidre.engine.retrieve.relevance import FIRST_HITS
 from aidre.engine.types import Hit
 
 
 class Page(NamedTuple):
-    """`offset` is that of the next page, None after the last one; `best` is the best hit of all pages. On a page of
-    documents, `passages` has the next best chunks of each."""
+    """`offset` is that of the next page, None after the last one; `best` are the first hits of all pages, by which
+    relevance is told, None where they are not known. On a page of documents, `passages` has the next best chunks of
+    each."""
 
     hits: list[Hit]
     offset: int | None
-    best: Hit | None
+    best: Sequence[Hit] | None
     passages: list[tuple[Hit, ...]] | None = None
 
 
 def only_page(reader: Reader, query: Query) -> Page:
-    """The hits after `query.offset`, without a next page; the best hit is known where none is left out."""
+    """The hits after `query.offset`, without a next page; the best hits are known where none is left out."""
     hits = reader.search(query)
     return Page(hits, None, _best(hits) if query.offset == 0 else None)
 
@@ -55,8 +57,8 @@ def _first_page_of(reader: Reader, query: Query, hits: list[Hit], max_results: i
     return Page(hits, None if is_last else len(hits), best)
 
 
-def _best(hits: Sequence[Hit]) -> Hit | None:
-    return hits[0] if hits else None
+def _best(hits: Sequence[Hit]) -> Sequence[Hit]:
+    return hits[:FIRST_HITS]
 
 
 def later_page(

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from aidre.api.protocols.nlweb.answer.llm import ChatModel
+from aidre.engine.index.text import REQUEST_WORDS
 from aidre.engine.model import Json
-from aidre.engine.retrieve import MAX_TEXT_CHARS, REQUEST_WORDS, WORD, count_words, stop_words, words_except
+from aidre.engine.retrieve import MAX_TEXT_CHARS, WORD, count_words, stop_words, words_except
 
 MAX_DEPENDENT_WORDS: Final = 3
 """A question of at most this many content words depends on the one before."""
