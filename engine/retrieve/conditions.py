@@ -376,8 +376,13 @@ def _number_filter(
 
 
 def _scaled(bounds: Bounds, factor: float) -> Bounds:
-    low, high = (None if end is None else float(f"{end * factor:.12g}") for end in (bounds.low, bounds.high))
+    low, high = (None if end is None else _rounded(end * factor) for end in (bounds.low, bounds.high))
     return Bounds(low, high, bounds.low_closed, bounds.high_closed, bounds.currencies)
+
+
+def _rounded(number: float) -> float:
+    rounded = float(f"{number:.12g}")
+    return int(rounded) if rounded.is_integer() else rounded
 
 
 def _date_filter(field: str, period: Period, values: Values) -> dict[str, Json] | None:
