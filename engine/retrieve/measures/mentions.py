@@ -154,17 +154,21 @@ _OTHER_LATEST: Final = frozenset(
     ["version", "versions", "release", "releases", "news", "update", "updates", "commit", "stable", "build", "trends"]
 )
 """After "latest" or "newest", what is looked for as a thing of its own, and is seldom the newest document."""
-_MARK: Final = re.compile(
-    rf"\d|(?<!\w)(?:{_any(*_ORDERS.values(), 'last|past|this', *FOREIGN_NUMERALS, *NUMERALS)})(?!\w)", re.IGNORECASE
+_DIGIT: Final = re.compile(r"\d")
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
+_FIRST_WORDS: Final = frozenset(
+    _LETTERS.findall(form)[0] for form in (*_ORDER_OF, *FOREIGN_NUMERALS, *NUMERALS, "last", "past", "this")
 )
-"""What every mention has in it: most questions have none, and are not looked into."""
+"""Words with which mentions without digits begin: questions that have neither are not looked into."""
 _WORD: Final = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
 def find_mentions(text: str, now: datetime | None = None) -> tuple[Mention, ...]:
     """The mentions of a question in order, none of which overlap. `now` defaults to the clock; relative dates are of
     whole days, so that the pages of a question mean the same."""
-    if len(text) > MAX_MENTION_CHARS or _MARK.search(text) is None:
+    if len(text) > MAX_MENTION_CHARS:
+        return ()
+    if _DIGIT.search(text) is None and _FIRST_WORDS.isdisjoint(_LETTERS.findall(text.lower())):
         return ()
     plain = with_digits(text)
     if plain is None:
