@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from aidre.engine.errors import InvalidInput, ModelUnavailable, Unsupported, printable_name
 from aidre.engine.index.fields import Filter, ValueRange, field_name, parse_range, without_field
 from aidre.engine.index.text import MAX_HIGHLIGHTED
-from aidre.engine.model import EmbeddingSpace, Highlight, Mode, Query, Rescore
+from aidre.engine.model import EmbeddingSpace, Highlight, HighlightLimits, Mode, Query, Rescore
 from aidre.engine.ports import Reader
 from aidre.engine.retrieve.conditions import FieldOrder, order_value
 from aidre.engine.retrieve.modes import can_fuse, is_lexical, resolve_mode, tells_words
@@ -25,7 +25,15 @@ from aidre.engine.retrieve.operators import Reading
 from aidre.engine.retrieve.pages import Page
 from aidre.engine.retrieve.question import Question, State
 from aidre.engine.retrieve.reading import attempts, read
-from aidre.engine.retrieve.relevance import RELEVANT, Finding, RelevanceScale, calibrated_scale, finding, is_calibrated
+from aidre.engine.retrieve.relevance import (
+    RELEVANT,
+    Finding,
+    RelevanceScale,
+    calibrated_scale,
+    content_words,
+    finding,
+    is_calibrated,
+)
 from aidre.engine.retrieve.repair import better_of
 from aidre.engine.retrieve.steps import Beside, Count, Embed, Older, Position, Search, Step
 from aidre.engine.types import Facet, FacetRequest, Hit
@@ -35,8 +43,10 @@ HIGHLIGHT_SECONDS = 5e-8
 
 ORDERED: Final = 100
 """Best hits of a question that are put in the order of a field."""
-ORDER_SECONDS: Final = 2e-5
-"""About the time in which the fields of a hit are read."""
+
+ORDERING_WORDS: Final = 4
+"""Content words of such a question that are looked for in these hits."""
+_ANY_WORD: Final = HighlightLimits(spans=1, snippets=0)
 
 Reranked: TypeAlias = Literal["feedback", "rescore"]
 
@@ -164,8 +174,8 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
 
 
 def _ordered(found: Answer, order: FieldOrder, offset: int) -> Generator[Step, Any, Answer]:
-    """The hits of a page, of which the relevant ones come first, in the order of a field."""
-    hits: list[Hit] = yield Beside(len(found.hits) * ORDER_SECONDS, partial(_in_order, found, order))
+    """The hits of a page of those that are put in the order of a field."""
+    hits: list[Hit] = yield Beside(None, partial(_in_order, found, order))
     if found.position is not None and found.position.reader is not found.state.reader:
         hits = [hit for hit in hits if found.state.reader.get(hit.chunk.id) is not None]
     end = offset + found.question.top_k
@@ -174,12 +184,20 @@ def _ordered(found: Answer, order: FieldOrder, offset: int) -> Generator[Step, A
 
 
 def _in_order(found: Answer, order: FieldOrder) -> list[Hit]:
+    """The hits that fit as well as the best one, in the order of a field, and then the others by score: relevant ones,
+    with as many content words of the question, so that the cheapest jacket is a jacket."""
+    reader = found.state.reader if found.position is None else found.position.reader
     relevances = found.relevances or [1.0] * len(found.hits)
+    words = content_words(str(found.question.text))[:ORDERING_WORDS] if reader.can.highlight else []
+    marks = [reader.highlight(word, found.hits, _ANY_WORD) for word in words]
+    counts = [sum(bool(one.text or one.title or one.section) for one in of_hit) for of_hit in zip(*marks, strict=True)]
+    counts = counts or [0] * len(found.hits)
     sign = -1 if order.direction == "descending" else 1
 
     def place(number: int) -> tuple[bool, bool, float]:
-        value = order_value(found.hits[number].chunk, order.field) if relevances[number] >= RELEVANT else None
-        return relevances[number] < RELEVANT, value is None, sign * (value or 0.0)
+        fits = relevances[number] >= RELEVANT and counts[number] >= counts[0]
+        value = order_value(found.hits[number].chunk, order.field) if fits else None
+        return not fits, value is None, sign * (value or 0.0)
 
     return [found.hits[number] for number in sorted(range(len(found.hits)), key=place)]
 

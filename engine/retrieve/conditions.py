@@ -301,7 +301,7 @@ def _rank_of_date(mention: Mention, name: _Name, near: Set[str]) -> int | None:
     specific = name.words - {_stem(word) for word in _GENERIC}
     if mention.event is not None:
         if specific & _words_of(mention.event):
-            return 0
+            return 1 if name.field == "updated_at" else 0
         return 1 if not specific and mention.event in _MAKING else None
     if name.words and name.words <= near and name.field != "updated_at":
         return 2
