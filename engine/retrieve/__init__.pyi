@@ -38,3 +38,4 @@ from .steps import (
     Step as Step,
     Together as Together,
 )
+from .turns import FindOptions as FindOptions, Turn as Turn, find_in_turn as find_in_turn

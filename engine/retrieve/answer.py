@@ -38,8 +38,8 @@ HIGHLIGHT_SECONDS = 5e-8
 
 ORDERED: Final = 100
 """Best hits of a question that are put in the order of a field."""
-ORDER_SECONDS: Final = 2e-5
-"""About the time in which the fields of a hit are read."""
+
+_EQUAL: Final = 1e-9
 
 Reranked: TypeAlias = Literal["feedback", "rescore"]
 
@@ -50,8 +50,7 @@ class Answer(NamedTuple):
     `question` is the one that was answered: with the repaired text where that is `corrected`; `suggestion` is a text
     that finds something, too. `space` and the query's vector are None for a lexical search. `best` are the first
     hits of all pages, None where they are not known. `next` is the offset of the next page, `position` that of this
-    one where it
-    is a later one. `passages` are, by hit, the next best chunks of its document; None without `group` "document", and
+    one where it is a later one. `passages` are, by hit, the next best chunks of its document; None without `group` "document", and
     where every document is one chunk. `ignored` are the fields of the filter that no document has. `reranked` says what
     ordered the first hits anew. `problem` is why a model was done without. `reading` are the operators that were read
     in the text; where its phrases stand nowhere, the text without quotes is the `corrected` one.
@@ -176,8 +175,8 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
 
 
 def _ordered(found: Answer, order: FieldOrder, offset: int) -> Generator[Step, Any, Answer]:
-    """The hits of a page, of which the relevant ones come first, in the order of a field."""
-    places: list[int] = yield Beside(len(found.hits) * ORDER_SECONDS, partial(_in_order, found, order))
+    """The hits of a page of those that are put in the order of a field."""
+    places: list[int] = yield Beside(None, partial(_in_order, found, order))
     if found.position is not None and found.position.reader is not found.state.reader:
         places = [place for place in places if found.state.reader.get(found.hits[place].chunk.id) is not None]
     end = offset + found.question.top_k
@@ -190,13 +189,19 @@ def _ordered(found: Answer, order: FieldOrder, offset: int) -> Generator[Step, A
 
 
 def _in_order(found: Answer, order: FieldOrder) -> list[int]:
-    """The places of the hits, in the order of a field."""
+    """The places of the hits that fit as well as the best one, in the order of a field, and then of the others by
+    score: relevant ones, with as many of the words of the question, so that the cheapest jacket is a jacket."""
+    reader = found.state.reader if found.position is None else found.position.reader
     relevances = found.relevances or [1.0] * len(found.hits)
+    shares = [1.0] * len(found.hits)
+    if reader.can.words and found.question.text is not None and found.hits:
+        _, shares = reader.word_shares(found.question.text, found.hits)
     sign = -1 if order.direction == "descending" else 1
 
     def key(place: int) -> tuple[bool, bool, float]:
-        value = order_value(found.hits[place].chunk, order.field) if relevances[place] >= RELEVANT else None
-        return relevances[place] < RELEVANT, value is None, sign * (value or 0.0)
+        fits = relevances[place] >= RELEVANT and shares[place] >= shares[0] - _EQUAL
+        value = order_value(found.hits[place].chunk, order.field) if fits else None
+        return not fits, value is None, sign * (value or 0.0)
 
     return sorted(range(len(found.hits)), key=key)
 

@@ -129,7 +129,11 @@ def _ranking(text: str, asked: Sequence[Asked], bound: float, keywords: Sequence
     ranked = tuple(sorted(documents, key=lambda document: -document.score))
     orders = [question.order for question, _ in asked]
     if any(orders):
-        ranked = tuple(sorted(ranked, key=lambda document: _order_key(document, orders[document.place])))
+        ranked = (
+            tuple(scopes[0].documents)
+            if len(scopes) == 1
+            else tuple(sorted(ranked, key=lambda document: _order_key(document, orders[document.place])))
+        )
     share = max((scope.found.share for scope in scopes), default=0.0)
     return Ranking(ranked, any(scope.cut for scope in scopes), Finding(bool(ranked), share))
 

@@ -71,12 +71,20 @@ MAX_RESTARTS = 3
 MAX_IDLE_PAGES = 100
 """Pages in a row that bring no new hit, before the server counts as broken."""
 _QUOTES = frozenset('"“„«「')
-_CONDITIONED = re.compile(
-    r"\d|\b(?:newest|latest|recent|oldest|earliest|cheapest|expensive|priciest|lowest|highest|rated|last|past|hundred|"
-    r"thousand|million|euros?|dollars?|pounds?)\b|[^\x00-\x7f]",
+_NUMBER = re.compile(r"\d|\b(?:hundred|thousand|million)\b", re.IGNORECASE)
+_COMPARISON = re.compile(
+    r"[<>≤≥+$€£]|\b(?:under|below|over|above|than|least|most|up to|between|from|since|after|before|until|in|or|euros?|"
+    r"dollars?|pounds?|unter|über|bis|seit|nach|vor|ab|zwischen|mindestens|höchstens|moins|plus|après|avant|depuis|entre|"
+    r"menos|más|después|antes|desde|hasta)\b",
     re.IGNORECASE,
 )
-"""What a condition in words has in it; texts without it may be embedded here."""
+_ORDER = re.compile(
+    r"\b(?:newest|latest|recent|oldest|earliest|cheapest|expensive|priciest|price|rated|last|past|this year|"
+    r"neueste[nrs]?|älteste[nrs]?|billigste[nrs]?|günstigste[nrs]?|teuerste[nrs]?|récente?s?|ancien|ancienne|chère?s?|"
+    r"recientes?|barat[oa]s?|car[oa]s?)\b",
+    re.IGNORECASE,
+)
+"""What conditions in words have in them: a number and a comparison, or an order. Other texts may be embedded here."""
 ListedCollections: Any = CollectionList | list[CollectionInfo | str]
 
 
@@ -109,7 +117,8 @@ class Asked:
     def may_have_operators(self) -> bool:
         """Whether the server may find operators or conditions in the text."""
         text = self.text if self.operators and self.text is not None else ""
-        return " -" in text or not _QUOTES.isdisjoint(text) or _CONDITIONED.search(text) is not None
+        has_condition = _ORDER.search(text) or (_NUMBER.search(text) and _COMPARISON.search(text))
+        return " -" in text or not _QUOTES.isdisjoint(text) or has_condition is not None
 
 
 def check_asked(

@@ -50,10 +50,11 @@ def told(hits: aidre_client.Hits) -> tuple[Any, ...]:
     )
 
 
+TEXTS = ["alpha word 7", "alpah", "alpha wrod", "alpha -word", "alpha with n more than 9", '"word alpha" 7']
+
+
 @pytest.mark.parametrize("asked", ASKED, ids=",".join)
-@pytest.mark.parametrize(
-    "text", ["alpha word 7", "alpah", "alpha wrod", "alpha -word", "alpha with n more than 9", '"word alpha" 7']
-)
+@pytest.mark.parametrize("text", TEXTS)
 def test_a_server_says_what_the_library_says(
     proxy: FaultyServer, store: Path, text: str, asked: dict[str, Any]
 ) -> None:

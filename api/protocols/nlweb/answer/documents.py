@@ -47,7 +47,10 @@ class DocumentHit:
 class DocumentPage:
     """The documents of one page, best first. `ignored` names filter attributes that were not applied; `irrelevant` is
     true if there were hits and all of them were below the relevance bound. `corrected` is the text that was answered in
-    place of the query, `suggestion` one that finds something, too. `reading` are the operators of the query."""
+    place of the query, `suggestion` one that finds something, too. `reading` is what the query asks for beside words;
+    `query` is the text that was asked, with words of earlier questions or without."""
+
+    query: str
 
     documents: tuple[DocumentHit, ...]
     ignored: tuple[str, ...] = ()
@@ -75,13 +78,14 @@ async def find_documents(retrieval: Retrieval, ask: Ask, query: RewrittenQuery, 
         filtered = await asyncio.to_thread(_build_filter, ask, scopes) if in_thread else _build_filter(ask, scopes)
     end = ask.start + ask.count
     k = max(end, MIN_RERANKED) if query.keywords else end
-    ranking = await retrieval.documents(
+    ranking, text = await retrieval.documents(
         [(scope.collection, _conjunction(scope.filter, filtered.filter)) for scope in scopes],
-        Question(k, text=query.query, correct=ask.correct, operators=ask.operators),
+        Question(k, text=query.query if query.turn is None else ask.text, correct=ask.correct, operators=ask.operators),
         caller,
         "nlweb",
         bound=_bound(retrieval.settings, ask),
         keywords=query.keywords,
+        turn=query.turn,
     )
     found = (DocumentHit(scopes[one.place].collection, one.hits, to_percent(one.score)) for one in ranking.documents)
     page = tuple(islice(found, ask.start, end))
@@ -89,7 +93,9 @@ async def find_documents(retrieval: Retrieval, ask: Ask, query: RewrittenQuery, 
     for document in page:
         retrieval.charge_budget(caller, document.collection, (hit.chunk.id for hit in document.hits))
     irrelevant = not ranking.documents and ranking.cut
-    return DocumentPage(page, filtered.ignored, irrelevant, ranking.corrected, ranking.suggestion, ranking.reading)
+    return DocumentPage(
+        text, page, filtered.ignored, irrelevant, ranking.corrected, ranking.suggestion, ranking.reading
+    )
 
 
 def _conjunction(first: Json | None, second: Json | None) -> Json | None:
