@@ -27,15 +27,16 @@ from .relevance import (
     stop_words as stop_words,
     words_except as words_except,
 )
-from .run import EmbedText as EmbedText, run as run
 from .steps import (
     Beside as Beside,
     Count as Count,
     Embed as Embed,
+    EmbedText as EmbedText,
     Older as Older,
     Position as Position,
     Search as Search,
     Step as Step,
     Together as Together,
+    run as run,
 )
 from .turns import FindOptions as FindOptions, Turn as Turn, find_in_turn as find_in_turn

@@ -48,12 +48,13 @@ class Answer(NamedTuple):
     """The hits of a question, best first, and what was asked beside them.
 
     `question` is the one that was answered: with the repaired text where that is `corrected`; `suggestion` is a text
-    that finds something, too. `space` and the query's vector are None for a lexical search. `best` are the first
-    hits of all pages, None where they are not known. `next` is the offset of the next page, `position` that of this
-    one where it is a later one. `passages` are, by hit, the next best chunks of its document; None without `group` "document", and
-    where every document is one chunk. `ignored` are the fields of the filter that no document has. `reranked` says what
-    ordered the first hits anew. `problem` is why a model was done without. `reading` are the operators that were read
-    in the text; where its phrases stand nowhere, the text without quotes is the `corrected` one.
+    that finds something, too. `space` and the query's vector are None for a lexical search. `best` are the first hits
+    of all pages, None where they are not known. `next` is the offset of the next page, `position` that of this one
+    where it is a later one. `passages` are, by hit, the next best chunks of its document; None without `group`
+    "document", and where every document is one chunk. `ignored` are the fields of the filter that no document has.
+    `reranked` says what ordered the first hits anew. `problem` is why a model was done without. `reading` are the
+    operators that were read in the text; where its phrases stand nowhere, the text without quotes is the `corrected`
+    one.
     """
 
     question: Question
