@@ -69,7 +69,7 @@ def measure(data: JudgedSet, embedder: Embedder, keep: Path) -> dict[str, Any]:
     for topic, vector in zip(data.topics, embedder.embed_queries([topic.text for topic in data.topics]), strict=True):
         query = Query(vector, DEFAULT_SPACE.id, TEN, text=topic.text, mode="hybrid")
         chunks.search(lambda query=query: snapshot.search(query), topic.grades)  # type: ignore[misc]
-        grouped.search(lambda query=query: documents(snapshot, query).hits, topic.grades)  # type: ignore[misc]
+        grouped.search(lambda query=query: documents(snapshot, query, collapse=False).hits, topic.grades)  # type: ignore[misc]
     return {
         "chunks a document": round(snapshot.chunks / snapshot.documents, 2),
         "documents in ten chunks": round(fmean(chunks.different), 1),

@@ -48,6 +48,10 @@ class RetrievedChunk(FoundChunk, Protocol):
         """A key for caches: in one lineage, equal keys are the same content of the same document."""
 
     @property
+    def signature(self) -> bytes | None:
+        """By which near-copies of the text are known (`engine/index/text/shingles.py`); None where none is stored."""
+
+    @property
     def document_chunk_count(self) -> int: ...
     @property
     def document_digests(self) -> Sequence[tuple[str, bytes]]:
@@ -230,6 +234,10 @@ class PlainChunk:
     @property
     def passage(self) -> Passage:
         return self.document_key, self.id, self.text, self.token_count, hashlib.sha256(self.text.encode()).digest()
+
+    @property
+    def signature(self) -> bytes | None:
+        return None
 
     @property
     def content_hash(self) -> str:

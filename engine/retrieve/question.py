@@ -26,8 +26,8 @@ class Question(NamedTuple):
     words; lexical without a model. `space` is an id. `offset` hits are left out. `cursor` names a later page of an
     earlier search, in the terms of whoever carries the steps out. With `correct` a text that finds little is answered
     without what may be typing errors in it. With `scaled` the answer has a scale of relevance. With `operators` quotes
-    and `-word` in the text are read (`operators.py`). With `group` "document" `top_k` and `offset` count documents
-    (`by_document.py`).
+    and `-word` in the text are read (`operators.py`). With `group` "document" `top_k` and `offset` count documents,
+    and with `collapse` near-copies of one count as one (`by_document.py`).
     """
 
     top_k: int
@@ -44,6 +44,7 @@ class Question(NamedTuple):
     scaled: bool = True
     operators: bool = True
     group: Group = "chunk"
+    collapse: bool = True
 
 
 @dataclass(frozen=True, slots=True)

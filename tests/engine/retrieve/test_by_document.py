@@ -50,8 +50,8 @@ def asked(top_k: int, offset: int = 0, mode: Mode = "dense") -> Query:
     return Query(np.zeros(1, np.float32), "space", top_k, offset, mode=mode)
 
 
-def found_in(reader: Ranked, query: Query) -> Documents:
-    return documents(cast(Reader, reader), query)
+def found_in(reader: Ranked, query: Query, *, collapse: bool = False) -> Documents:
+    return documents(cast(Reader, reader), query, collapse=collapse)
 
 
 def keys(found: Documents) -> list[Any]:
@@ -107,10 +107,10 @@ def test_an_offset_leaves_documents_out() -> None:
 
 def test_documents_of_one_chunk_are_one_plain_search() -> None:
     reader: Any = Ranked([f"d{number}" for number in range(50)])
-    question = Question(5, vector=np.ones(4, np.float32), group="document")
+    question = Question(5, vector=np.ones(4, np.float32), group="document", collapse=False)
     steps = answer(question, State(reader))
     step = next(steps)
-    assert (step.query.top_k, step.group) == (5, "chunk")
+    assert (step.query.top_k, step.counted) == (5, "chunk")
     with pytest.raises(StopIteration) as end:
         steps.send(Page(reader.search(step.query), 5, None))
     assert (end.value.value.passages, end.value.value.next) == (None, 5)
@@ -119,6 +119,6 @@ def test_documents_of_one_chunk_are_one_plain_search() -> None:
 def test_a_document_whose_best_chunk_is_gone_is_shown_by_its_next_one() -> None:
     order = ["first", "a", "b", "a", "c"]
     then, now = cast(Reader, Ranked(order)), cast(Reader, Ranked(order, gone=frozenset({1, 2})))
-    page = later_page(then, now, asked(5, 1), 1, 100, group="document")
+    page = later_page(then, now, asked(5, 1), 1, 100, counted="document")
     assert [hit.chunk.id for hit in page.hits] == ["3", "4"]
     assert (page.passages, page.offset) == ([(), ()], None)
