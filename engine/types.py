@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.model import Json, Visibility
 from aidre_client.values import (
+    Copies as Copies,
     Facet as Facet,
     FacetBound as FacetBound,
     FacetRequest as FacetRequest,

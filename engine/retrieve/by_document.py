@@ -17,13 +17,15 @@ from aidre.engine.index.text import near_copies, signatures_of
 from aidre.engine.model import Query
 from aidre.engine.ports import Reader
 from aidre.engine.storage import SIGNATURE_BYTES
-from aidre.engine.types import Hit, RetrievedChunk
+from aidre.engine.types import Copies, Hit, RetrievedChunk
 
 Counted: TypeAlias = Literal["chunk", "document", "distinct"]
 """What the hits of a search are: chunks, documents, or documents without near-copies of better ones."""
 
 MAX_PASSAGES: Final = 4
 """Chunks of a document that are shown beside its best one."""
+MAX_COPIES: Final = 20
+"""Near-copies of a document that are named; all are counted."""
 CHUNKS_PER_DOCUMENT: Final = 2
 """Chunks that the first search fetches for each requested document."""
 LEAST_DEPTH: Final = 20
@@ -86,6 +88,10 @@ def documents(reader: Reader, query: Query, *, collapse: bool) -> Documents:
         except StopIteration as end:
             found: Documents = end.value
             return found
+
+
+def told_copies(hits: Sequence[Hit]) -> Copies:
+    return Copies(len(hits), [hit.chunk.id for hit in hits[:MAX_COPIES]])
 
 
 def _by_document(hits: Iterable[Hit]) -> list[list[Hit]]:

@@ -23,11 +23,13 @@ Asked: TypeAlias = tuple[Question, State]
 
 
 class DocumentHit(NamedTuple):
-    """A document with its chunks that match, best first; `place` is that of its collection, `score` a relevance."""
+    """A document with its chunks that match, best first; `place` is that of its collection, `score` a relevance.
+    `copies` are the best chunks of its near-copies."""
 
     place: int
     hits: tuple[Hit, ...]
     score: float
+    copies: tuple[Hit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +128,13 @@ def _scope(place: int, question: Question, state: State, bound: float) -> Genera
     found: Answer = yield from find(question._replace(group="document"), state)
     assert found.scale is not None
     documents = []
-    for hit, passages in zip(found.hits, found.passages or repeat(()), strict=False):
+    beside = zip(found.hits, found.passages or repeat(()), found.copies or repeat(()), strict=False)
+    for hit, passages, copies in beside:
         hits = hit, *passages
         scored = zip(found.relevances_of(hits) or (), hits, strict=True)
         relevant = [pair for pair in scored if pair[0] >= bound]
         if relevant:
-            documents.append(DocumentHit(place, tuple(hit for _, hit in relevant), relevant[0][0]))
+            documents.append(DocumentHit(place, tuple(hit for _, hit in relevant), relevant[0][0], copies))
     return _Scope(documents, len(documents) < len(found.hits), finding(found.hits, found.scale))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
 Group: TypeAlias = Literal["chunk", "document"]
@@ -13,6 +13,13 @@ Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict."""
 Span: TypeAlias = tuple[int, int]
 """Start and end in characters (code points) of a text; the end is not included."""
+
+
+class Copies(NamedTuple):
+    """Documents that say nearly the same as a hit: how many were found, and the ids of the best chunks of the first."""
+
+    count: int = 0
+    ids: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
