@@ -8,6 +8,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import repeat
 
 from aidre.api.cli.console import counted, print_json, print_lines, print_message, printable, without_controls
@@ -73,7 +74,7 @@ def to_records(found: Answer) -> Iterator[dict[str, Json]]:
             "metadata": json.loads(b"{%b}" % metadata),
             "text": chunk.text,
             **({"passages": list(_passages(found, passages))} if found.question.group == "document" else {}),
-            **({"copies": told_copies(copies)._asdict()} if copies else {}),
+            **({"copies": asdict(told_copies(copies))} if copies else {}),
             **more,
         }
 

@@ -68,7 +68,7 @@ def search_documents(reader: Reader, query: Query, *, collapse: bool) -> Generat
         hits = yield replace(query, top_k=depth, offset=0)
         found = _by_document(hits)
         documents = len(found)
-        copies = _collapse(found) if collapse else [()] * documents
+        copies: list[tuple[Hit, ...]] = _collapse(found) if collapse else [()] * documents
         is_end = len(hits) < depth or (len(found) <= end and documents >= reader.count_documents(query.filter))
         if is_end or len(found) >= wanted or depth >= deepest:
             chosen = slice(query.offset, end)
@@ -105,21 +105,24 @@ def _by_document(hits: Iterable[Hit]) -> list[list[Hit]]:
 def _collapse(groups: list[list[Hit]]) -> list[tuple[Hit, ...]]:
     """Removes the documents that are copies of better ones, and returns the copies of each that stays."""
     marks = _signatures([group[0].chunk for group in groups])
-    copies: dict[int, list[Hit]] = {}
+    copies: dict[int, list[int]] = {}
     dropped = set[int]()
     for first in range(0, len(groups), _COMPARED):
         alike = near_copies(marks[first : first + _COMPARED], marks)
-        for row in np.flatnonzero(alike.sum(axis=1) > 1).tolist():
-            best = first + row
-            if best not in dropped:
-                others = [
-                    place for place in np.flatnonzero(alike[row]).tolist() if place > best and place not in dropped
+        if np.count_nonzero(alike) == len(alike):  # each is like itself alone
+            continue
+        for best, likes in enumerate(alike, first):
+            if best not in dropped and marks[best].any():  # texts without a word are compared with none
+                copies[best] = [
+                    place for place in np.flatnonzero(likes).tolist() if place > best and place not in dropped
                 ]
-                copies[best] = [groups[place][0] for place in others]
-                dropped.update(others)
+                dropped.update(copies[best])
+    if not dropped:
+        return [()] * len(groups)
     kept = [place for place in range(len(groups)) if place not in dropped]
+    found = [tuple(groups[place][0] for place in copies.get(best, ())) for best in kept]
     groups[:] = [groups[place] for place in kept]
-    return [tuple(copies.get(place, ())) for place in kept]
+    return found
 
 
 def _signatures(chunks: Sequence[RetrievedChunk]) -> NDArray[np.uint8]:

@@ -185,7 +185,7 @@ def render_passages(found: Answer, *, with_ids: bool, with_text: bool) -> list[b
     if found.copies is None or not any(found.copies):
         return passages
     return [
-        b'%b,"copies":%b' % (one, orjson.dumps(told_copies(hits)._asdict())) if hits else one
+        b'%b,"copies":%b' % (one, orjson.dumps(told_copies(hits))) if hits else one
         for one, hits in zip(passages, found.copies, strict=True)
     ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -208,7 +208,7 @@ def _search_result(collection: VisibleCollection, chunk: RetrievedChunk, service
 
 
 def _copies(hits: Sequence[Hit]) -> dict[str, Json]:
-    return {"copies": told_copies(hits)._asdict()} if hits else {}
+    return {"copies": asdict(told_copies(hits))} if hits else {}
 
 
 def _citation(collection: VisibleCollection, chunk: RetrievedChunk, service: Service) -> dict[str, Json]:

@@ -81,9 +81,10 @@ def signatures_of(texts: Sequence[str]) -> NDArray[np.uint8]:
 
 
 def near_copies(some: NDArray[np.uint8], others: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which texts are near-copies of which others, by their signatures: shape (of some, of others)."""
-    alike: NDArray[np.bool_] = (some[:, None] == others).sum(axis=2, dtype=np.uint8) >= NEEDED_EQUAL
-    return alike & some.any(axis=1)[:, None]
+    """Which texts are near-copies of which others, by their signatures: shape (of some, of others). Texts without a
+    word are those of each other."""
+    alike: NDArray[np.bool_] = np.count_nonzero(some[:, None] == others, axis=2) >= NEEDED_EQUAL
+    return alike
 
 
 def _sign(data: NDArray[np.uint8], bounds: NDArray[np.int64], result: NDArray[np.uint8]) -> None:
@@ -128,5 +129,5 @@ def _words(data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> tuple[NDArray[
 
 def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Spreads each bit over all."""
-    mixed = (numbers ^ (numbers >> np.uint64(32))) * _MIX
+    mixed: NDArray[np.uint64] = (numbers ^ (numbers >> np.uint64(32))) * _MIX
     return mixed ^ (mixed >> np.uint64(29))

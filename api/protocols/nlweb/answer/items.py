@@ -171,7 +171,7 @@ def _render(document: DocumentHit, entry: _CachedItem) -> Item:
     returns_text = document.collection.settings.return_text
     passage = passages[0][2] if returns_text else ""
     quoted = b',"passage":' + orjson.dumps(passage) if returns_text else b""
-    copies = b',"copies":' + orjson.dumps(told_copies(document.copies)._asdict()) if document.copies else b""
+    copies = b',"copies":' + orjson.dumps(told_copies(document.copies)) if document.copies else b""
     grounding = b'{%b"chunk_ids":[%b],"content_hashes":[%b]%b%b}' % (entry.source, ids, hashes, quoted, copies)
     json = b'%b,"score":%b,"grounding":%b}' % (entry.head, repr(document.score).encode(), grounding)
     return Item(json, entry.name, entry.description, entry.url, passage)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
 Group: TypeAlias = Literal["chunk", "document"]
@@ -15,7 +15,8 @@ Span: TypeAlias = tuple[int, int]
 """Start and end in characters (code points) of a text; the end is not included."""
 
 
-class Copies(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Copies:
     """Documents that say nearly the same as a hit: how many were found, and the ids of the best chunks of the first."""
 
     count: int = 0

@@ -48,8 +48,8 @@ def test_the_order_of_words_counts() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "!!! --- ???"])
-def test_texts_without_a_word_are_copies_of_none(text: str) -> None:
-    assert not are_copies(text, text)
+def test_texts_without_a_word_have_no_signature(text: str) -> None:
+    assert not signatures_of([text]).any()
 
 
 def test_texts_without_spaces_are_compared_by_their_letters() -> None:
