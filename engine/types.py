@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.model import Json, Visibility
 from aidre_client.values import (
+    Copies as Copies,
     Facet as Facet,
     FacetBound as FacetBound,
     FacetRequest as FacetRequest,
@@ -46,6 +47,10 @@ class RetrievedChunk(FoundChunk, Protocol):
     @property
     def document_key(self) -> Hashable:
         """A key for caches: in one lineage, equal keys are the same content of the same document."""
+
+    @property
+    def signature(self) -> bytes | None:
+        """By which near-copies of the text are known (`engine/index/text/shingles.py`); None where none is stored."""
 
     @property
     def document_chunk_count(self) -> int: ...
@@ -230,6 +235,10 @@ class PlainChunk:
     @property
     def passage(self) -> Passage:
         return self.document_key, self.id, self.text, self.token_count, hashlib.sha256(self.text.encode()).digest()
+
+    @property
+    def signature(self) -> bytes | None:
+        return None
 
     @property
     def content_hash(self) -> str:

@@ -56,6 +56,7 @@ class AsyncCollectionView:
         correct: bool = False,
         operators: bool = True,
         group: Group = "chunk",
+        collapse: bool = True,
     ) -> Hits:
         """As `Collection.search`."""
         return await asyncio.to_thread(
@@ -73,6 +74,7 @@ class AsyncCollectionView:
             correct=correct,
             operators=operators,
             group=group,
+            collapse=collapse,
         )
 
     async def search_many(

@@ -121,6 +121,7 @@ class CollectionView:
         correct: bool = False,
         operators: bool = True,
         group: Group = "chunk",
+        collapse: bool = True,
     ) -> Hits:
         """The `k` best chunks after the `offset` best ones, best first; those below `min_score` are left out.
 
@@ -131,7 +132,8 @@ class CollectionView:
         With `correct` a text is answered without what may be typing errors in it, where it finds little as it is. With
         `operators` a phrase in double quotes has to stand in a hit as it is written, and `-word` must not be in one.
         With `group` "document" `k` and `offset` count documents: a hit is the best chunk of one, and `passages` of the
-        hits has up to four more of each.
+        hits has up to four more of each; with `collapse` documents that are near-copies of a better one are `copies` of
+        its hit.
         InvalidInput, InvalidFilter, InvalidVector, DimensionMismatch, SpaceMissing, ModelUnavailable, Unsupported.
         """
         requests = () if facets is None else to_requests(facets)
@@ -151,7 +153,7 @@ class CollectionView:
             return nothing
         if requests or limits is not None or correct or not operators or group != "chunk":
             question = question._replace(
-                facets=requests, highlight=limits, correct=correct, operators=operators, group=group
+                facets=requests, highlight=limits, correct=correct, operators=operators, group=group, collapse=collapse
             )
         found = run(answer(question, State(reader, self._policy)), self._spaces.embed)
         self._log_unknown(found.ignored)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 def to_hits(found: Answer, min_score: float | None) -> Hits:
     """An answer as a list, without the hits below `min_score`; their highlights go with them."""
+    from aidre.engine.retrieve import told_copies
+
     least = -inf if min_score is None else min_score
     kept = [number for number, hit in enumerate(found.hits) if hit.score >= least]
     hits = Hits(found.hits[number] for number in kept)
@@ -28,6 +30,8 @@ def to_hits(found: Answer, min_score: float | None) -> Hits:
     hits.facets = {one.field: facet for one, facet in zip(found.question.facets, found.facets, strict=True)}
     if found.question.group == "document":
         passages = found.passages or [()] * len(found.hits)
+        copies = found.copies or [()] * len(found.hits)
+        hits.copies = [told_copies(copies[number]) for number in kept]
         hits.passages = [[hit for hit in passages[number] if hit.score >= least] for number in kept]
     if found.highlights is not None:
         hits.highlights = [found.highlights[number] for number in kept]

@@ -37,6 +37,7 @@ class Asked(NamedTuple):
     correct: bool = True
     operators: bool = True
     group: Group = "document"
+    collapse: bool = True
 
 
 def find(
@@ -58,6 +59,7 @@ def find(
         correct=asked.correct,
         operators=asked.operators,
         group=asked.group,
+        collapse=asked.collapse,
     )
     # What a server withholds from its callers is no secret to who reads the store.
     policy = replace(settings.collection(reader.collection.name).policy, shows_text=True)

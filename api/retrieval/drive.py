@@ -119,10 +119,10 @@ class Driver:
         return await self._scheduler.run_in_thread(work)
 
     def _page(self, step: Search, ticket: Ticket) -> Awaitable[Page]:
-        reader, query, newest, first, group = step
+        reader, query, newest, first, counted = step
         if first is not None:
             return self._scheduler.run_in_thread(
-                partial(later_page, reader, newest, query, first, self._max_results, group=group)
+                partial(later_page, reader, newest, query, first, self._max_results, counted=counted)
             )
         seconds = reader.estimated_seconds(query)
         if query.mode == "dense":

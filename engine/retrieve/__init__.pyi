@@ -5,7 +5,7 @@ from .answer import (
     query_of as query_of,
     scale_of as scale_of,
 )
-from .by_document import MAX_PASSAGES as MAX_PASSAGES
+from .by_document import MAX_COPIES as MAX_COPIES, MAX_PASSAGES as MAX_PASSAGES, told_copies as told_copies
 from .grouping import Ranking as Ranking, find_documents as find_documents
 from .modes import (
     is_lexical as is_lexical,

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from aidre.engine.errors import InvalidInput, ModelUnavailable, Unsupported, printable_name
 from aidre.engine.index.fields import Filter, ValueRange, field_name, parse_range, without_field
 from aidre.engine.index.text import MAX_HIGHLIGHTED
-from aidre.engine.model import EmbeddingSpace, Group, Highlight, Mode, Query, Rescore
+from aidre.engine.model import EmbeddingSpace, Highlight, Mode, Query, Rescore
 from aidre.engine.ports import Reader
-from aidre.engine.retrieve.by_document import has_passages, search_documents
+from aidre.engine.retrieve.by_document import Counted, has_passages, search_documents
 from aidre.engine.retrieve.conditions import FieldOrder, order_value
 from aidre.engine.retrieve.evidence import evidence_for
 from aidre.engine.retrieve.modes import can_fuse, is_lexical, resolve_mode, tells_words
@@ -50,11 +50,11 @@ class Answer(NamedTuple):
     `question` is the one that was answered: with the repaired text where that is `corrected`; `suggestion` is a text
     that finds something, too. `space` and the query's vector are None for a lexical search. `best` are the first hits
     of all pages, None where they are not known. `next` is the offset of the next page, `position` that of this one
-    where it is a later one. `passages` are, by hit, the next best chunks of its document; None without `group`
-    "document", and where every document is one chunk. `ignored` are the fields of the filter that no document has.
-    `reranked` says what ordered the first hits anew. `problem` is why a model was done without. `reading` are the
-    operators that were read in the text; where its phrases stand nowhere, the text without quotes is the `corrected`
-    one.
+    where it is a later one. `passages` are, by hit, the next best chunks of its document, `copies` the best ones of its
+    near-copies; None without `group` "document", and where documents are chunks. `ignored` are the fields of the filter
+    that no document has. `reranked` says what ordered the first hits anew. `problem` is why a model was done without.
+    `reading` are the operators that were read in the text; where its phrases stand nowhere, the text without quotes is
+    the `corrected` one.
     """
 
     question: Question
@@ -65,6 +65,7 @@ class Answer(NamedTuple):
     hits: list[Hit]
     best: Sequence[Hit] | None
     passages: list[tuple[Hit, ...]] | None = None
+    copies: list[tuple[Hit, ...]] | None = None
     next: int | None = None
     position: Position | None = None
     ignored: tuple[str, ...] = ()
@@ -152,7 +153,7 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
     listed, place = query, position
     if question.order is not None:  # all pages are cut from one list of the best hits
         listed, place = replace(query, top_k=max(ORDERED, offset + query.top_k), offset=0), None
-    page = yield from _page(reader, listed, state.reader, place, question.group)
+    page = yield from _page(_to_count(question, reader), listed, reader, state.reader, place)
     found = Answer(
         question,
         state,
@@ -162,6 +163,7 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
         page.hits,
         page.best,
         passages=page.passages,
+        copies=page.copies,
         next=page.offset,
         position=position,
         ignored=(yield from _unknown_fields(reader, question.filter)),
@@ -185,6 +187,7 @@ def _ordered(found: Answer, order: FieldOrder, offset: int) -> Generator[Step, A
     return found._replace(
         hits=[found.hits[place] for place in shown],
         passages=None if found.passages is None else [found.passages[place] for place in shown],
+        copies=None if found.copies is None else [found.copies[place] for place in shown],
         next=end if end < len(places) else None,
     )
 
@@ -207,23 +210,29 @@ def _in_order(found: Answer, order: FieldOrder) -> list[int]:
     return sorted(range(len(found.hits)), key=key)
 
 
+def _to_count(question: Question, reader: Reader) -> Counted:
+    if question.group == "document" and question.collapse:
+        return "distinct"
+    return "document" if question.group == "document" and has_passages(reader) else "chunk"
+
+
 def _page(
-    reader: Reader, query: Query, newest: Reader, position: Position | None, group: Group
+    counted: Counted, query: Query, reader: Reader, newest: Reader, position: Position | None
 ) -> Generator[Step, Any, Page]:
     """A page of chunks or of documents; the first one of documents may take several searches for chunks."""
-    group = "document" if group == "document" and has_passages(reader) else "chunk"
-    if position is not None or group == "chunk":
-        page: Page = yield Search(reader, query, newest, None if position is None else position.first, group)
+    if position is not None or counted == "chunk":
+        first = None if position is None else position.first
+        page: Page = yield Search(reader, query, newest, first, counted)
         return page
-    steps = search_documents(reader, query)
+    steps = search_documents(reader, query, collapse=counted == "distinct")
     asked = next(steps)
     while True:
         page = yield Search(reader, asked, newest)
         try:
             asked = steps.send(page.hits)
         except StopIteration as end:
-            hits, passages, more = end.value
-            return Page(hits, query.offset + len(hits) if more else None, page.best, passages)
+            hits, passages, copies, more = end.value
+            return Page(hits, query.offset + len(hits) if more else None, page.best, passages, copies)
 
 
 def _unknown_fields(reader: Reader, filter: Filter | None) -> Generator[Step, Any, tuple[str, ...]]:

@@ -26,11 +26,13 @@ Asked: TypeAlias = tuple[Question, State]
 
 
 class DocumentHit(NamedTuple):
-    """A document with its chunks that match, best first; `place` is that of its collection, `score` a relevance."""
+    """A document with its chunks that match, best first; `place` is that of its collection, `score` a relevance.
+    `copies` are the best chunks of its near-copies."""
 
     place: int
     hits: tuple[Hit, ...]
     score: float
+    copies: tuple[Hit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +152,13 @@ def _scope(place: int, question: Question, state: State, bound: float) -> Genera
     found: Answer = yield from find(question._replace(group="document"), state)
     assert found.scale is not None
     documents = []
+    copies = found.copies or repeat(())
     groups = [(hit, *passages) for hit, passages in zip(found.hits, found.passages or repeat(()), strict=False)]
     relevances = iter(found.relevances_of([*chain.from_iterable(groups)]) or ())
-    for hits in groups:
+    for hits, alike in zip(groups, copies, strict=False):
         relevant = [pair for pair in zip(islice(relevances, len(hits)), hits, strict=True) if pair[0] >= bound]
         if relevant:
-            documents.append(DocumentHit(place, tuple(hit for _, hit in relevant), relevant[0][0]))
+            documents.append(DocumentHit(place, tuple(hit for _, hit in relevant), relevant[0][0], alike))
     return _Scope(documents, len(documents) < len(found.hits), finding(found.hits, found.scale))
 
 

@@ -28,8 +28,8 @@ class Question(NamedTuple):
     earlier search, in the terms of whoever carries the steps out. With `correct` a text that finds little is answered
     without what may be typing errors in it. With `scaled` the answer has a scale of relevance. With `operators` quotes
     and `-word` in the text are read (`operators.py`), and numbers, dates and orders in words (`conditions.py`). With
-    `order` relevant hits are ordered by a field. With `group` "document" `top_k` and `offset` count
-    documents (`by_document.py`).
+    `order` relevant hits are ordered by a field. With `group` "document" `top_k` and `offset` count documents, and with
+    `collapse` near-copies of one count as one (`by_document.py`).
     """
 
     top_k: int
@@ -47,6 +47,7 @@ class Question(NamedTuple):
     operators: bool = True
     order: FieldOrder | None = None
     group: Group = "chunk"
+    collapse: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from aidre.engine.errors import AidreError, InvalidInput
 from aidre.engine.index.fields import Filter
-from aidre.engine.model import EmbeddingSpace, Group, Mode, Query
+from aidre.engine.model import EmbeddingSpace, Mode, Query
 from aidre.engine.ports import Reader
+from aidre.engine.retrieve.by_document import Counted
 from aidre.engine.retrieve.pages import only_page
 from aidre.engine.retrieve.question import Question, State
 
@@ -28,13 +29,13 @@ class Embed(NamedTuple):
 
 class Search(NamedTuple):
     """Asks for a `Page`. A later page is one after a first page of `first` hits, without what `newest` lacks; only that
-    is asked for by `group`."""
+    is asked for by what is `counted`."""
 
     reader: Reader
     query: Query
     newest: Reader
     first: int | None = None
-    group: Group = "chunk"
+    counted: Counted = "chunk"
 
 
 class Count(NamedTuple):

@@ -73,6 +73,7 @@ from .format import (
     PINS as PINS,
     REPLICA as REPLICA,
     SEGMENTS as SEGMENTS,
+    SIGNATURE_BYTES as SIGNATURE_BYTES,
     WORDS_FILE as WORDS_FILE,
     check_collection_name as check_collection_name,
     find_index_file as find_index_file,

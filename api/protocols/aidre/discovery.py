@@ -84,6 +84,8 @@ BEHAVIOUR = {
     "group": "document: a result is the best chunk of its document, and passages beside it are the next best ones, at "
     "most extensions.group.passages_max; top_k, limits.results and pages count documents, and no page repeats one; "
     "every passage is charged as a chunk; chunk if left out",
+    "collapse": "with group document, a document whose best chunk is a near-copy of that of a better one is no result: "
+    "copies of that one counts it, and names up to extensions.group.copies_max; collapse: false makes it a result",
     "suggest": "endpoints.suggest completes the last word of q by the words of the collection, the most frequent "
     "first; limit says how many at most; a collection that does not return text refuses (403)",
     "media_types": "application/aidre+json is provisional and preferred; application/json is accepted and sent too",

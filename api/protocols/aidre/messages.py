@@ -140,6 +140,10 @@ class SearchRequest(Message):
             "`passages`; `top_k` and pages count documents. chunk if left out"
         ),
     ] = None
+    collapse: Annotated[
+        bool | None,
+        Meta(description="false, with `group` document: near-copies of a better document are results; else `copies`"),
+    ] = None
     return_: Annotated[ReturnFields | None, Meta(description="Which members each result has")] = field(
         default=None, name="return"
     )
@@ -231,6 +235,13 @@ class Passage(Message):
     highlight: Highlight | UnsetType = UNSET
 
 
+class Copies(Message):
+    """Documents that are near-copies of that of a result."""
+
+    count: Count
+    ids: Annotated[list[str], Meta(description="Of the best chunks of the first of them")]
+
+
 class Result(Message):
     """One chunk that was found."""
 
@@ -241,6 +252,7 @@ class Result(Message):
         Annotated[list[Passage], Meta(description="With `group` document: the next best chunks of it, best first")]
         | UnsetType
     ) = UNSET
+    copies: Annotated[Copies, Meta(description="With `group` document, where there are any")] | UnsetType = UNSET
     source: Source | UnsetType = UNSET
     metadata: Metadata | UnsetType = UNSET
     text: str | UnsetType = UNSET

@@ -133,6 +133,7 @@ class AsyncRemoteCollection:
         facets: Facets | None = None,
         highlight: bool | HighlightLimits = False,
         group: Group = "chunk",
+        collapse: bool = True,
     ) -> Hits:
         """As `RemoteCollection.search`."""
         asked = check_asked(
@@ -149,6 +150,7 @@ class AsyncRemoteCollection:
             facets=facets,
             highlight=highlight,
             group=group,
+            collapse=collapse,
         )
         return await self._transport.run(self._reader.search(asked, k, offset))
 
@@ -189,6 +191,7 @@ class AsyncRemoteCollection:
         vectors: bool = False,
         restart: bool = True,
         group: Group = "chunk",
+        collapse: bool = True,
     ) -> AsyncIterator[list[Hit[RemoteChunk]]]:
         """As `RemoteCollection.pages`."""
         asked = check_asked(
@@ -201,6 +204,7 @@ class AsyncRemoteCollection:
             payload=payload,
             vectors=vectors,
             group=group,
+            collapse=collapse,
         )
         pager = self._reader.pager(asked, size, restart)
         while (page := await self._transport.run(pager.next_page())) is not None:

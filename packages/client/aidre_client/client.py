@@ -175,6 +175,7 @@ class RemoteCollection:
         facets: Facets | None = None,
         highlight: bool | HighlightLimits = False,
         group: Group = "chunk",
+        collapse: bool = True,
     ) -> Hits:
         """The `k` best chunks after the `offset` best ones, as `Collection.search` of a local collection.
 
@@ -199,6 +200,7 @@ class RemoteCollection:
             facets=facets,
             highlight=highlight,
             group=group,
+            collapse=collapse,
         )
         return self._transport.run(self._reader.search(asked, k, offset))
 
@@ -231,6 +233,7 @@ class RemoteCollection:
         vectors: bool = False,
         restart: bool = True,
         group: Group = "chunk",
+        collapse: bool = True,
     ) -> Iterator[list[Hit[RemoteChunk]]]:
         """All hits that the server gives, page by page, best first, no chunk twice, and by `group` no document.
 
@@ -247,6 +250,7 @@ class RemoteCollection:
             payload=payload,
             vectors=vectors,
             group=group,
+            collapse=collapse,
         )
         pager = self._reader.pager(asked, size, restart)
         return iter(lambda: self._transport.run(pager.next_page()), None)

@@ -107,6 +107,8 @@ class Asked:
     operators: bool = True
     """Whether the server may read quotes, `-word` and conditions in the text."""
     group: Group = "chunk"
+    collapse: bool = True
+    """Whether near-copies of a document count as one."""
 
     @property
     def needs_words(self) -> bool:
@@ -136,6 +138,7 @@ def check_asked(
     facets: Facets | None = None,
     highlight: bool | HighlightLimits = False,
     group: Group = "chunk",
+    collapse: bool = True,
 ) -> Asked:
     """InvalidInput, with the rules of a local search."""
     if (text is None) == (vector is None):
@@ -157,7 +160,20 @@ def check_asked(
         raise InvalidInput("highlight needs a text: a vector has no words")
     requests = () if facets is None else to_requests(facets)
     return Asked(
-        text, numbers, filter, mode, space, min_score, payload, vectors, correct, requests, limits, operators, group
+        text,
+        numbers,
+        filter,
+        mode,
+        space,
+        min_score,
+        payload,
+        vectors,
+        correct=correct,
+        facets=requests,
+        highlight=limits,
+        operators=operators,
+        group=group,
+        collapse=collapse,
     )
 
 
@@ -266,6 +282,7 @@ class RemoteReader:
                 raise Unsupported(f"the server has no {name}", capability=name)
         if asked.group != "chunk":
             members["group"] = asked.group
+            members |= {} if asked.collapse else {"collapse": False}
         local = yield from self._embed(asked, found)
         if local is not None:
             space, vector = local
@@ -405,6 +422,7 @@ class Pager:
         answer.set_relevance(known if len(known) == len(hits) and self.asked.text is not None else None)
         if self.asked.group == "document":
             least = -math.inf if self.asked.min_score is None else self.asked.min_score
+            answer.copies = [chunk.copies for chunk in chunks]
             answer.passages = [[one for one in chunk.passages if one.score >= least] for chunk in chunks]
         answer.highlights = [chunk.highlight for chunk in chunks if chunk.highlight is not None]
         if self._first is not None:

@@ -123,6 +123,24 @@ def test_a_hit_is_a_document_unless_chunks_are_asked_for(filled: Shell, tmp_path
     assert (status, one_line(err), "--group" in err, "'document', 'chunk'" in err) == (2, True, True, True)
 
 
+def test_near_copies_are_told_and_shown_where_that_is_asked_for(filled: Shell, tmp_path: Path) -> None:
+    text = "The heron waits. " + " ".join(f"reed{number}" for number in range(100))
+    folder = tmp_path / "herons"
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"copy{number}.txt").write_text(f"{text} Edition {number}.", encoding="utf-8")
+    filled.run("ingest", folder, "--store", filled.store, "--collection", "docs")
+    best, *rest = filled.json("search", "the heron waits")
+    names = {one.partition("#")[0] for one in best["copies"]["ids"]} | {best["document_id"]}
+    assert (best["copies"]["count"], names) == (3, {f"herons/copy{number}.txt" for number in range(4)})
+    assert not any(one["document_id"].startswith("herons") for one in rest)
+    status, out, _ = filled.run("search", "the heron waits", "--store", filled.store)
+    assert (status, "and 3 near-copies, which --copies shows" in out) == (0, True)
+    shown = filled.json("search", "the heron waits", "--copies", "-k", "4")
+    assert {one["document_id"] for one in shown} == {f"herons/copy{number}.txt" for number in range(4)}
+    assert not any("copies" in one for one in shown)
+
+
 def test_a_blank_query_is_refused(read_only: Shell) -> None:
     assert read_only.run("search", "  ", "--store", read_only.store)[0] == 2
 

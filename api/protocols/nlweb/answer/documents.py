@@ -36,11 +36,13 @@ MAX_HOST_CHARS = 253
 
 @dataclass(frozen=True, slots=True)
 class DocumentHit:
-    """A document with its chunks that match, best first. `score` is a percentage."""
+    """A document with its chunks that match, best first. `score` is a percentage, `copies` are the best chunks of its
+    near-copies."""
 
     collection: VisibleCollection
     hits: tuple[Hit, ...]
     score: float
+    copies: tuple[Hit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +82,23 @@ async def find_documents(retrieval: Retrieval, ask: Ask, query: RewrittenQuery, 
     k = max(end, MIN_RERANKED) if query.keywords else end
     ranking, text = await retrieval.documents(
         [(scope.collection, _conjunction(scope.filter, filtered.filter)) for scope in scopes],
-        Question(k, text=query.query if query.turn is None else ask.text, correct=ask.correct, operators=ask.operators),
+        Question(
+            k,
+            text=query.query if query.turn is None else ask.text,
+            correct=ask.correct,
+            operators=ask.operators,
+            collapse=ask.collapse,
+        ),
         caller,
         "nlweb",
         bound=_bound(retrieval.settings, ask),
         keywords=query.keywords,
         turn=query.turn,
     )
-    found = (DocumentHit(scopes[one.place].collection, one.hits, to_percent(one.score)) for one in ranking.documents)
+    found = (
+        DocumentHit(scopes[one.place].collection, one.hits, to_percent(one.score), one.copies)
+        for one in ranking.documents
+    )
     page = tuple(islice(found, ask.start, end))
     retrieval.check_budget(caller)  # a concurrent request may have used it up
     for document in page:

@@ -21,6 +21,7 @@ from .hits import (
     join_hits as join_hits,
 )
 from .model import (
+    Copies as Copies,
     Facet as Facet,
     FacetBound as FacetBound,
     FacetRequest as FacetRequest,
