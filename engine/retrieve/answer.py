@@ -6,6 +6,7 @@ the event loop, and throws the errors of a step into it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -313,9 +314,11 @@ def scale_of(found: Answer) -> Generator[Step, Any, RelevanceScale]:
     """The scale for the hits of an answer to a text, by the first of them."""
     query, policy = found.query, found.state.policy
     reader = found.state.reader if found.position is None else found.position.reader
-    first: Sequence[Hit] | None = None
-    if query.offset > 0 and found.question.order is None:
-        first = found.best or (yield from _best_of(found))
+    first = found.best
+    if first is None and query.offset > 0:
+        first = yield from _best_of(found)
+    if first is not None and len(first) <= len(found.hits) and all(map(operator.is_, first, found.hits)):
+        first = None  # they are on the page
     chunks = reader.chunks
     if query.filter is not None:
         chunks = yield Count(reader, cast("Filter", query.filter))

@@ -18,6 +18,10 @@ from aidre.engine.retrieve.repair import better_of
 from aidre.engine.retrieve.steps import Step, Together
 from aidre.engine.types import Hit
 
+DEPTH_FACTOR: Final = 4
+"""Growth of the number of documents where some of them do not fit."""
+MOST_CONSIDERED: Final = 40
+"""Documents that are looked at for a few; for more of them DEPTH_FACTOR times as many."""
 MAX_BOOST: Final = 0.05
 """Relevance that a document gains if its best chunk has all keywords of the user."""
 
@@ -148,18 +152,32 @@ def _order_key(document: DocumentHit, order: FieldOrder | None) -> tuple[bool, f
 
 
 def _scope(place: int, question: Question, state: State, bound: float) -> Generator[Step, Any, _Scope]:
-    """The best documents of one collection, at most `question.top_k`."""
-    found: Answer = yield from find(question._replace(group="document"), state)
-    assert found.scale is not None
-    documents = []
-    copies = found.copies or repeat(())
+    """The best documents of one collection, at most `question.top_k`.
+
+    A document that does not fit may stand before one that does: more are asked for while relevant ones may follow.
+    """
+    count, most = question.top_k, max(MOST_CONSIDERED, question.top_k * DEPTH_FACTOR)
+    while True:
+        found: Answer = yield from find(question._replace(group="document"), state)
+        assert found.scale is not None
+        documents = _relevant(place, found, bound)
+        is_end = len(found.hits) < question.top_k or found.scale.by_score(found.hits[-1:])[0] < bound
+        if len(documents) >= count or is_end or question.top_k >= most:
+            is_cut = len(documents) < len(found.hits)
+            return _Scope(documents[:count], is_cut, finding(found.hits, found.scale))
+        question = question._replace(top_k=min(question.top_k * DEPTH_FACTOR, most))
+
+
+def _relevant(place: int, found: Answer, bound: float) -> list[DocumentHit]:
+    """The documents of an answer, with those of their passages that are relevant."""
     groups = [(hit, *passages) for hit, passages in zip(found.hits, found.passages or repeat(()), strict=False)]
     relevances = iter(found.relevances_of([*chain.from_iterable(groups)]) or ())
-    for hits, alike in zip(groups, copies, strict=False):
+    documents = []
+    for hits, copies in zip(groups, found.copies or repeat(()), strict=False):
         relevant = [pair for pair in zip(islice(relevances, len(hits)), hits, strict=True) if pair[0] >= bound]
         if relevant:
-            documents.append(DocumentHit(place, tuple(hit for _, hit in relevant), relevant[0][0], alike))
-    return _Scope(documents, len(documents) < len(found.hits), finding(found.hits, found.scale))
+            documents.append(DocumentHit(place, tuple(hit for _, hit in relevant), relevant[0][0], copies))
+    return documents
 
 
 def _boosted(document: DocumentHit, state: State, keywords: Sequence[str]) -> DocumentHit:

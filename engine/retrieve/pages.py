@@ -83,6 +83,7 @@ def later_page(
     `then` is the state of the first page; what was deleted from `now` is skipped.
     """
     first = _ranked(then, replace(query, top_k=first_size, offset=0), counted)
+    chunks = [hit for found in first for hit in found.hits]
     known = {key for found in first for key in found.keys(counted)}
     ranking = _ranked(then, replace(query, top_k=max_results, offset=0), counted)
     rest = [found for found in ranking if known.isdisjoint(found.keys(counted))][: max_results - first_size]
@@ -94,7 +95,7 @@ def later_page(
             shown.append(found)
         position += 1
     offset = first_size + position if position < len(rest) else None
-    page = Page([found.hits[0] for found in shown], offset, _best([found.hits[0] for found in first]))
+    page = Page([found.hits[0] for found in shown], offset, _best(sorted(chunks, key=lambda hit: -hit.score)))
     if counted == "chunk":
         return page
     return page._replace(passages=[found.hits[1:] for found in shown], copies=[found.copies for found in shown])

@@ -62,7 +62,7 @@ class RelevanceScale:
 
     def relevances(self, hits: Sequence[Hit]) -> list[float]:
         """The relevance of each hit, from 0 to 1, rounded to four places."""
-        found = self._of_scores([hit.score for hit in hits])
+        found = self.by_score(hits)
         if self.odds is None or not hits:
             return found
         told = self.page_odds if hits is self.page else self.odds(hits)
@@ -71,10 +71,10 @@ class RelevanceScale:
                 found[place] = min(round(RELEVANT * strength(odds), 4), _HIGHEST_IRRELEVANT)
         return found
 
-    def _of_scores(self, scores: Iterable[float]) -> list[float]:
-        """As far as scores tell: rising with the score."""
+    def by_score(self, hits: Iterable[Hit]) -> list[float]:
+        """The relevance as far as scores tell, rising with them: no hit has more."""
         bound, reach, above = self.bound, 1 - self.bound, 1 - RELEVANT
-        shares = [to_share(score, self.mode, self.space) for score in scores]
+        shares = [to_share(hit.score, self.mode, self.space) for hit in hits]
         return [
             round(RELEVANT * share / bound if share < bound else 1 - above * ((1 - share) / reach) ** _EXPONENT, 4)
             for share in shares
