@@ -319,10 +319,9 @@ def scale_of(found: Answer) -> Generator[Step, Any, RelevanceScale]:
         first = yield from _best_of(found)
     if first is not None and len(first) <= len(found.hits) and all(map(operator.is_, first, found.hits)):
         first = None  # they are on the page
-    chunks = reader.chunks
-    if query.filter is not None:
-        chunks = yield Count(reader, cast("Filter", query.filter))
-    evidence = evidence_for(query, found.space, reader, chunks=chunks, by_words=policy.lexical)
+    evidence = evidence_for(query, found.space, reader, by_words=policy.lexical)
+    if evidence is not None and query.filter is not None:
+        evidence = replace(evidence, chunks=(yield Count(reader, cast("Filter", query.filter))))
     odds = None if evidence is None else evidence.odds
     return scale_for(found.hits, found.mode, found.space, odds, first=first or None)
 

@@ -105,8 +105,8 @@ CALIBRATED: Final[dict[str | None, _Calibrated]] = {
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of a question before its hits are judged. `likeness` is the mean cosine with the stored vectors, or
-    what it is taken for; `words_told`: the engine knows the words of its chunks."""
+    """What is known of a question before its hits are judged. `chunks` counts those that pass its filter, `likeness` is
+    the mean cosine with the stored vectors, or what it is taken for."""
 
     query: Query
     reader: Reader
@@ -143,22 +143,20 @@ class Evidence:
         return np.array([cosine_of(hit, vector, space) for hit in hits]) if cosines is None else cosines
 
 
-def evidence_for(
-    query: Query, space: EmbeddingSpace | None, reader: Reader, *, chunks: int, by_words: bool
-) -> Evidence | None:
-    """The evidence for the hits of a question; None where its model is not calibrated.
+def evidence_for(query: Query, space: EmbeddingSpace | None, reader: Reader, *, by_words: bool) -> Evidence | None:
+    """The evidence for the hits of a question in all chunks; None where its model is not calibrated.
 
-    `space` is None for a search by words alone; `chunks` counts those that pass the filter. `by_words`: words of the
-    question may be looked for in the hits.
+    `space` is None for a search by words alone. `by_words`: words of the question may be looked for in the hits.
     """
     calibrated = None if space is None else CALIBRATED.get(space.model)
     if space is not None and calibrated is None:
         return None
     if calibrated is None or space is None or (by_words and not reader.knows_question(space.id, str(query.text))):
-        return Evidence(query, reader, WORDS, chunks, 0.0) if by_words else None
+        return Evidence(query, reader, WORDS, reader.chunks, 0.0) if by_words else None
     likeness = likeness_of(reader.centroid(space.id), query.vector)
     coefficients = calibrated.both if by_words else calibrated.vectors
-    return Evidence(query, reader, coefficients, chunks, calibrated.likeness if likeness is None else likeness)
+    known = calibrated.likeness if likeness is None else likeness
+    return Evidence(query, reader, coefficients, reader.chunks, known)
 
 
 def likeness_of(
