@@ -85,6 +85,17 @@ class Answer(NamedTuple):
         """The relevance of each hit, from 0 to 1; None without a scale."""
         return self.relevances_of(self.hits)
 
+    @property
+    def relevant(self) -> list[Hit]:
+        """The hits that are relevant; all of them without a scale."""
+        pairs = zip(self.hits, self.relevances or [1.0] * len(self.hits), strict=True)
+        return [hit for hit, relevance in pairs if relevance >= RELEVANT]
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether hits of later pages may be relevant, as far as scores tell."""
+        return self.scale is None or not self.hits or self.scale.by_score(self.hits[-1:])[0] >= RELEVANT
+
     def relevances_of(self, hits: Sequence[Hit]) -> list[float] | None:
         """As `relevances`, of some hits or passages."""
         return None if self.scale is None else self.scale.relevances(hits)

@@ -195,7 +195,9 @@ async def _search(arguments: Arguments, caller: Caller, service: Service) -> byt
     ask = read_ask({"query": arguments["query"]}, retrieval.settings)
     page = await find_documents(retrieval, ask, rewrite(ask.text), caller)
     results = [
-        _search_result(document.collection, document.hits[0].chunk, service) | _copies(document.copies)
+        _search_result(document.collection, document.hits[0].chunk, service)
+        | {"relevance": round(document.score / 100, 4)}
+        | _copies(document.copies)
         for document in page.documents
     ]
     spelling = {"corrected": page.corrected, "suggestion": page.suggestion}
