@@ -143,7 +143,8 @@ class CollectionSettings(Section):
     vector_queries: Literal["open", "scope"] | None = None
     lexical: bool = True  #: Whether it is searched by words, whose hits confirm guesses about withheld texts.
     dates: Annotated[tuple[str, ...], like(["released"])] = ()  #: Members of the metadata that are dates.
-    mapping: Annotated[Mapping[str, Any], like({"id": "sku"})] = {}  #: Which columns of a table hold which property.
+    #: Which columns of a table hold which property; by pattern of file names, too.
+    mapping: Annotated[Mapping[str, Any], like({"id": "sku"})] = {}
     index: Annotated[Mapping[str, Any], like({"kind": "exact"})] = {}  #: Ignored: the engine chooses the index.
     fusion: FusionSettings = FusionSettings()
 
