@@ -19,7 +19,7 @@ from aidre.engine.errors import AidreError, not_installed
 from aidre.engine.storage import check_collection_name
 from aidre.ingest.fetch import FetchRules
 from aidre.ingest.pipeline import IngestOptions, Notice, ingest
-from aidre.ingest.records import parse_column_mapping
+from aidre.ingest.records import parse_mappings
 from aidre.ingest.sources import locate_sources, supplied_spaces
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Ingestion:
     def _spaces(self) -> tuple[EmbeddingSpace, ...]:
         exists = has_collection(self.store, self.collection)
         stored = self.store.open(self.collection).collection.spaces if exists else ()
-        supplied = supplied_spaces(locate_sources(self.sources), self.options.mapping)
+        supplied = supplied_spaces(locate_sources(self.sources), self.options.mappings)
         return spaces_for(self.settings, self.collection, stored, supplied)
 
     def _embedder(self, space: EmbeddingSpace) -> Embedder:
@@ -150,7 +150,7 @@ def prepare(
         options,
         description=own.description,
         dates=own.dates,
-        mapping=parse_column_mapping(own.mapping, f"collections.{collection}.mapping"),
+        mappings=parse_mappings(own.mapping, f"collections.{collection}.mapping"),
         fetching=FetchRules(**asdict(settings.sources)),
         # Never makes a private collection public: this run may lack the configuration of the first one.
         visibility="private" if own.visibility == "private" else None,

@@ -46,7 +46,7 @@ from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import Distance, EmbeddingSpace, Fusion, Precision, Visibility
 from aidre.engine.schema_text import TITLES
 from aidre.engine.storage import MAX_KEPT_GENERATIONS, MIN_KEPT_GENERATIONS
-from aidre.ingest.records import parse_column_mapping
+from aidre.ingest.records import parse_mappings
 
 if TYPE_CHECKING:
     from aidre.engine.retrieve import Policy
@@ -143,7 +143,8 @@ class CollectionSettings(Section):
     vector_queries: Literal["open", "scope"] | None = None
     lexical: bool = True  #: Whether it is searched by words, whose hits confirm guesses about withheld texts.
     dates: Annotated[tuple[str, ...], like(["released"])] = ()  #: Members of the metadata that are dates.
-    mapping: Annotated[Mapping[str, Any], like({"id": "sku"})] = {}  #: Which columns of a table hold which property.
+    #: Which columns of a table hold which property; by pattern of file names, too.
+    mapping: Annotated[Mapping[str, Any], like({"id": "sku"})] = {}
     index: Annotated[Mapping[str, Any], like({"kind": "exact"})] = {}  #: Ignored: the engine chooses the index.
     fusion: FusionSettings = FusionSettings()
 
@@ -169,12 +170,17 @@ class CollectionSettings(Section):
 
     @property
     def text_columns(self) -> frozenset[str]:
-        """The names of columns that the mapping makes the text of, without those that it makes the title of."""
-        mapping = parse_column_mapping(self.mapping, "mapping") if "text" in self.mapping else None
-        if mapping is None:
-            return frozenset()
-        titles = mapping.columns_of("title") if "title" in self.mapping else TITLES
-        return frozenset(column.rpartition(".")[2] for column in mapping.columns_of("text") if column not in titles)
+        """The names of columns that a mapping makes the text of, without those that it makes the title of."""
+        columns = set[str]()
+        for mapping in parse_mappings(self.mapping, "mapping") or ():
+            titles = mapping.columns_of("title") or TITLES
+            columns.update(name.rpartition(".")[2] for name in mapping.columns_of("text") if name not in titles)
+        return frozenset(columns)
+
+    @property
+    def maps_texts(self) -> bool:
+        """Whether a mapping says what the texts of rows are made of."""
+        return any("text" in mapping.members for mapping in parse_mappings(self.mapping, "mapping") or ())
 
 
 class Space(Section):
@@ -414,7 +420,7 @@ def _check(settings: Settings) -> None:
     declared = [DEFAULT_SPACE.id, *(space.id for space in settings.declared_spaces)]
     for name, collection in settings.collections.items():
         where = path("collections", name)
-        parse_column_mapping(collection.mapping, f"{where}.mapping")
+        parse_mappings(collection.mapping, f"{where}.mapping")
         for space in collection.spaces or ():
             if space not in declared:
                 raise ValueError(f"{where}.spaces names {space!r}, which no [[spaces]] declares: {', '.join(declared)}")

@@ -34,7 +34,7 @@ def visible_object(stored: Json, chunk: RetrievedChunk, settings: CollectionSett
     """
     if settings.return_text:
         return stored
-    text = _text_of(stored, chunk) if is_object and "text" not in settings.mapping else None
+    text = _text_of(stored, chunk) if is_object and not settings.maps_texts else None
     return without_text(stored, text, settings.text_columns)
 
 

@@ -44,7 +44,7 @@ from aidre.engine.model import Document, EmbeddingSpace, Json
 from aidre.engine.ports import Reader, Sink, Source
 from aidre.ingest.formats.tables import read_json_row
 from aidre.ingest.pipeline import DocumentWriter, delete_passing
-from aidre.ingest.records import File, Rejected, VectorRules, parse_column_mapping, parse_json
+from aidre.ingest.records import File, Rejected, VectorRules, parse_json, parse_mappings
 
 logger = logging.getLogger("aidre")
 
@@ -186,7 +186,8 @@ class _Group:
         self._sink, self._commit = sink, commit
         self._writer = DocumentWriter(sink, embedders)
         self._rules = VectorRules(tuple(sink.spaces.values()), embedders.keys())
-        self._file = File(Path(), "", "", mapping=parse_column_mapping(settings.mapping, "mapping"))
+        mappings = parse_mappings(settings.mapping, "mapping")
+        self._file = File(Path(), "", "", mapping=None if mappings is None else mappings.others)
 
     def apply(self, group: Sequence[AnyRequest]) -> None:
         """Do the requests; `answers` are those to be given after the next commit."""

@@ -36,7 +36,7 @@ from aidre.ingest.sources import (
     Source,
     StoredState,
     WebSource,
-    check_mapping,
+    check_mappings,
     explain_empty,
     load_stored_state,
     locate_sources,
@@ -97,7 +97,7 @@ def ingest(
             embedded=embedded,
             replaced=ids.replaced,
         )
-        settings = settings_digest(spaces, chunker) + repr((options.mapping, options.include_drafts)).encode()
+        settings = settings_digest(spaces, chunker) + repr((options.mappings, options.include_drafts)).encode()
         reading = _Reading(rules, options, as_of, files, ids.called_by_path)
         for source in located:
             notes: list[str] = []
@@ -177,8 +177,8 @@ def locate(sources: Sequence[str | Path], options: IngestOptions, mapping_key: s
     if options.commit_every is not None and options.commit_every < 1:
         raise ConfigurationError("commit-every must be at least 1")
     located = locate_sources(sources, options.source, options.url_base)
-    if options.mapping is not None:
-        check_mapping(located, options.mapping, mapping_key)
+    if options.mappings is not None:
+        check_mappings(located, options.mappings, mapping_key)
     return located
 
 
@@ -255,13 +255,13 @@ class _Reading:
 
     def items(self, source: Source, stored: StoredState, note: Callable[[str], None]) -> Iterator[Item]:
         """The items of a source. The next pages of a web source are fetched while one is stored."""
-        mapping = self.options.mapping
+        mappings = self.options.mappings
         if not isinstance(source, WebSource):
             return read_source(
                 source,
                 self.rules,
                 note,
-                mapping,
+                mappings,
                 files=self.files,
                 as_of=self.as_of,
                 called_by_path=self.called_by_path,
@@ -270,7 +270,7 @@ class _Reading:
         session = FetchSession(
             source,
             fetcher,
-            read_file=partial(read_file, rules=self.rules, mapping=mapping, as_of=self.as_of),
+            read_file=partial(read_file, rules=self.rules, mappings=mappings, as_of=self.as_of),
             suffixes=_WEB_SUFFIXES,
             stored=stored,
             read_all=self.options.mirror,

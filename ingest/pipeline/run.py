@@ -28,9 +28,9 @@ from aidre.ingest.pipeline.prechunk import Prechunker
 from aidre.ingest.pipeline.progress import Event, Summary, Tally
 from aidre.ingest.pipeline.record_builder import RecordBuilder
 from aidre.ingest.records import (
-    ColumnMapping,
     Item,
     ListingEnd,
+    Mappings,
     Noted,
     Rejected,
     RowBatch,
@@ -51,7 +51,7 @@ class IngestOptions:
     """Options of the command line and the configuration.
 
     `source` names the source; `commit_every` is the largest number of documents in a commit and `chunk_tokens` the size
-    of a chunk; `dates` are the metadata fields to compare as instants; `mapping` gives columns their meaning;
+    of a chunk; `dates` are the metadata fields to compare as instants; `mappings` give columns their meaning;
     `fetching` are the rules for addresses; `wait` is how many seconds another writer is waited for; `include_drafts`
     takes documents that their authors have not published.
     """
@@ -66,7 +66,7 @@ class IngestOptions:
     visibility: Visibility | None = None
     dates: Collection[str] = ()
     chunk_tokens: int | None = None
-    mapping: ColumnMapping | None = None
+    mappings: Mappings | None = None
     fetching: FetchRules = PUBLIC_ONLY
     wait: float = 0.0
     include_drafts: bool = False

@@ -6,6 +6,7 @@ from .document import (
     MAX_ID_CHARACTERS as MAX_ID_CHARACTERS,
     RESERVED_METADATA as RESERVED_METADATA,
     escape_unprintable as escape_unprintable,
+    is_schema_object as is_schema_object,
     read_string as read_string,
     to_document as to_document,
     to_document_id as to_document_id,
@@ -34,8 +35,9 @@ from .json_values import (
 from .mapping import (
     ROW_MEMBERS as ROW_MEMBERS,
     ColumnMapping as ColumnMapping,
+    Mappings as Mappings,
     get_column as get_column,
-    parse_column_mapping as parse_column_mapping,
+    parse_mappings as parse_mappings,
 )
 from .notes import Noted as Noted, Notes as Notes
 from .publication import (

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document, Heading, Json
+from aidre.engine.schema_text import property_name
 from aidre.ingest.records.dates import normalize_timestamp, read_date
 from aidre.ingest.records.file import File
 from aidre.ingest.records.notes import Notes
@@ -54,11 +55,13 @@ def to_document(
     """The Document of a row; raises InvalidDocument.
 
     Other members than a document's own become metadata, unless the row was read from a `schema_object`. `text`
-    replaces the member "text"; `vectors` are checked already.
+    replaces the member "text"; `vectors` are checked already. A semantic payload that is a
+    schema.org object is the object of the document.
     """
     get = row.get
     reading = _Reading(file.notes)
-    metadata = reading.read("metadata", lambda: _read_metadata(row, with_others=schema_object is None)) or {}
+    is_plain = schema_object is None
+    metadata = reading.read("metadata", lambda: _read_metadata(row, with_others=is_plain)) or {}
     updated_at, canonical = get("updated_at"), get("canonical")
     if not RESERVED_METADATA.isdisjoint(metadata):
         metadata, updated_at, canonical = _move_reserved(metadata, updated_at, canonical)
@@ -66,6 +69,10 @@ def to_document(
     if url is None and type(canonical) is str:
         url = canonical
     payload = get("semantic_payload")
+    type_ = reading.read("type", lambda: _read_type(get("type")))
+    if schema_object is None and is_schema_object(payload):
+        schema_object = payload
+        type_ = type_ or _read_type(payload["@type"])
     is_canonical = canonical is None or reading.read("canonical", lambda: _is_canonical(canonical, url))
     return Document(
         identity,
@@ -73,7 +80,7 @@ def to_document(
         reading.read("title", lambda: read_string(row, "title")),
         url,
         None if updated_at is None else reading.date(updated_at),
-        reading.read("type", lambda: _read_type(get("type"))),
+        type_,
         reading.read("section", lambda: read_string(row, "section")),
         is_canonical is not False,
         metadata,
@@ -156,11 +163,23 @@ def escape_unprintable(text: str) -> str:
     return _UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
+def is_schema_object(payload: Json) -> bool:
+    """Whether a payload is one object with a type of schema.org."""
+    if type(payload) is not dict:
+        return False
+    kinds = payload.get("@type")
+    names = kinds if type(kinds) is list else [kinds]
+    return bool(names) and all(type(name) is str and name.strip() for name in names)
+
+
 def _read_type(value: Json) -> str | None:
+    """A type, without the prefix of schema.org."""
     if type(value) is list and value:
         value = value[0]
-    if value is None or type(value) is str:
-        return value
+    if value is None:
+        return None
+    if type(value) is str:
+        return property_name(value)
     raise InvalidDocument("type must be a string")
 
 

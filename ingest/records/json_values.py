@@ -6,8 +6,11 @@ aliases can stand for billions of values. Knows no document.
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -34,6 +37,9 @@ MAX_DEPTH = 100
 MAX_CONVERTED_VALUES = 100_000
 """Nesting and values of one converted Python object."""
 
+_NOT_FINITE = re.compile(rb"[\[:,\s](?:NaN|-?Infinity)\b")
+"""What Python writes for numbers that are none, and no other reader of JSON takes: they become null."""
+
 _MAX_INTEGER = (1 << 63) - 1
 
 
@@ -44,6 +50,9 @@ def parse_json(text: bytes, max_values: int = MAX_ROW_VALUES, cure: str = "split
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
+        if _NOT_FINITE.search(text) is not None:
+            with suppress(ValueError, RecursionError):
+                return json.loads(text, parse_constant=lambda _: None)
         raise InvalidDocument(f"malformed JSON: {error}") from None
 
 

@@ -6,6 +6,8 @@
     metadata = ["brand", "price"]           the only metadata; by default every column without another use
     vectors = {"space-id" = "embedding"}    the column holds vectors of the space
 
+A table below it, `[collections.NAME.mapping."reviews*.csv"]`, is for the files of that pattern alone.
+
 A dotted name reaches into an object, unless a column has the whole name. Members that the mapping does not mention
 are read from the columns of their names, as without a mapping.
 """
@@ -13,8 +15,10 @@ are read from the columns of their names, as without a mapping.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
 import orjson
@@ -111,6 +115,26 @@ class ColumnMapping:
         return kept
 
 
+@dataclass(frozen=True, slots=True)
+class Mappings:
+    """The mappings of a collection: those of patterns, in order, and the one of all other files."""
+
+    by_pattern: tuple[tuple[str, ColumnMapping], ...] = ()
+    others: ColumnMapping | None = None
+
+    def of(self, path: str) -> ColumnMapping | None:
+        """The mapping of a file, by its path inside the source: a pattern without a slash is of its name alone."""
+        name = PurePosixPath(path).name
+        for pattern, mapping in self.by_pattern:
+            if fnmatchcase(path if "/" in pattern else name, pattern):
+                return mapping
+        return self.others
+
+    def __iter__(self) -> Iterator[ColumnMapping]:
+        yield from (mapping for _, mapping in self.by_pattern)
+        yield from () if self.others is None else (self.others,)
+
+
 def get_column(row: Mapping[str, Json], name: str) -> Json:
     """The value of a column, or at a dotted path; None if the row lacks it."""
     if name in row:
@@ -119,6 +143,23 @@ def get_column(row: Mapping[str, Json], name: str) -> Json:
     for step in name.split("."):
         value = value.get(step) if type(value) is dict else None
     return value
+
+
+def parse_mappings(table: Mapping[str, Any], where: str) -> Mappings | None:
+    """The mappings in a table of the configuration, whose key is `where`; None if it is empty.
+
+    Raises ConfigurationError.
+    """
+    patterns = {name: value for name, value in table.items() if is_pattern(name, value)}
+    parsed = ((name, parse_column_mapping(value, f"{where}.{name!r}")) for name, value in patterns.items())
+    by_pattern = tuple((name, mapping) for name, mapping in parsed if mapping is not None)
+    others = parse_column_mapping({name: value for name, value in table.items() if name not in patterns}, where)
+    return Mappings(by_pattern, others) if by_pattern or others is not None else None
+
+
+def is_pattern(name: str, value: Any) -> bool:
+    """Whether a key of a mapping is the pattern of files that the table below it is for."""
+    return type(value) is dict and name not in (*MEMBERS, "metadata", "vectors")
 
 
 def parse_column_mapping(table: Mapping[str, Any], where: str) -> ColumnMapping | None:

@@ -21,21 +21,33 @@ _BLOCK_BYTES = 1 << 20
 def open_rows(file: File, buffering: int = -1) -> Iterator[BinaryIO]:
     """A file of rows in an encoding whose line ends are single bytes; raises OSError.
 
-    UTF-16 is rewritten as UTF-8 in a temporary file.
+    UTF-16 is rewritten as UTF-8 in a temporary file, and so are lines that end with carriage returns alone.
     """
     with open_file(file, buffering) as stream:
-        codec = find_mark(stream.read(4))
+        head = stream.read(_SAMPLE_BYTES)
+        codec = find_mark(head)
         stream.seek(0)
-        if codec is None or codec == "utf-8":
+        has_returns = b"\n" not in head and b"\r" in head[:-1]  # the last may belong to a line feed behind the head
+        if codec in (None, "utf-8") and not has_returns:
             yield stream
             return
         with TemporaryFile() as rewritten:
-            decoder = codecs.getincrementaldecoder(codec)("replace")
-            for block in iter(lambda: stream.read(_BLOCK_BYTES), b""):
-                rewritten.write(decoder.decode(block).encode("utf-8", "replace"))
-            rewritten.write(decoder.decode(b"", True).encode("utf-8", "replace"))
+            for block in _as_utf8(stream, codec):
+                rewritten.write(block.replace(b"\r", b"\n") if has_returns else block)
             rewritten.seek(0)
             yield cast(BinaryIO, rewritten)
+
+
+def _as_utf8(stream: BinaryIO, codec: str | None) -> Iterator[bytes]:
+    """The blocks of a stream, those in UTF-16 and UTF-32 as UTF-8."""
+    blocks = iter(lambda: stream.read(_BLOCK_BYTES), b"")
+    if codec in (None, "utf-8"):
+        yield from blocks
+        return
+    decoder = codecs.getincrementaldecoder(codec or "")("replace")
+    for block in blocks:
+        yield decoder.decode(block).encode("utf-8", "replace")
+    yield decoder.decode(b"", True).encode("utf-8", "replace")
 
 
 class RowDecoder:

@@ -1,4 +1,4 @@
-from .columns import check_mapping as check_mapping, supplied_spaces as supplied_spaces
+from .columns import check_mappings as check_mappings, supplied_spaces as supplied_spaces
 from .crawl import read_web_source as read_web_source
 from .empty import explain_empty as explain_empty
 from .folder import (

@@ -25,7 +25,7 @@ from aidre.ingest.formats.tables import (
     find_parquet_columns,
     find_parquet_spaces,
 )
-from aidre.ingest.records import ColumnMapping, File, escape_unprintable, get_column
+from aidre.ingest.records import ColumnMapping, File, Mappings, escape_unprintable, get_column
 from aidre.ingest.sources.folder import FileSource, walk
 from aidre.ingest.sources.locate import Source
 
@@ -51,19 +51,27 @@ _TABLES: dict[str, _TableFormat] = {
 }
 
 
-def supplied_spaces(sources: Sequence[Source], mapping: ColumnMapping | None = None) -> set[str]:
-    """Ids of the spaces that rows on disk, or the columns of a mapping, bring vectors for."""
-    space_ids: set[str] = set(mapping.vectors if mapping is not None else ())
+def supplied_spaces(sources: Sequence[Source], mappings: Mappings | None = None) -> set[str]:
+    """Ids of the spaces that rows on disk, or the columns of mappings, bring vectors for."""
+    space_ids = {space for mapping in mappings or () for space in mapping.vectors}
     for file, table in _tables(sources):
         with suppress(OSError, pa.ArrowException, ValueError, AidreError):
             space_ids.update(table.spaces(file))
     return space_ids
 
 
-def check_mapping(sources: Sequence[Source], mapping: ColumnMapping, where: str) -> None:
-    """Raises ConfigurationError for a mapping with a column that none of the first rows on disk has."""
+def check_mappings(sources: Sequence[Source], mappings: Mappings, where: str) -> None:
+    """Raises ConfigurationError for a mapping with a column that none of the first rows on disk has, of its files."""
+    tables = list(_tables(sources))
+    for mapping in mappings:
+        own = [(file, table) for file, table in tables if mappings.of(file.origin) is mapping]
+        pattern = next((name for name, other in mappings.by_pattern if other is mapping), None)
+        _check_mapping(own, mapping, where if pattern is None else f"{where}.{pattern!r}")
+
+
+def _check_mapping(tables: Iterable[tuple[File, _TableFormat]], mapping: ColumnMapping, where: str) -> None:
     missing, columns = list(mapping.columns), dict[str, None]()
-    for file, table in _tables(sources):
+    for file, table in tables:
         with suppress(OSError, pa.ArrowException, ValueError, AidreError):
             for row in table.rows(file):
                 missing = [name for name in missing if get_column(row, name) is None]

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from aidre.ingest.records import ColumnMapping, File, Item, Rejected, VectorRules, escape_unprintable
+from aidre.ingest.records import File, Item, Mappings, Rejected, VectorRules, escape_unprintable
 from aidre.ingest.sources.readers import READERS, is_document_file, read_file
 
 _IGNORED_PREFIXES = (".", "~$")
@@ -60,7 +60,7 @@ def read_source(
     source: FileSource,
     rules: VectorRules,
     note: Callable[[str], None],
-    mapping: ColumnMapping | None = None,
+    mappings: Mappings | None = None,
     *,
     files: ReadFiles | None = None,
     as_of: datetime | None = None,
@@ -76,7 +76,7 @@ def read_source(
             yield found
         else:
             file = replace(found, is_called_by_path=True) if found.id in called_by_path else found
-            yield from read_file(file, rules, mapping, as_of)
+            yield from read_file(file, rules, mappings, as_of)
 
 
 def source_files(source: FileSource, note: Callable[[str], None], files: ReadFiles) -> Iterator[File | Rejected]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from aidre.engine.errors import AidreError
 from aidre.ingest.formats import SNIFF_BYTES, XmlKind, read_feed, read_html, read_markdown, read_text, sniff_xml
 from aidre.ingest.formats.tables import holds_documents, read_csv, read_json_file, read_json_lines, read_parquet
-from aidre.ingest.records import ColumnMapping, File, Item, Notes, Rejected, VectorRules, escape_unprintable, open_file
+from aidre.ingest.records import File, Item, Mappings, Notes, Rejected, VectorRules, escape_unprintable, open_file
 from aidre.ingest.sandbox import sandboxed_reader
 from aidre.ingest.sources.body import lists_addresses
 
@@ -43,14 +43,15 @@ READERS: dict[str, Reader] = {
 
 
 def read_file(
-    file: File, rules: VectorRules, mapping: ColumnMapping | None = None, as_of: datetime | None = None
+    file: File, rules: VectorRules, mappings: Mappings | None = None, as_of: datetime | None = None
 ) -> Iterator[Item]:
     """The items of a file, without those that are not published at `as_of`; None takes drafts, too.
 
     A file whose reader fails is one failure, not the end of the run.
     """
     notes = Notes() if file.notes is None else file.notes
-    file = replace(file, mapping=mapping or file.mapping, as_of=as_of or file.as_of, notes=notes)
+    mapping = file.mapping if mappings is None else mappings.of(file.origin)
+    file = replace(file, mapping=mapping, as_of=as_of or file.as_of, notes=notes)
     where = escape_unprintable(file.origin)
     if where != file.origin:
         yield Rejected(where, "the file name is not printable text: rename it", file.source, file.origin)

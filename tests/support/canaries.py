@@ -24,7 +24,7 @@ from aidre.ingest.formats.jsonld import PART_TYPES
 from aidre.ingest.pipeline.ingest import ingest
 from aidre.ingest.pipeline.progress import Event, Problem
 from aidre.ingest.pipeline.run import IngestOptions
-from aidre.ingest.records import parse_column_mapping
+from aidre.ingest.records import parse_mappings
 from tests.support.clients import TEXT, Client
 from tests.support.intent_platform import Platform, Sent
 
@@ -174,7 +174,7 @@ def fill_with_canaries(folder: Path) -> Path:
         (folder / name).mkdir()
         for file, content in contents.items():
             (folder / name / file).write_bytes(content)
-        options = IngestOptions(mapping=parse_column_mapping(MAPPING, "mapping") if name == "mapped" else None)
+        options = IngestOptions(mappings=parse_mappings(MAPPING, "mapping") if name == "mapped" else None)
         reported: list[Event] = []
         summary = ingest(
             store,

@@ -18,7 +18,7 @@ from aidre.ingest.formats.tables.parquet import read_parquet
 from aidre.ingest.records.batch import RowBatch
 from aidre.ingest.records.file import File
 from aidre.ingest.records.items import Item, Rejected
-from aidre.ingest.records.mapping import ColumnMapping, parse_column_mapping
+from aidre.ingest.records.mapping import ColumnMapping, Mappings, parse_column_mapping
 from aidre.ingest.records.vectors import VectorRules
 
 SPACES = [EmbeddingSpace("s", 3, "cosine"), EmbeddingSpace("d", 2, "dot")]
@@ -106,3 +106,7 @@ def mapping(**table: Any) -> ColumnMapping:
     made = parse_column_mapping(table, "m")
     assert made is not None
     return made
+
+
+def mappings(**table: Any) -> Mappings:
+    return Mappings(others=mapping(**table))

@@ -1,7 +1,7 @@
-"""CSV and TSV: the first row names the columns, and every further row is a document.
+"""CSV and TSV: a row names the columns, and every row below it is a document.
 
 An empty cell is a missing member. A cell of a metadata column is a number, true or false if its whole text is one in
-JSON, else text.
+JSON or as spreadsheets write it, else text.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,23 +18,33 @@ from typing import BinaryIO
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest.formats.tables.json_lines import bounded_lines, has_url_lines, read_json_lines
-from aidre.ingest.formats.tables.row_documents import read_json_row, require_searchable
-from aidre.ingest.records import ColumnMapping, File, Item, Rejected, RowDecoder, VectorRules, open_rows, parse_json
+from aidre.ingest.formats.tables.layout import SAMPLE_ROWS, Layout, find_layout, name_columns
+from aidre.ingest.formats.tables.row_documents import read_json_row
+from aidre.ingest.formats.tables.unmapped import Unmapped
+from aidre.ingest.records import (
+    ColumnMapping,
+    File,
+    Item,
+    Rejected,
+    RowDecoder,
+    VectorRules,
+    note,
+    open_rows,
+    parse_json,
+)
 
 MAX_ROW_BYTES = 16 << 20
 """Bytes of a row: without a limit a quote that is never closed would swallow the rest of a file."""
 
-_DELIMITERS = (",", ";", "\t", "|")
 _TEXT_COLUMNS = frozenset({"id", "title", "text", "url", "updated_at", "section", "type", "@type", "@id"})
 _JSON_COLUMNS = frozenset({"metadata", "semantic_payload", "vectors"})
-_SAMPLE_ROWS = 50
-_SAMPLE_LINES = 20 * _SAMPLE_ROWS
 _SAMPLE_BYTES = 1 << 18
-"""The beginning of a file by which its delimiter is chosen."""
+"""The beginning of a file that shows its layout."""
 
 _BUFFER_BYTES = 1 << 20
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_LITERALS = {"true": True, "false": False}
+_DECIMAL_COMMA = re.compile(r"-?(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:\.[0-9]{3})+),[0-9]+")
+_LITERALS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
 def read_csv(file: File, rules: VectorRules) -> Iterator[Item]:
@@ -48,8 +57,9 @@ def read_csv(file: File, rules: VectorRules) -> Iterator[Item]:
         names = table.read_header()
         if names is None:
             return
-        require_searchable(names, file, "the first line")
-        types = _CellTypes.of(file.mapping)
+        types = _CellTypes.of(file.mapping, table.layout)
+        unmapped = Unmapped(file, names)
+        caption = {} if table.layout.caption is None else {"section": table.layout.caption}
         for number, cells in table.rows():
             where = f"{file.origin}:{number}"
             try:
@@ -58,7 +68,9 @@ def read_csv(file: File, rules: VectorRules) -> Iterator[Item]:
                 yield Rejected(where, error.message, file.source, file.origin)
             else:
                 if row:
-                    yield from read_json_row(row, where, file, rules)
+                    yield from read_json_row(
+                        caption | row, where, file, rules, unmapped=unmapped, written=_as_written(names, cells)
+                    )
 
 
 def find_csv_columns(file: File) -> list[dict[str, Json]]:
@@ -76,9 +88,9 @@ def find_csv_spaces(file: File) -> set[str]:
         with open_rows(file) as stream:
             table = _Table(stream, file)
             columns = table.read_header() or []
-            for _, cells in islice(table.rows(), _SAMPLE_ROWS) if "vectors" in columns else ():
+            for _, cells in islice(table.rows(), SAMPLE_ROWS) if "vectors" in columns else ():
                 with suppress(InvalidDocument):
-                    vectors = _parse_row(columns, cells, _CellTypes.of(None)).get("vectors")
+                    vectors = _parse_row(columns, cells, _CellTypes.of(None, table.layout)).get("vectors")
                     names.update(vectors if type(vectors) is dict else ())
     return names
 
@@ -87,28 +99,38 @@ class _Table:
     """Reads rows, each with the number of its first line."""
 
     def __init__(self, stream: BinaryIO, file: File) -> None:
+        self._file = file
         self._lines = _Lines(stream, RowDecoder(file))
-        delimiter = _detect_delimiter(stream)
+        self.layout = find_layout(_read_sample(stream))
         csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
-        self._reader = csv.reader(self._lines, delimiter=delimiter)
+        self._reader = csv.reader(self._lines, delimiter=self.layout.delimiter)
+        self._first: tuple[int, Sequence[str]] | None = None
 
     def read_header(self) -> list[str] | None:
         """The names of the columns, None for an empty file; raises InvalidDocument."""
+        above = self.layout.above
         for number, cells in self.rows():
             if isinstance(cells, InvalidDocument):
                 raise InvalidDocument(f"line {number}, which names the columns, {cells.message}")
-            names = [cell.strip() for cell in cells]
-            if not any(names):
+            if not any(map(str.strip, cells)):
                 continue
-            repeated = {name for name, count in Counter(names).items() if name and count > 1}
-            if repeated:
-                raise InvalidDocument(f"line {number} names the column {min(repeated)!r} twice: rename one")
+            if above:
+                above -= 1
+                continue
+            if not self.layout.has_names and self._file.mapping is None:
+                note(self._file, "no line names the columns: they are called column 1, column 2 and so on")
+                self._first = number, cells
+                return [f"column {n}" for n in range(1, len(cells) + 1)]
+            names, repeated = name_columns(cells)
+            note(self._file, "several columns have one name: a number is added" if repeated else None, *repeated[:1])
             return names
         return None
 
     def rows(self) -> Iterator[tuple[int, Sequence[str] | InvalidDocument]]:
         """Line number and cells of each row that is not empty; of a bad row the number and its fault."""
         lines = self._lines
+        if self._first is not None:
+            yield self._first
         while not lines.is_cut_off:
             number = lines.begin_row()
             cells: Sequence[str] | InvalidDocument
@@ -170,28 +192,12 @@ class _Lines:
         return self._decoder.decode(line)
 
 
-def _detect_delimiter(stream: BinaryIO) -> str:
-    """The delimiter for which the first rows most often have as many cells as the header; of equals the most cells."""
+def _read_sample(stream: BinaryIO) -> str:
+    """The beginning of a table, whose bytes beyond ASCII do not matter here."""
     start = stream.tell()
     sample = stream.read(_SAMPLE_BYTES)
     stream.seek(start)
-    lines = sample.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").splitlines(keepends=True)
-    return max(_DELIMITERS, key=lambda delimiter: _score_delimiter(lines[:_SAMPLE_LINES], delimiter))
-
-
-def _score_delimiter(lines: Sequence[str], delimiter: str) -> tuple[float, int]:
-    """The part of rows with as many cells as the header, in fifths, and the number of these cells."""
-    lengths = []
-    try:
-        for row in islice(csv.reader(lines, delimiter=delimiter), _SAMPLE_ROWS):
-            lengths.append(len(row))
-    except csv.Error:
-        pass
-    counts = [count for count in lengths if count]
-    if not counts or counts[0] < 2:
-        return 0.0, 0
-    matching = sum(count == counts[0] for count in counts) / len(counts)
-    return round(matching * 5) / 5, counts[0]
+    return sample.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,14 +206,16 @@ class _CellTypes:
 
     texts: frozenset[str]
     jsons: frozenset[str]
+    has_decimal_commas: bool
 
     @classmethod
-    def of(cls, mapping: ColumnMapping | None) -> _CellTypes:
+    def of(cls, mapping: ColumnMapping | None, layout: Layout) -> _CellTypes:
         if mapping is None:
-            return cls(_TEXT_COLUMNS, _JSON_COLUMNS)
+            return cls(_TEXT_COLUMNS, _JSON_COLUMNS, layout.has_decimal_commas)
         mapped = {column for member in _TEXT_COLUMNS for column in mapping.columns_of(member)}
         jsons = _JSON_COLUMNS | {*mapping.vectors.values(), *mapping.columns_of("semantic_payload")}
-        return cls((_TEXT_COLUMNS | mapped) - frozenset(mapping.metadata or ()) - jsons, jsons)
+        texts = (_TEXT_COLUMNS | mapped) - frozenset(mapping.metadata or ()) - jsons
+        return cls(texts, jsons, layout.has_decimal_commas)
 
 
 def _parse_row(names: Sequence[str], cells: Sequence[str] | InvalidDocument, types: _CellTypes) -> dict[str, Json]:
@@ -222,6 +230,16 @@ def _parse_row(names: Sequence[str], cells: Sequence[str] | InvalidDocument, typ
     }
 
 
+def _as_written(names: Sequence[str], cells: Sequence[str] | InvalidDocument) -> dict[str, Json]:
+    """The cells by their columns, also those without a name but for a number of the row in front."""
+    pairs = zip(names, () if isinstance(cells, InvalidDocument) else cells, strict=False)
+    return {
+        name or f"column {number}": cell
+        for number, (name, cell) in enumerate(pairs, 1)
+        if cell and not (number == 1 and not name and cell.isdecimal())
+    }
+
+
 def _parse_cell(name: str, cell: str, types: _CellTypes) -> Json:
     text = cell.strip()
     if name in types.jsons and text[0] in "{[":
@@ -233,6 +251,8 @@ def _parse_cell(name: str, cell: str, types: _CellTypes) -> Json:
         return _LITERALS[text]
     if text[0] in "-0123456789" and _NUMBER.fullmatch(text):
         return _parse_number(text, cell)
+    if types.has_decimal_commas and _DECIMAL_COMMA.fullmatch(text):
+        return _parse_number(text.replace(".", "").replace(",", "."), cell)
     return cell
 
 

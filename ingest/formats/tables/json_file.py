@@ -1,4 +1,7 @@
-"""A file that is one JSON text: schema.org JSON-LD (an object, a list, a `@graph`), or a list of rows."""
+"""A file that is one JSON text: schema.org JSON-LD (an object, a list, a `@graph`), a list of rows, or one row.
+
+The list may be the only one in an object, as interfaces of programs give it: `{"total": 2, "items": [...]}`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,11 @@ from collections.abc import Iterator
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest.formats.tables.row_documents import is_graph, read_graph, read_json_row
+from aidre.ingest.formats.tables.unmapped import Unmapped
 from aidre.ingest.records import MAX_FILE_VALUES, File, Item, VectorRules, parse_json, read_text_file
+
+_MAX_OTHERS = 2
+"""Lists and objects in an object that is only there for a list of rows: the list, and what tells of it."""
 
 
 def read_json_file(file: File, rules: VectorRules) -> Iterator[Item]:
@@ -20,11 +27,12 @@ def read_json_file(file: File, rules: VectorRules) -> Iterator[Item]:
         yield from read_graph(value, file.origin, file, numbered=True)
     elif type(value) is dict and "@type" in value:
         yield from read_json_row(value, file.origin, file, rules)
-    elif _is_rows(value):
-        for index, row in enumerate(value):
-            yield from read_json_row(row, f"{file.origin}[{index}]", file, rules)
+    elif (rows := _find_rows(value)) is not None:
+        unmapped = Unmapped(file)
+        for index, row in enumerate(rows):
+            yield from read_json_row(row, f"{file.origin}[{index}]", file, rules, unmapped=unmapped)
     else:
-        raise InvalidDocument("neither JSON-LD (with @type or @graph) nor a list of rows; one row a line is .jsonl")
+        raise InvalidDocument("neither JSON-LD (with @type or @graph) nor rows; one row a line is .jsonl")
 
 
 def holds_documents(file: File) -> bool:
@@ -62,6 +70,15 @@ def _parse(file: File) -> Json:
 
 def _is_rows(value: Json) -> bool:
     return type(value) is list and all(type(row) is dict for row in value)
+
+
+def _find_rows(value: Json) -> list[dict[str, Json]] | None:
+    """The rows of a file that is named: its list, the only list of objects in its object, or this object alone."""
+    if type(value) is not dict:
+        return value if _is_rows(value) else None
+    lists = [member for member in value.values() if type(member) is list and member and _is_rows(member)]
+    others = [member for member in value.values() if type(member) in (dict, list)]
+    return lists[0] if len(lists) == 1 and len(others) <= _MAX_OTHERS and "text" not in value else [value]
 
 
 def _is_linked(value: Json) -> bool:

@@ -11,6 +11,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest.formats import jsonld
 from aidre.ingest.formats.tables.row_documents import read_json_row, read_row
+from aidre.ingest.formats.tables.unmapped import Unmapped
 from aidre.ingest.records import (
     MAX_DOCUMENT_BYTES,
     File,
@@ -22,7 +23,7 @@ from aidre.ingest.records import (
     parse_json,
 )
 
-_LineReader: TypeAlias = Callable[[bytes, str, File, VectorRules], Iterator[Item]]
+_LineReader: TypeAlias = Callable[[bytes, str, File, VectorRules, Unmapped], Iterator[Item]]
 
 _URL_LINE = re.compile(rb"\s*(https?://[^\s]+)[ ]*\t\s*(?=[\[{])")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -38,6 +39,7 @@ def read_json_lines(file: File, rules: VectorRules) -> Iterator[Item]:
     """The items of a JSON Lines file; a bad row is rejected and the next one read. Raises OSError."""
     with open_rows(file, _BUFFER_BYTES) as stream:
         read_line: _LineReader | None = None
+        unmapped = Unmapped(file)
         decoder = RowDecoder(file)
         for number, line in enumerate(bounded_lines(stream), 1):
             where = f"{file.origin}:{number}"
@@ -46,7 +48,7 @@ def read_json_lines(file: File, rules: VectorRules) -> Iterator[Item]:
             elif not line.isspace():
                 # The first line decides which of the two forms all lines have.
                 read_line = read_line or (_read_url_line if _is_url_line(line) else _read_row_line)
-                yield from read_line(decoder.to_utf8(line), where, file, rules)
+                yield from read_line(decoder.to_utf8(line), where, file, rules, unmapped)
 
 
 def has_url_lines(file: File) -> bool:
@@ -96,19 +98,19 @@ def _read_first_rows(file: File, max_lines: int) -> Iterator[dict[str, Json]]:
                 yield row
 
 
-def _read_row_line(line: bytes, where: str, file: File, rules: VectorRules) -> Iterator[Item]:
+def _read_row_line(line: bytes, where: str, file: File, rules: VectorRules, unmapped: Unmapped) -> Iterator[Item]:
     try:
         row = parse_json(line)
     except InvalidDocument as error:
         return iter((Rejected(where, error.message, file.source, file.origin),))
-    return read_json_row(row, where, file, rules)
+    return read_json_row(row, where, file, rules, unmapped=unmapped)
 
 
 def _is_url_line(line: bytes) -> bool:
     return _URL_LINE.match(line) is not None
 
 
-def _read_url_line(line: bytes, where: str, file: File, rules: VectorRules) -> Iterator[Item]:
+def _read_url_line(line: bytes, where: str, file: File, rules: VectorRules, unmapped: Unmapped) -> Iterator[Item]:
     """The schema.org objects of a page, after its address, as documents with that url.
 
     Of the objects without an id, the first has the address as its id, and further ones the address and a number.

@@ -23,10 +23,11 @@ from aidre.ingest.formats.tables.parquet_child import REJECTED
 from aidre.ingest.formats.tables.row_documents import (
     is_graph,
     read_linked_row,
+    read_plain_row,
     read_row,
     reject_row,
-    require_searchable,
 )
+from aidre.ingest.formats.tables.unmapped import Unmapped
 from aidre.ingest.prefetch import prefetch
 from aidre.ingest.records import (
     ROW_MEMBERS,
@@ -65,12 +66,12 @@ class _SpaceVectors(NamedTuple):
 
 def read_parquet(file: File, rules: VectorRules) -> Iterator[Item]:
     """The items of a Parquet file; raises InvalidDocument, OSError, pyarrow.ArrowException."""
-    first = 1
+    first, unmapped = 1, None
     for batch in prefetch(_stream_batches(file), 1):
         reason = (batch.schema.metadata or {}).get(REJECTED)
         if reason is None:
-            require_searchable(batch.schema.names, file, "the schema")
-            yield from _read_batch(batch, first, file, rules)
+            unmapped = unmapped or Unmapped(file, batch.schema.names)
+            yield from _read_batch(batch, first, file, rules, unmapped)
         else:
             yield Rejected(f"{file.origin}:{first}", reason.decode(), file.source, file.origin)
         first += _count_rows(batch)
@@ -133,8 +134,8 @@ def _read_schema(file: File, member: str, kind: type[T]) -> T:
 
 
 def _find_used_columns(mapping: ColumnMapping | None) -> list[str] | None:
-    """The columns to read if a mapping limits them; None means all."""
-    if mapping is None or mapping.metadata is None:
+    """The columns to read if a mapping limits them; None means all, also to make a text of them."""
+    if mapping is None or mapping.metadata is None or not ("text" in mapping.members or mapping.vectors):
         return None
     columns = (column.partition(".")[0] for column in mapping.columns)
     return sorted({*ROW_MEMBERS, "metadata", *mapping.columns, *columns})
@@ -143,12 +144,14 @@ def _find_used_columns(mapping: ColumnMapping | None) -> list[str] | None:
 # -- rows ------------------------------------------------------------------------------------------------------
 
 
-def _read_batch(batch: pa.RecordBatch, first: int, file: File, rules: VectorRules) -> Iterator[Item]:
+def _read_batch(
+    batch: pa.RecordBatch, first: int, file: File, rules: VectorRules, unmapped: Unmapped
+) -> Iterator[Item]:
     """The items of a record batch, whose first row has the number `first`: one RowBatch, else an item for each row."""
     faults: Faults = {}
     vectors = _read_vectors(batch, rules, faults, file.mapping)
     mapping = file.mapping
-    if mapping is not None and mapping.only_renames(batch.schema.names):
+    if mapping is not None and vectors and mapping.only_renames(batch.schema.names):
         columns, mapping = _rename_columns(batch, mapping), None
     else:
         columns = _without_vectors(batch, mapping)
@@ -170,6 +173,8 @@ def _read_batch(batch: pa.RecordBatch, first: int, file: File, rules: VectorRule
             yield reject_row(row, where, file, faults[index])
         elif "@graph" in row or "@type" in row:
             yield from read_linked_row(row, where, file, by_row[index], original)
+        elif by_row[index] is None:
+            yield read_plain_row(row, where, file, unmapped, original)
         else:
             yield read_row(row, where, file, by_row[index])
 

@@ -6,8 +6,7 @@ Decides the id of a row's document. Knows no file format.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -15,13 +14,13 @@ import orjson
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest.formats import jsonld, schemaorg
+from aidre.ingest.formats.tables.unmapped import Unmapped
 from aidre.ingest.records import (
     File,
     Item,
     Rejected,
     RowVectors,
     VectorRules,
-    escape_unprintable,
     read_string,
     to_document,
     to_document_id,
@@ -30,26 +29,21 @@ from aidre.ingest.records import (
 _ID_MEMBERS = ("id", "@id", "url")
 """The first of these that a row has is the id of its document."""
 
-_MAX_NAMED = 12
-_MAX_NAMED_CHARACTERS = 300
-"""Of the columns that a message names."""
 
-_SEARCHABLE_COLUMNS = frozenset({"text", "vectors", "@type", "@graph"})
+def read_json_row(
+    row: Json,
+    where: str,
+    file: File,
+    rules: VectorRules,
+    *,
+    unmapped: Unmapped | None = None,
+    written: Mapping[str, Json] | None = None,
+) -> Iterator[Item]:
+    """The items of a row of JSON, after the file's mapping is applied and its vectors are checked.
 
-
-def require_searchable(names: Collection[str], file: File, place: str) -> None:
-    """Raises InvalidDocument for a table whose columns hold nothing that a search could find, unless a mapping says
-    where its text is. `place` is where its columns are named."""
-    if file.mapping is None and _SEARCHABLE_COLUMNS.isdisjoint(names):
-        known = escape_unprintable(", ".join(islice(names, _MAX_NAMED))[:_MAX_NAMED_CHARACTERS]) or "none"
-        raise InvalidDocument(
-            f"no column is named text (columns: {known}): name it in {place}, or say which hold the text, with text = "
-            "[COLUMN, ...] below [collections.NAME.mapping] in aidre.toml"
-        )
-
-
-def read_json_row(row: Json, where: str, file: File, rules: VectorRules) -> Iterator[Item]:
-    """The items of a row of JSON, after the file's mapping is applied and its vectors are checked."""
+    `unmapped` completes rows, with a text of the columns as they are `written`; the rows of programs are documents as
+    they are.
+    """
     if type(row) is not dict:
         yield Rejected(where, "not a JSON object", file.source, file.origin)
         return
@@ -61,8 +55,23 @@ def read_json_row(row: Json, where: str, file: File, rules: VectorRules) -> Iter
         return
     if "@type" in mapped or "@graph" in mapped:
         yield from read_linked_row(mapped, where, file, vectors, row)
+    elif unmapped is not None and not vectors:
+        yield read_plain_row(mapped, where, file, unmapped, row if written is None else written)
     else:
         yield read_row(mapped, where, file, vectors)
+
+
+def read_plain_row(
+    row: dict[str, Json], where: str, file: File, unmapped: Unmapped, original: Mapping[str, Json]
+) -> Item:
+    """The document of a row without vectors; `original` is the row before a mapping, as a text shows it."""
+    find_id = unmapped.guess_id if unmapped.lacks_text(row) else _read_id
+    try:
+        identity = find_id(row) or _derive_id(row, file, None)
+        completed = unmapped.complete(row, original)
+    except InvalidDocument as error:
+        return reject_row(row, where, file, error.message)
+    return read_row(completed, where, file, None, identity=identity)
 
 
 def is_graph(row: Mapping[str, Json]) -> bool:
@@ -99,12 +108,20 @@ def read_graph(value: Json, where: str, file: File, *, numbered: bool = False) -
 
 
 def read_row(
-    row: dict[str, Json], where: str, file: File, vectors: RowVectors | None, original: dict[str, Json] | None = None
+    row: dict[str, Json],
+    where: str,
+    file: File,
+    vectors: RowVectors | None,
+    original: dict[str, Json] | None = None,
+    *,
+    identity: str | None = None,
 ) -> Item:
-    """The document of one row, whose vectors are checked; `original` is a schema.org object before a mapping."""
-    identity = None
+    """The document of one row, whose vectors are checked; `original` is a schema.org object before a mapping.
+
+    `identity` is its id, where the row itself does not say it.
+    """
     try:
-        identity = _read_id(row) or _derive_id(row, file, vectors)
+        identity = identity or _read_id(row) or _derive_id(row, file, vectors)
         if "@type" not in row:
             return where, to_document(row, file, identity, vectors=vectors)
         members = schemaorg.to_row(row)

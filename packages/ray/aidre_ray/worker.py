@@ -76,7 +76,7 @@ class Worker:
         options = self._job.options
         as_of = None if options.include_drafts else datetime.fromisoformat(self._job.now)
         for file in block.files:
-            yield from read_file(file, rules, options.mapping, as_of)
+            yield from read_file(file, rules, options.mappings, as_of)
 
 
 class _Witness:

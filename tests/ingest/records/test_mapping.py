@@ -14,7 +14,7 @@ from aidre.ingest.records.items import Item, Rejected
 from aidre.ingest.records.mapping import parse_column_mapping
 from aidre.ingest.sources.folder import FileSource, read_source
 from tests.support.ingests import BROUGHT, WORDS, Bench
-from tests.support.rows import RULES, Format, Row, as_csv, as_json, as_lines, as_parquet, documents, mapping
+from tests.support.rows import RULES, Format, Row, as_csv, as_json, as_lines, as_parquet, documents, mappings
 
 flat = pytest.mark.parametrize("write", [as_csv, as_lines, as_json, as_parquet])
 nested = pytest.mark.parametrize("write", [as_lines, as_json, as_parquet])
@@ -33,7 +33,7 @@ ROW = {
 def found(folder: Path, write: Format, rows: Sequence[Row], **table: Any) -> list[Item]:
     folder.mkdir(exist_ok=True)
     write(folder / "r", rows)
-    return list(read_source(FileSource("d", folder), RULES, lambda _: None, mapping(**table)))
+    return list(read_source(FileSource("d", folder), RULES, lambda _: None, mappings(**table)))
 
 
 def one(folder: Path, write: Format, row: Row, **table: Any) -> Document:
@@ -138,7 +138,7 @@ def test_a_column_that_no_row_has_is_refused_before_anything_is_stored(tmp_path:
     bench.docs.mkdir()
     write(bench.docs / "r", [ROW])
     with pytest.raises(ConfigurationError) as error:
-        bench.run(mapping=mapping(id="docno", text="body"))
+        bench.run(mappings=mappings(id="docno", text="body"))
     assert "collections.c.mapping" in error.value.message and "'docno'" in error.value.message
     assert "doc_no" in error.value.message and "\n" not in error.value.message
     assert not bench.store.path.exists()
@@ -149,12 +149,12 @@ def test_mapped_rows_are_ingested_once(tmp_path: Path, write: Format) -> None:
     bench = Bench(tmp_path, spaces=(WORDS, BROUGHT))
     bench.docs.mkdir()
     write(bench.docs / "r", [ROW | {"v": [1.0, 0.0, 0.0, 0.0]}])
-    options = {"mapping": mapping(id="doc_no", text=["headline", "body"], vectors={"brought": "v"})}
+    options = {"mappings": mappings(id="doc_no", text=["headline", "body"], vectors={"brought": "v"})}
     assert (bench.run(**options).updated, bench.problems) == (1, [])
     assert bench.text("7#chunk_1") == "A shoe\n\nLight and dry."
     again = bench.run(**options)
     assert (again.updated, again.unchanged, again.embedded) == (0, 1, 0)
-    other = {"mapping": mapping(id="doc_no", text="body", vectors={"brought": "v"})}
+    other = {"mappings": mappings(id="doc_no", text="body", vectors={"brought": "v"})}
     assert bench.run(**other).updated == 1
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aidre.ingest.sources.columns import check_mapping, supplied_spaces
+from aidre.ingest.sources.columns import check_mappings, supplied_spaces
 from aidre.ingest.sources.locate import locate_sources
 from tests.support.folders import write
-from tests.support.rows import as_csv, as_lines, mapping
+from tests.support.rows import as_csv, as_lines, mappings
 
 
 def test_the_spaces_that_rows_bring_vectors_for_are_found(tmp_path: Path) -> None:
@@ -20,10 +20,10 @@ def test_a_column_may_stand_in_one_file_of_many(tmp_path: Path) -> None:
     as_csv(tmp_path / "a", [{"doc": "1", "body": "x"}])
     as_lines(tmp_path / "b", [{"body": "y"}] * 20 + [{"head": {"line": "T"}}])
     (tmp_path / "c.md").write_text("no rows")
-    check_mapping(locate_sources([tmp_path]), mapping(id="doc", title="head.line", text="body"), "m")
-    check_mapping(locate_sources([tmp_path / "c.md"]), mapping(id="nothing"), "m")
+    check_mappings(locate_sources([tmp_path]), mappings(id="doc", title="head.line", text="body"), "m")
+    check_mappings(locate_sources([tmp_path / "c.md"]), mappings(id="nothing"), "m")
 
 
 def test_the_spaces_of_a_mapping_are_among_those_that_rows_bring(tmp_path: Path) -> None:
     as_csv(tmp_path / "a", [{"v": [1, 2]}])
-    assert supplied_spaces(locate_sources([tmp_path]), mapping(vectors={"mine": "v"})) == {"mine"}
+    assert supplied_spaces(locate_sources([tmp_path]), mappings(vectors={"mine": "v"})) == {"mine"}

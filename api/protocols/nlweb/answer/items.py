@@ -20,15 +20,19 @@ from aidre.api.config import ActionSettings
 from aidre.api.protocols.nlweb.answer.actions import build_actions
 from aidre.api.protocols.nlweb.answer.documents import DocumentHit
 from aidre.api.retrieval import VisibleCollection, visible_object
-from aidre.engine.index.fields import site_of
+from aidre.engine.index.fields import is_schema_date, site_of
 from aidre.engine.model import Json
 from aidre.engine.retrieve import told_copies
+from aidre.engine.schema_text import LABELS, TITLES
 from aidre.engine.types import RetrievedChunk
 
 ADDED_MEMBERS = ("score", "site", "grounding")
 NAME_MEMBERS = ("name", "headline", "title")
 DESCRIPTION_MEMBERS = ("description", "abstract")
 EXCERPT_CHARS = 240
+_OWN_MEMBERS = frozenset({*TITLES, "@context", "@id", "@type", "@language", "id", "type", "url", "dateModified"})
+"""Labels that an item has from its document."""
+_PROPERTIES = (LABELS | {"offers", "aggregateRating"}) - _OWN_MEMBERS
 TYPE_NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
 INLINE_BYTES = 262_144
 """Bytes of stored JSON; the items of one answer with more are made in a thread."""
@@ -178,12 +182,16 @@ def _render(document: DocumentHit, entry: _CachedItem) -> Item:
 
 
 def _default_object(chunk: RetrievedChunk, returns_text: bool, as_article: bool) -> dict[str, Json]:
-    """An object for a document that has none: a WebPage if it has a URL, else an Article (see `query/filters.py`)."""
+    """An object for a document that has none: a WebPage if it has a URL, else an Article (see `query/filters.py`).
+
+    Metadata that are properties of schema.org (price, brand, image, author) are those of the object.
+    """
     own_type = chunk.type if chunk.type is not None and TYPE_NAME.fullmatch(chunk.type) else None
     schema_type: Json = own_type or ("Article" if chunk.url is None else "WebPage")
     if as_article:
         schema_type = ["WebPage" if schema_type == "Article" else schema_type, "Article"]
     schema_object: dict[str, Json] = {
+        **_properties(chunk.metadata),
         "@context": "https://schema.org",
         "@type": schema_type,
         "name": chunk.title or chunk.document_id,
@@ -192,6 +200,15 @@ def _default_object(chunk: RetrievedChunk, returns_text: bool, as_article: bool)
     if returns_text:
         schema_object["description"] = excerpt(chunk.text)
     return schema_object
+
+
+def _properties(metadata: Mapping[str, Json]) -> dict[str, Json]:
+    """The metadata with names of schema.org that are no text; a price is that of an offer, too."""
+    shown = {name: value for name, value in metadata.items() if name in _PROPERTIES or is_schema_date(name)}
+    if "price" in shown and "offers" not in shown:
+        terms = {name: shown[name] for name in ("price", "priceCurrency", "availability") if name in shown}
+        shown["offers"] = {"@type": "Offer", **terms}
+    return shown
 
 
 def excerpt(text: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.tables.parquet import _split_spaces, find_parquet_spaces
 from aidre.ingest.records.file import File
 from aidre.ingest.records.items import Rejected
@@ -83,8 +83,10 @@ def test_empty_tables_and_odd_columns(tmp_path: Path) -> None:
         table(tmp_path, {"id": ["a"], "vectors": [[1.0, 2.0]]})
 
 
-def test_a_table_without_a_column_of_text_fails_as_a_whole(tmp_path: Path) -> None:
-    """As CSV does: not one message for each of its rows."""
-    with pytest.raises(InvalidDocument, match=r"named text \(columns: sku, name\): name it in the schema, or say"):
-        table(tmp_path, {"sku": ["a", "b"], "name": ["Lamp", "Chair"]})
+def test_a_table_without_a_column_of_text_has_the_text_of_its_columns(tmp_path: Path) -> None:
+    columns = {"sku": ["a", "b"], "name": ["Lamp", "Chair"], "price": [3.5, None], "when": [date(2026, 5, 1), None]}
+    lamp, chair = documents(table(tmp_path, columns))
+    assert (lamp.id, lamp.title, lamp.text) == ("a", "Lamp", "sku: a\nname: Lamp\nprice: 3.5\nwhen: 2026-05-01")
+    assert (lamp.metadata["price"], lamp.metadata["when"]) == (3.5, "2026-05-01")
+    assert (chair.id, chair.text) == ("b", "sku: b\nname: Chair")
     assert table(tmp_path, {"sku": pa.array([], pa.string())}) == []
