@@ -161,6 +161,13 @@ class Rescore:
     depth: int = 50
 
 
+RECALLS = (0.90, 0.95, 0.99, 0.995)
+"""Recalls that are calibrated."""
+
+COSTED_RESULTS = 10
+"""Hits of the searches whose costs are shown by recall."""
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A search in a Snapshot for `top_k` hits, after the `offset` best ones.

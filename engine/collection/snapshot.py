@@ -43,6 +43,7 @@ from aidre.engine.search import (
     estimate_dense,
     estimate_lexical,
     language_of,
+    recall_costs,
     search_dense,
     search_dense_batch,
     search_lexical,
@@ -179,8 +180,7 @@ class Snapshot:
         seconds = self._seconds.get(key)
         if seconds is None:
             depth = self._depth(self._spaces[space_id], k, recall)
-            candidates = None if depth is None else depth.candidates
-            seconds = estimate_dense(self.segments, space_id, candidates, is_filtered=is_filtered)
+            seconds = estimate_dense(self.segments, space_id, depth, is_filtered=is_filtered)
             if k <= _MAX_CACHED_K and len(self._seconds) < _MAX_CACHED_DEPTHS:
                 self._seconds[key] = seconds
         return seconds
@@ -355,10 +355,32 @@ class Snapshot:
             "segments": len(manifest.segments),
             "bytes": sum(file.size for entry in manifest.segments for file in entry.files.values()),
             "kernel": kernel_name(),
-            "spaces": [_space_status(state, manifest, self._weights(state)) for state in manifest.spaces],
+            "spaces": [self._space_status(state) for state in manifest.spaces],
             "languages": self._statistics.chunks_by_language,
             "warnings": list(self.warnings),
         }
+
+    def _space_status(self, state: SpaceState) -> SpaceStatus:
+        space, entries = state.space, self.manifest.segments
+        measured = {weight.language: weight.chunks for weight in state.weights}
+        vectors, keys = vectors_file(space.id), keys_file(space.id)
+        indexes = {find_index_file(entry.files, space.id) for entry in entries}
+
+        def size(names: Collection[str | None]) -> int:
+            return sum(file.size for entry in entries for name, file in entry.files.items() if name in names)
+
+        is_live, weights = space.id in self._spaces, self._weights(state)
+        status = {
+            **asdict(space),
+            "state": state.state,
+            "chunks": sum(entry.live_chunks for entry in entries if vectors in entry.files),
+            "runtime": state.runtime,
+            "calibration": asdict(state.calibration) if state.calibration else None,
+            "costs": recall_costs(self.segments, space.id, state.calibration) if is_live else [],
+            "weights": [{"language": tag, "a": a, "chunks": measured.get(tag)} for tag, a in weights.items()],
+            "bytes": {"vectors": size({vectors}), "index": size(indexes), "keys": size({keys})},
+        }
+        return cast(SpaceStatus, status)
 
     # -- inside ------------------------------------------------------------------------------------------------
 
@@ -456,27 +478,6 @@ def _can_share_scan(query: Query, other: Query) -> bool:
         other.mode,
         other.recall,
     ) and query.filter == other.filter
-
-
-def _space_status(state: SpaceState, manifest: Manifest, weights: Mapping[str, float]) -> SpaceStatus:
-    space, entries = state.space, manifest.segments
-    measured = {weight.language: weight.chunks for weight in state.weights}
-    vectors, keys = vectors_file(space.id), keys_file(space.id)
-    indexes = {find_index_file(entry.files, space.id) for entry in entries}
-
-    def size(names: Collection[str | None]) -> int:
-        return sum(file.size for entry in entries for name, file in entry.files.items() if name in names)
-
-    status = {
-        **asdict(space),
-        "state": state.state,
-        "chunks": sum(entry.live_chunks for entry in entries if vectors in entry.files),
-        "runtime": state.runtime,
-        "calibration": asdict(state.calibration) if state.calibration else None,
-        "weights": [{"language": tag, "a": a, "chunks": measured.get(tag)} for tag, a in weights.items()],
-        "bytes": {"vectors": size({vectors}), "index": size(indexes), "keys": size({keys})},
-    }
-    return cast(SpaceStatus, status)
 
 
 def _open_segments(folder: Path, manifest: Manifest, previous: Snapshot | None) -> Segments:

@@ -50,7 +50,7 @@ from aidre.engine.index.vectors import (
     uses_lists,
     with_centroids,
 )
-from aidre.engine.model import EmbeddingSpace
+from aidre.engine.model import RECALLS, EmbeddingSpace
 from aidre.engine.search.cost import (
     MIN_SCANNED_ROWS,
     exact_cost,
@@ -100,9 +100,6 @@ _SMALLEST_CODES_DEPTH, _LARGER_CODES_DEPTH = 250, 100
 """Candidates that rotated codes of the smallest size and of the next one usually need: the smallest codes are tried
 only if these depths make them the cheaper ones, so where there are many rows."""
 
-OTHER_GOALS = (0.90, 0.95, 0.995)
-"""Recalls whose depths are measured beside the goal that decides the codes."""
-
 _QUERIES_AT_ONCE = 25
 _SEED = 20_260_101
 
@@ -148,13 +145,13 @@ def calibrate(
     asked: Sequence[QuerySample] = (),
     previous: Calibration | None = None,
 ) -> Calibration:
-    """Measure the depths that reach a recall of `goal`, and of OTHER_GOALS with the same codes; gives each large target
+    """Measure the depths that reach a recall of `goal`, and of RECALLS with the same codes; gives each large target
     the index of the chosen code size.
 
     `asked` are queries beside the generated ones; what `previous` learned of such queries is kept.
     """
     rows, kinds = _live_rows(targets), {sample.kind for sample in asked}
-    goals = goal, *(other for other in OTHER_GOALS if other != goal)
+    goals = goal, *(other for other in RECALLS if other != goal)
     known = {one: () if previous is None else previous.learned_for(one) for one in goals}
     large = scannable_targets(targets)
     if not large:

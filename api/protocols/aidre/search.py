@@ -195,6 +195,7 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
         correct=request.correct is not False,
         operators=request.operators is not False,
         group=request.group or "chunk",
+        recall=request.recall,
     )
     return Search(question, request.filter, request.collection, request.top_k, request.return_ or DEFAULT_FIELDS)
 

@@ -67,6 +67,11 @@ class SearchDepth:
         """The largest gap of a probed centroid (see `CoarseQuantizer.rank`); 0: no bound."""
         return _interpolated(self.depths, self._unfiltered_k(selectivity), "gap")
 
+    @property
+    def scanned(self) -> int:
+        """The mean number of codes that are scanned without a filter; 0: all."""
+        return math.ceil(_interpolated(self.depths, self.k, "scanned"))
+
     def _unfiltered_k(self, selectivity: float) -> float:
         return self.k / selectivity if selectivity > 0 else math.inf
 
