@@ -228,7 +228,7 @@ def _least_depth(k: int, conditions: Conditions) -> int:
     growth = max(1.0, conditions.rows / MIN_DEPTH_ROWS) ** MIN_DEPTH_EXPONENT
     share = 1.0
     if conditions.goal < 1:
-        share = (math.log(1 - conditions.goal) / math.log(1 - _MIN_DEPTH_GOAL)) ** _GOAL_EXPONENT
+        share = math.pow(math.log(1 - conditions.goal) / math.log(1 - _MIN_DEPTH_GOAL), _GOAL_EXPONENT)
     return max(k, math.ceil((MIN_DEPTH_PER_RESULT * k + MIN_DEPTH) * growth * share))
 
 
