@@ -112,8 +112,10 @@ class SpaceStatus(TypedDict):
     """An embedding space, as operators see it: the members of `EmbeddingSpace`, and these. `state` is "live" or
     "building". `bytes` are the sizes of its vectors, their index and their keys. `calibration` is None where every row
     is compared; else it has `kind`, `reason` and, with the capability `recall`, `depths`, each with `results`,
-    `candidates`, `mean` and `p5`. `weights` are those of the cosine in hybrid search in languages that the model does
-    not know, each with `language`, `a` and `chunks`, the number of chunks when it was measured, None if it was not."""
+    `candidates`, `mean` and `p5`. With that capability `costs` says for each `recall` that may be asked for what is
+    `promised` and, in `milliseconds`, about how long a search for ten hits takes here. `weights` are those of the
+    cosine in hybrid search in languages that the model does not know, each with `language`, `a` and `chunks`, the
+    number of chunks when it was measured, None if it was not."""
 
     id: str
     dimensions: int
@@ -130,6 +132,7 @@ class SpaceStatus(TypedDict):
     chunks: int
     runtime: str | None
     calibration: Json
+    costs: NotRequired[Sequence[Json]]
     weights: NotRequired[Sequence[Json]]
     bytes: Mapping[str, int]
 

@@ -117,7 +117,7 @@ def cursor_binding(
     else:  # a fast hash is enough: a collision deceives nobody but the caller who made it
         query = b"" if vector is None else xxhash.xxh3_128_digest(vector.data)
     filter = None if question.filter is None else filter_digest(question.filter).hex()
-    counted = question.group, question.collapse and question.group == "document"
+    counted = question.group, question.collapse and question.group == "document", question.recall
     return orjson.dumps([caller.name, collection, mode, space, vector is None, filter, *counted]) + query
 
 

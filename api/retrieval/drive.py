@@ -126,7 +126,7 @@ class Driver:
             )
         seconds = reader.estimated_seconds(query)
         if query.mode == "dense":
-            batch_key = reader, query.space, query.top_k, query.filter and filter_digest(query.filter)
+            batch_key = reader, query.space, query.top_k, query.recall, query.filter and filter_digest(query.filter)
             search = partial(first_pages, reader, max_results=self._max_results)
             return self._scheduler.run_batched(seconds, batch_key, query, search)
         return self._scheduler.run(seconds, partial(first_page, reader, query, self._max_results))

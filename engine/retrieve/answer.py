@@ -271,7 +271,15 @@ def _query(
 ) -> Generator[Step, Any, tuple[Query, ModelUnavailable | None]]:
     mode, space, vector = found
     space_id = None if space is None else space.id
-    query = Query(vector, space_id, question.top_k, offset, question.filter, text=question.text, mode=mode)
+    if question.recall is not None and not reader.can.recall:
+        name = reader.collection.name
+        raise Unsupported(
+            f"collection {name!r} has no recall: its engine measures none; leave it out", capability="recall"
+        )
+    recall = state.policy.recall if question.recall is None else question.recall
+    query = Query(
+        vector, space_id, question.top_k, offset, question.filter, text=question.text, mode=mode, recall=recall
+    )
     if mode != "hybrid":
         return query, None
     rescore, problem = None, None

@@ -112,6 +112,7 @@ from .manifest import (
     Manifest as Manifest,
     SegmentEntry as SegmentEntry,
     SpaceState as SpaceState,
+    TargetDepths as TargetDepths,
     decode_manifest as decode_manifest,
     encode_manifest as encode_manifest,
     first_manifest as first_manifest,

@@ -144,6 +144,13 @@ class SearchRequest(Message):
         bool | None,
         Meta(description="false, with `group` document: near-copies of a better document are results; else `copies`"),
     ] = None
+    recall: Annotated[
+        Annotated[float, Meta(gt=0, le=1)] | None,
+        Meta(
+            description="The share of the nearest vectors to find, of which the next higher one in `extensions.recall` "
+            "holds: lower is faster, 1 compares every vector. Left out: that of the collection"
+        ),
+    ] = None
     return_: Annotated[ReturnFields | None, Meta(description="Which members each result has")] = field(
         default=None, name="return"
     )
@@ -385,6 +392,10 @@ class ProfiledSpace(Message):
     bytes: Annotated[Count, Meta(description="Of its vectors, their index and their keys")]
     is_exact: Annotated[bool, Meta(description="Whether every vector is compared")]
     recall: Annotated[dict[str, float], Meta(description="By number of results, the mean recall that was measured")]
+    milliseconds: Annotated[
+        dict[str, float],
+        Meta(description="By recall that a search may ask for, about how long one for ten results takes here"),
+    ]
     model: str | UnsetType = UNSET
 
 

@@ -196,6 +196,7 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
         operators=request.operators is not False,
         group=request.group or "chunk",
         collapse=request.collapse is not False,
+        recall=request.recall,
     )
     return Search(question, request.filter, request.collection, request.top_k, request.return_ or DEFAULT_FIELDS)
 

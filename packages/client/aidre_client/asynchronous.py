@@ -134,6 +134,7 @@ class AsyncRemoteCollection:
         highlight: bool | HighlightLimits = False,
         group: Group = "chunk",
         collapse: bool = True,
+        recall: float | None = None,
     ) -> Hits:
         """As `RemoteCollection.search`."""
         asked = check_asked(
@@ -151,6 +152,7 @@ class AsyncRemoteCollection:
             highlight=highlight,
             group=group,
             collapse=collapse,
+            recall=recall,
         )
         return await self._transport.run(self._reader.search(asked, k, offset))
 
@@ -163,6 +165,7 @@ class AsyncRemoteCollection:
         mode: Mode | None = None,
         space: str | None = None,
         operators: bool = True,
+        recall: float | None = None,
     ) -> SearchResults:
         """The hits of each query, in their order; some of the searches run at once."""
         places = asyncio.Semaphore(MAX_AT_ONCE)
@@ -172,7 +175,8 @@ class AsyncRemoteCollection:
                 return await self._transport.run(self._reader.search(asked, k, 0))
 
         searches = [
-            to_asked(query, filter=filter, mode=mode, space=space, operators=operators) for query in to_queries(queries)
+            to_asked(query, filter=filter, mode=mode, space=space, operators=operators, recall=recall)
+            for query in to_queries(queries)
         ]
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(asked)) for asked in searches]
@@ -192,6 +196,7 @@ class AsyncRemoteCollection:
         restart: bool = True,
         group: Group = "chunk",
         collapse: bool = True,
+        recall: float | None = None,
     ) -> AsyncIterator[list[Hit[RemoteChunk]]]:
         """As `RemoteCollection.pages`."""
         asked = check_asked(
@@ -205,6 +210,7 @@ class AsyncRemoteCollection:
             vectors=vectors,
             group=group,
             collapse=collapse,
+            recall=recall,
         )
         pager = self._reader.pager(asked, size, restart)
         while (page := await self._transport.run(pager.next_page())) is not None:

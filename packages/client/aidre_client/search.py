@@ -54,13 +54,13 @@ from aidre_client.values import (
     check_least,
     check_mode,
     check_range,
+    check_recall,
     check_space_id,
     need_numpy,
     to_base64,
     to_ids,
     to_limits,
     to_members,
-    to_requests,
     to_vector,
 )
 
@@ -109,6 +109,7 @@ class Asked:
     group: Group = "chunk"
     collapse: bool = True
     """Whether near-copies of a document count as one."""
+    recall: float | None = None
 
     @property
     def needs_words(self) -> bool:
@@ -139,12 +140,14 @@ def check_asked(
     highlight: bool | HighlightLimits = False,
     group: Group = "chunk",
     collapse: bool = True,
+    recall: float | None = None,
 ) -> Asked:
     """InvalidInput, with the rules of a local search."""
     if (text is None) == (vector is None):
         raise InvalidInput("search needs a text or vector=, and not both")
     check_mode(mode)
     check_group(group)
+    check_recall(recall)
     if text is not None and (not isinstance(text, str) or not text.strip()):
         raise InvalidInput("the text of a search must be a string that is not blank")
     check_filter(filter)
@@ -158,7 +161,6 @@ def check_asked(
     limits = to_limits(highlight)
     if limits is not None and text is None:
         raise InvalidInput("highlight needs a text: a vector has no words")
-    requests = () if facets is None else to_requests(facets)
     return Asked(
         text,
         numbers,
@@ -174,6 +176,7 @@ def check_asked(
         operators=operators,
         group=group,
         collapse=collapse,
+        recall=None if recall is None else float(recall),
     )
 
 
@@ -274,15 +277,13 @@ class RemoteReader:
             if not found.can("filter"):
                 raise Unsupported("the server has no filters: it would ignore this one", capability="filter")
             members["filter"] = asked.filter
-        extensions = {
-            "facets": bool(asked.facets), "highlight": asked.highlight is not None, "group": asked.group != "chunk",
-        }  # fmt: skip
-        for name, is_asked in extensions.items():
-            if is_asked and name not in found.extensions:
+        shared = {"group": None if asked.group == "chunk" else asked.group, "recall": asked.recall}
+        for name, value in {"facets": asked.facets, "highlight": asked.highlight, **shared}.items():
+            if value and name not in found.extensions:
                 raise Unsupported(f"the server has no {name}", capability=name)
-        if asked.group != "chunk":
-            members["group"] = asked.group
-            members |= {} if asked.collapse else {"collapse": False}
+        members |= {name: value for name, value in shared.items() if value is not None}
+        if asked.group != "chunk" and not asked.collapse:
+            members["collapse"] = False
         local = yield from self._embed(asked, found)
         if local is not None:
             space, vector = local

@@ -31,6 +31,8 @@ ASKED: list[dict[str, Any]] = [
     {"operators": True},
     {"group": "document", "highlight": True, "k": 3, "offset": 1},
     {"group": "document", "mode": "lexical", "filter": {"n": {"lt": 9}}},
+    {"recall": 0.9, "facets": "even", "highlight": True},
+    {"recall": 1, "k": 120, "group": "document"},
 ]
 
 

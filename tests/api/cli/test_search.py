@@ -95,6 +95,20 @@ def test_an_unknown_name_is_one_line_and_2(read_only: Shell, words: list[str]) -
     assert words[1] in err
 
 
+@pytest.mark.parametrize("recall", ["0.9", "1", "0.97"])
+def test_a_recall_may_be_asked_for(read_only: Shell, recall: str) -> None:
+    hits = read_only.json("search", "tea steeped in water", "--recall", recall)
+    assert hits == read_only.json("search", "tea steeped in water")
+
+
+@pytest.mark.parametrize("recall", ["0", "1.5", "nan", "much"])
+def test_another_recall_is_one_line_and_2(read_only: Shell, recall: str) -> None:
+    status, _, err = read_only.run("search", "tea", "--store", read_only.store, "--recall", recall)
+    assert status == 2
+    assert one_line(err)
+    assert "recall" in err
+
+
 def test_a_filter_on_a_field_that_no_document_has_is_answered_and_said(read_only: Shell) -> None:
     words: list[str | Path] = ["search", "tea", "--store", read_only.store, "--filter"]
     status, out, err = read_only.run(*words, '{"kin": {"ne": 1}, "id": {"ne": "texts/rain.md"}}')
