@@ -13,7 +13,7 @@ WORDS = [f"{stem}{number}" for stem in ("pond", "reed", "heron", "bank") for num
 
 
 def text_of(count: int) -> list[str]:
-    return RNG.choice(WORDS, count).tolist()
+    return [WORDS[place] for place in RNG.integers(len(WORDS), size=count).tolist()]
 
 
 def changed(words: list[str], count: int) -> list[str]:
