@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.index.text import near_copies, signatures_of
+from aidre.engine.index import near_copies, signatures_of
 from aidre.engine.model import Query
 from aidre.engine.ports import Reader
 from aidre.engine.storage import SIGNATURE_BYTES
@@ -112,7 +112,7 @@ def _collapse(groups: list[list[Hit]]) -> list[tuple[Hit, ...]]:
         if np.count_nonzero(alike) == len(alike):  # each is like itself alone
             continue
         for best, likes in enumerate(alike, first):
-            if best not in dropped and marks[best].any():  # texts without a word are compared with none
+            if best not in dropped and marks[best].any():  # short texts have no signature
                 copies[best] = [
                     place for place in np.flatnonzero(likes).tolist() if place > best and place not in dropped
                 ]

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine.index import build_ids
+from aidre.engine.index import build_ids, signatures
 from aidre.engine.index.fields import merge_fields
-from aidre.engine.index.text import WordCounts, merge_lexicons, signatures
+from aidre.engine.index.text import WordCounts, merge_lexicons
 from aidre.engine.index.vectors import row_blocks
 from aidre.engine.model import EmbeddingSpace, EncodedVectors
 from aidre.engine.segment.build import lexical_texts

@@ -17,7 +17,7 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from aidre.engine.index.text import signatures
+from aidre.engine.index import signatures
 from aidre.engine.model import EncodedVectors
 from aidre.engine.segment.records import ChunkColumns, RecordColumns
 from aidre.engine.storage import (

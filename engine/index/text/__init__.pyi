@@ -38,7 +38,6 @@ from .postings import (
     lexical_column as lexical_column,
     merge_lexicons as merge_lexicons,
 )
-from .shingles import near_copies as near_copies, signatures as signatures, signatures_of as signatures_of
 from .slips import is_affix as is_affix, may_be_slip as may_be_slip, share_ending as share_ending
 from .stop_words import REQUEST_WORDS as REQUEST_WORDS
 from .words import (

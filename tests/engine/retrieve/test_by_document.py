@@ -112,7 +112,7 @@ def test_documents_of_one_chunk_are_one_plain_search() -> None:
     reader: Any = Ranked([f"d{number}" for number in range(50)])
     question = Question(5, vector=np.ones(4, np.float32), group="document", collapse=False)
     steps = answer(question, State(reader))
-    step = next(steps)
+    step: Any = next(steps)
     assert (step.query.top_k, step.counted) == (5, "chunk")
     with pytest.raises(StopIteration) as end:
         steps.send(Page(reader.search(step.query), 5, None))

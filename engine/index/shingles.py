@@ -19,8 +19,10 @@ from aidre.engine.storage import SIGNATURE_BYTES
 
 NEEDED_EQUAL: Final = 20
 """Equal bytes from which two texts are near-copies: of pairs with a shared half that are one in ten, with seven tenths
-nine in ten, with eight tenths all; so about one word in twenty may differ, and of a short text none."""
+nine in ten, with eight tenths all; so about one word in twenty may differ."""
 _WORDS: Final = 4
+_LEAST_WORDS: Final = 16
+"""Shorter texts have no signature: a title, a label or one sentence may be the same in documents about other things."""
 _SLICE_BYTES: Final = 1 << 18
 """Bytes of texts that are hashed at once: the arrays, of eight times as many bytes, stay in the cache."""
 _LONGEST: Final = 64
@@ -58,7 +60,7 @@ _WIDE_LEAD: Final = 0xE0
 
 def signatures(texts: Any) -> NDArray[np.uint8]:
     """The signature of each text of an Arrow array of large strings without nulls, shape (n, SIGNATURE_BYTES); of one
-    without a word zeros."""
+    with too few words zeros."""
     result = np.zeros((len(texts), SIGNATURE_BYTES), np.uint8)
     if not len(texts):
         return result
@@ -81,8 +83,8 @@ def signatures_of(texts: Sequence[str]) -> NDArray[np.uint8]:
 
 
 def near_copies(some: NDArray[np.uint8], others: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which texts are near-copies of which others, by their signatures: shape (of some, of others). Texts without a
-    word are those of each other."""
+    """Which texts are near-copies of which others, by their signatures: shape (of some, of others). Texts without
+    a signature are those of each other."""
     alike: NDArray[np.bool_] = np.count_nonzero(some[:, None] == others, axis=2) >= NEEDED_EQUAL
     return alike
 
@@ -92,22 +94,20 @@ def _sign(data: NDArray[np.uint8], bounds: NDArray[np.int64], result: NDArray[np
     words, starts = _words(data, bounds)
     firsts = np.searchsorted(starts, bounds)
     counts = np.diff(firsts)
-    windows = np.where(counts > 0, np.maximum(counts - _WORDS + 1, 1), 0)
-    ends = np.cumsum(windows)
-    has_words = counts > 0
-    if not has_words.any():
+    is_signed = counts >= _LEAST_WORDS
+    if not is_signed.any():
         return
+    windows = np.where(is_signed, counts - _WORDS + 1, 0)
+    ends = np.cumsum(windows)
     places = np.repeat(firsts[:-1] - (ends - windows), windows) + np.arange(ends[-1])
-    limits = np.repeat(firsts[1:], windows)
-    padded = np.append(words, np.zeros(_WORDS - 1, np.uint64))
     shingles = np.zeros(len(places), np.uint64)
     for number, factor in enumerate(_IN_SHINGLE):
-        shingles += np.where(places + number < limits, padded[places + number], np.uint64(0)) * factor
+        shingles += words[places + number] * factor
     shingles = _mixed(shingles)
-    first_windows = (ends - windows)[has_words]
+    first_windows = (ends - windows)[is_signed]
     for number, factor in enumerate(_HASHES):
         least = np.minimum.reduceat(shingles * factor, first_windows)
-        result[has_words, number] = (least >> np.uint64(24)).astype(np.uint8)
+        result[is_signed, number] = (least >> np.uint64(24)).astype(np.uint8)
 
 
 def _words(data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
