@@ -171,7 +171,7 @@ def check_asked(
         payload,
         vectors,
         correct=correct,
-        facets=requests,
+        facets=() if facets is None else to_requests(facets),
         highlight=limits,
         operators=operators,
         group=group,
