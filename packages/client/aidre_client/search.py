@@ -61,6 +61,7 @@ from aidre_client.values import (
     to_ids,
     to_limits,
     to_members,
+    to_requests,
     to_vector,
 )
 
