@@ -12,8 +12,8 @@ from markdown_it import MarkdownIt
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.index.text import strip_layout
 from aidre.engine.model import Heading, Json
-from aidre.ingest.formats.data_addresses import strip_data_addresses
 from aidre.ingest.formats.front_matter import split_front_matter
+from aidre.ingest.formats.pages import strip_data_addresses
 from aidre.ingest.formats.site_markup import strip_attributes, strip_site_markup
 from aidre.ingest.formats.tables import has_url_lines, read_json_lines
 from aidre.ingest.records import (

@@ -1,3 +1,4 @@
+from .data_addresses import strip_data_addresses as strip_data_addresses
 from .main_text import (
     MainText as MainText,
     extract_fragment_text as extract_fragment_text,

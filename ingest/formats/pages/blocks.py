@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from selectolax.lexbor import LexborNode
 
-from aidre.ingest.formats.data_addresses import strip_data_addresses
+from aidre.ingest.formats.pages.data_addresses import strip_data_addresses
 from aidre.ingest.formats.pages.parts import PageParts
 
 SKIPPED = frozenset(
