@@ -162,13 +162,21 @@ class Rescore:
     depth: int = 50
 
 
+RECALLS = (0.90, 0.95, 0.99, 0.995)
+"""Recalls that are calibrated."""
+
+COSTED_RESULTS = 10
+"""Hits of the searches whose costs are shown by recall."""
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A search in a Snapshot for `top_k` hits, after the `offset` best ones.
 
     `mode` is "dense" (`vector` in `space`), "lexical" (BM25 of the words in `text`) or "hybrid" (both, fused).
     `vector` has shape (dimensions,) and need not be normalised. `filter` is a parsed filter (engine.index.fields), None
-    for all rows.
+    for all rows. `recall` is the share of the nearest rows that a search has to find: the next higher one that was
+    calibrated holds, 1 compares every row, None is what the engine aims at.
     """
 
     vector: NDArray[np.float32] | Sequence[float] | None
@@ -180,3 +188,4 @@ class Query:
     mode: Mode = "dense"
     fusion: Fusion = Fusion()
     rescore: Rescore | None = None
+    recall: float | None = None

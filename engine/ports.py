@@ -61,7 +61,8 @@ class Capabilities:
     highlight: bool = False  #: Finds the words of a query in hits.
     recall: bool = False  #: Measures the recall of its searches and reports it.
     words: bool = False
-    """Knows the words of its texts: `corrected`, `completions`, and the chunks that a `fields.Wording` asks for."""
+    """Knows the words of its texts: `corrected`, `completions`, `word_shares`, and the chunks that a `fields.Wording`
+    asks for."""
 
 
 class TextDictionary(Protocol):
@@ -162,9 +163,19 @@ class Reader(Protocol):
     def completions(self, text: str, limit: int) -> list[str]:
         """The text of a query with its last word completed, by the most frequent words first."""
 
+    def word_shares(self, text: str, hits: Sequence[Hit]) -> tuple[int, list[float]]:
+        """The number of content words of a question, and the share of them, weighted by inverse document frequency,
+        that each hit of this state has."""
+
     def question_language(self, text: str) -> str | None:
         """The tag of the language of a question, one of the chunks where it shows no other; None where it is not
         told."""
+
+    def knows_question(self, space_id: str, text: str) -> bool:
+        """Whether the model of a space knows the language of a question; True where that is not told."""
+
+    def cosines(self, space_id: str, vector: NDArray[np.float32], hits: Sequence[Hit]) -> NDArray[np.float64] | None:
+        """The cosine of a vector and each hit of this state, shape (n,); None where the caller compares them itself."""
 
     def centroid(self, space_id: str) -> NDArray[np.float32] | None: ...
     def status(self) -> CollectionStatus: ...

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.model import Json, Visibility
 from aidre_client.values import (
+    Copies as Copies,
     Facet as Facet,
     FacetBound as FacetBound,
     FacetRequest as FacetRequest,
@@ -46,6 +47,10 @@ class RetrievedChunk(FoundChunk, Protocol):
     @property
     def document_key(self) -> Hashable:
         """A key for caches: in one lineage, equal keys are the same content of the same document."""
+
+    @property
+    def signature(self) -> bytes | None:
+        """By which near-copies of the text are known (`engine/index/shingles.py`); None where none is stored."""
 
     @property
     def document_chunk_count(self) -> int: ...
@@ -114,8 +119,10 @@ class SpaceStatus(TypedDict):
     """An embedding space, as operators see it: the members of `EmbeddingSpace`, and these. `state` is "live" or
     "building". `bytes` are the sizes of its vectors, their index and their keys. `calibration` is None where every row
     is compared; else it has `kind`, `reason` and, with the capability `recall`, `depths`, each with `results`,
-    `candidates`, `mean` and `p5`. `weights` are those of the cosine in hybrid search in languages that the model does
-    not know, each with `language`, `a` and `chunks`, the number of chunks when it was measured, None if it was not."""
+    `candidates`, `mean` and `p5`. With that capability `costs` says for each `recall` that may be asked for what is
+    `promised` and, in `milliseconds`, about how long a search for ten hits takes here. `weights` are those of the
+    cosine in hybrid search in languages that the model does not know, each with `language`, `a` and `chunks`, the
+    number of chunks when it was measured, None if it was not."""
 
     id: str
     dimensions: int
@@ -132,6 +139,7 @@ class SpaceStatus(TypedDict):
     chunks: int
     runtime: str | None
     calibration: Json
+    costs: NotRequired[Sequence[Json]]
     weights: NotRequired[Sequence[Json]]
     bytes: Mapping[str, int]
 
@@ -237,6 +245,10 @@ class PlainChunk:
     @property
     def passage(self) -> Passage:
         return self.document_key, self.id, self.text, self.token_count, hashlib.sha256(self.text.encode()).digest()
+
+    @property
+    def signature(self) -> bytes | None:
+        return None
 
     @property
     def content_hash(self) -> str:

@@ -56,6 +56,8 @@ class AsyncCollectionView:
         correct: bool = False,
         operators: bool = True,
         group: Group = "chunk",
+        collapse: bool = True,
+        recall: float | None = None,
     ) -> Hits:
         """As `Collection.search`."""
         return await asyncio.to_thread(
@@ -73,6 +75,8 @@ class AsyncCollectionView:
             correct=correct,
             operators=operators,
             group=group,
+            collapse=collapse,
+            recall=recall,
         )
 
     async def search_many(
@@ -84,10 +88,18 @@ class AsyncCollectionView:
         mode: Mode | None = None,
         space: str | None = None,
         operators: bool = True,
+        recall: float | None = None,
     ) -> SearchResults:
         """As `Collection.search_many`."""
         return await asyncio.to_thread(
-            self.view.search_many, queries, k=k, filter=filter, mode=mode, space=space, operators=operators
+            self.view.search_many,
+            queries,
+            k=k,
+            filter=filter,
+            mode=mode,
+            space=space,
+            operators=operators,
+            recall=recall,
         )
 
     async def get(self, ids: Iterable[str], *, vectors: bool = False) -> list[Document | None]:

@@ -45,6 +45,7 @@ from aidre_client.values import (
     check_least,
     check_mode,
     check_range,
+    check_recall,
     check_space_id,
     to_ids,
     to_limits,
@@ -121,6 +122,8 @@ class CollectionView:
         correct: bool = False,
         operators: bool = True,
         group: Group = "chunk",
+        collapse: bool = True,
+        recall: float | None = None,
     ) -> Hits:
         """The `k` best chunks after the `offset` best ones, best first; those below `min_score` are left out.
 
@@ -131,7 +134,9 @@ class CollectionView:
         With `correct` a text is answered without what may be typing errors in it, where it finds little as it is. With
         `operators` a phrase in double quotes has to stand in a hit as it is written, and `-word` must not be in one.
         With `group` "document" `k` and `offset` count documents: a hit is the best chunk of one, and `passages` of the
-        hits has up to four more of each.
+        hits has up to four more of each; with `collapse` documents that are near-copies of a better one are `copies` of
+        its hit. `recall` is the share of the nearest vectors that is found: lower is faster, and 1 compares every
+        vector; without it that of the collection holds, .99 unless configured.
         InvalidInput, InvalidFilter, InvalidVector, DimensionMismatch, SpaceMissing, ModelUnavailable, Unsupported.
         """
         requests = () if facets is None else to_requests(facets)
@@ -143,6 +148,7 @@ class CollectionView:
             raise InvalidInput("search needs a text or vector=")
         check_least(min_score)
         check_group(group)
+        check_recall(recall)
         parsed = to_filter(filter)
         question = _to_question(text, vector, k=k, offset=offset, filter=parsed, mode=mode, space=space)
         if reader is None:
@@ -151,8 +157,10 @@ class CollectionView:
             return nothing
         if requests or limits is not None or correct or not operators or group != "chunk":
             question = question._replace(
-                facets=requests, highlight=limits, correct=correct, operators=operators, group=group
+                facets=requests, highlight=limits, correct=correct, operators=operators, group=group, collapse=collapse
             )
+        if recall is not None:
+            question = question._replace(recall=float(recall))
         found = run(answer(question, State(reader, self._policy)), self._spaces.embed)
         self._log_unknown(found.ignored)
         if found.problem is not None:
@@ -168,12 +176,14 @@ class CollectionView:
         mode: Mode | None = None,
         space: str | None = None,
         operators: bool = True,
+        recall: float | None = None,
     ) -> SearchResults:
         """The hits of each query: texts, or vectors as a matrix (queries, dimensions), which share the scan.
 
         With `operators` quotes, `-word` and conditions in a text are read as `search` does; such a text is searched by
-        itself.
+        itself. `recall` is that of `search`.
         """
+        check_recall(recall)
         reader, queries = self.reader, to_queries(queries)
         if reader is None:
             return SearchResults([Hits() for _ in queries])
@@ -183,6 +193,8 @@ class CollectionView:
         for number, query in enumerate(queries):
             text, vector = (query, None) if isinstance(query, str) else (None, query)
             question = _to_question(text, vector, k=k, offset=0, filter=parsed, mode=mode, space=space)
+            if recall is not None:
+                question = question._replace(recall=float(recall))
             if operators and text is not None and run(read(text, [state]), self._spaces.embed) is not None:
                 found[number] = to_hits(run(answer(question, state), self._spaces.embed), None)
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from aidre.engine.model import EmbeddingSpace
 from aidre_client.values import Hit, Hits
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 def to_hits(found: Answer, min_score: float | None) -> Hits:
     """An answer as a list, without the hits below `min_score`; their highlights go with them."""
+    from aidre.engine.retrieve import told_copies
+
     least = -inf if min_score is None else min_score
     kept = [number for number, hit in enumerate(found.hits) if hit.score >= least]
     hits = Hits(found.hits[number] for number in kept)
@@ -28,6 +30,8 @@ def to_hits(found: Answer, min_score: float | None) -> Hits:
     hits.facets = {one.field: facet for one, facet in zip(found.question.facets, found.facets, strict=True)}
     if found.question.group == "document":
         passages = found.passages or [()] * len(found.hits)
+        copies = found.copies or [()] * len(found.hits)
+        hits.copies = [told_copies(copies[number]) for number in kept]
         hits.passages = [[hit for hit in passages[number] if hit.score >= least] for number in kept]
     if found.highlights is not None:
         hits.highlights = [found.highlights[number] for number in kept]
@@ -39,7 +43,7 @@ def _relevances(found: Answer, hits: Sequence[Hit]) -> list[float]:
     from aidre.engine.retrieve import run, scale_of
 
     scale = found.scale or run(scale_of(found), _embed_nothing)
-    return scale.relevances(hit.score for hit in hits)
+    return scale.relevances(cast("Sequence[Any]", hits))
 
 
 def _embed_nothing(space: EmbeddingSpace, text: str) -> Any:

@@ -107,7 +107,8 @@ def counted(number: int, noun: str) -> str:
 
 def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
     """One line for a collection, one for its languages by number of chunks, one for the kernel that compares vectors,
-    then one for each space and each model with weights, what the engine lacks, and each warning."""
+    then one for each space, what each recall costs in it, each model with weights, what the engine lacks, and each
+    warning."""
     counts = ", ".join(counted(status[f"{noun}s"], noun) for noun in ("document", "chunk", "segment"))
     size = format_bytes(status["disk_bytes"])
     yield f"{status['collection']}: generation {status['generation']}, {counts}, {size} on disk"
@@ -121,6 +122,8 @@ def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
         yield f"  kernel: {status['kernel']}"
     for space in status["spaces"]:
         yield f"  {printable(space['id'])}: {space['dimensions']} dimensions, {space['distance']}, {_index(space)}"
+        if len(space.get("costs", ())) > 1:
+            yield f"    a search for ten by recall, about: {_costs(space)}"
         if space.get("weights"):
             what = "languages that its model does not know, with the weight of vectors in hybrid search"
             yield f"    {what}: {_weights(space)}"
@@ -145,6 +148,11 @@ def _index(space: Mapping[str, Json]) -> str:
         for depth in calibration["depths"]
     )
     return f"{calibration['kind']}: {', '.join(depths)}"
+
+
+def _costs(space: Mapping[str, Json]) -> str:
+    """What each recall costs here, the lowest first: "0.95: 0.3 ms, 0.99: 1.1 ms"."""
+    return ", ".join(f"{cost['recall']:g}: {cost['milliseconds']:g} ms" for cost in space["costs"])
 
 
 def _weights(space: Mapping[str, Json]) -> str:

@@ -8,12 +8,13 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import repeat
 
 from aidre.api.cli.console import counted, print_json, print_lines, print_message, printable, without_controls
 from aidre.engine.index.text import strip_layout
 from aidre.engine.model import Highlight, Json
-from aidre.engine.retrieve import RELEVANT, Answer, Reading
+from aidre.engine.retrieve import RELEVANT, Answer, Reading, told_copies
 from aidre.engine.types import Facet, Hit
 
 _DEFAULT_TERMINAL = (100, 24)
@@ -76,8 +77,9 @@ def to_records(found: Answer) -> Iterator[dict[str, Json]]:
     """The hits as JSON objects, best first."""
     said = {"corrected": found.corrected, "suggestion": found.suggestion}
     more = {name: text for name, text in said.items() if text is not None}
-    answers = zip(found.hits, found.relevances or (), found.passages or repeat(()), strict=False)
-    for rank, (hit, relevance, passages) in enumerate(answers, 1):
+    beside = found.passages or repeat(()), found.copies or repeat(())
+    answers = zip(found.hits, found.relevances or (), *beside, strict=False)
+    for rank, (hit, relevance, passages, copies) in enumerate(answers, 1):
         chunk = hit.chunk
         _, source, metadata, _ = chunk.fragments
         yield {
@@ -90,6 +92,7 @@ def to_records(found: Answer) -> Iterator[dict[str, Json]]:
             "metadata": json.loads(b"{%b}" % metadata),
             "text": chunk.text,
             **({"passages": list(_passages(found, passages))} if found.question.group == "document" else {}),
+            **({"copies": asdict(told_copies(copies))} if copies else {}),
             **more,
         }
 
@@ -120,6 +123,9 @@ def hit_lines(hit: Mapping[str, Json], marks: Highlight | None = None) -> Iterab
     for line in textwrap.wrap(snippet, width):
         styled = line.replace(_BEGIN, _BOLD).replace(_END, _PLAIN)
         yield f"     {styled}{_PLAIN * (line.count(_BEGIN) > line.count(_END))}"
+    if copies := hit.get("copies"):
+        many = "near-copy" if copies["count"] == 1 else "near-copies"
+        yield f"     and {copies['count']:,} {many}, which --copies shows"
     others = (one.get("section") or one["id"] for one in hit.get("passages", ()))
     if names := dict.fromkeys(printable(name) for name in others if name != section):
         yield f"     also: {textwrap.shorten('; '.join(names), width=width * _SNIPPET_LINES, placeholder=' …')}"

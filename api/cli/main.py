@@ -286,6 +286,18 @@ def search(
         Literal["document", "chunk"],
         typer.Option("--group", metavar="G", help="What a hit is: document, by its best chunk, or chunk."),
     ] = "document",
+    copies: Annotated[
+        bool, typer.Option("--copies", help="Show near-copies of a document as hits of their own.")
+    ] = False,
+    recall: Annotated[
+        float | None,
+        typer.Option(
+            "--recall",
+            metavar="R",
+            help="Share of the nearest vectors to find, up to 1 (every vector is compared); lower is faster. Default: "
+            "that of the collection.",
+        ),
+    ] = None,
     facets: Annotated[
         list[str] | None,
         typer.Option("--facets", metavar="FIELD", help="Count the values of a field in all matches; may be repeated."),
@@ -310,7 +322,7 @@ def search(
     if collection is None and settings.server.default_collection in opened.collections():
         collection = settings.server.default_collection
     snapshot = opened.open(select_collection(opened, collection))
-    asked = Asked(query, k, filter, mode, facets or (), not as_typed, not as_typed, group)
+    asked = Asked(query, k, filter, mode, facets or (), not as_typed, not as_typed, group, not copies, recall)
     found = find(snapshot, asked, settings, console.print_message)
     print_found(found, query, as_json=as_json)
     if not found.hits:

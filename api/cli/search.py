@@ -19,6 +19,7 @@ from aidre.engine.model import EmbeddingSpace, Group, HighlightLimits, Mode
 from aidre.engine.ports import Reader
 from aidre.engine.retrieve import Answer, EmbedText, Question, State, answer, run
 from aidre.engine.types import FacetRequest
+from aidre_client.values import check_recall
 
 VALUES: Final = 10
 """Values of a facet."""
@@ -27,7 +28,7 @@ VALUES: Final = 10
 class Asked(NamedTuple):
     """`filter` is JSON text; without a `mode` the best mode of the collection is used. `facets` are names of fields.
     With `correct` a text that finds little is answered without what may be typing errors in it; with `operators` its
-    quotes and `-word` are read. `k` counts what `group` names."""
+    quotes and `-word` are read. `k` counts what `group` names. Without `recall` that of the collection holds."""
 
     text: str
     k: int
@@ -37,6 +38,8 @@ class Asked(NamedTuple):
     correct: bool = True
     operators: bool = True
     group: Group = "document"
+    collapse: bool = True
+    recall: float | None = None
 
 
 def find(
@@ -48,6 +51,7 @@ def find(
     """
     if not asked.text.strip():
         raise InvalidInput("QUERY must not be blank")
+    check_recall(asked.recall)
     question = Question(
         asked.k,
         asked.text,
@@ -58,6 +62,8 @@ def find(
         correct=asked.correct,
         operators=asked.operators,
         group=asked.group,
+        collapse=asked.collapse,
+        recall=asked.recall,
     )
     # What a server withholds from its callers is no secret to who reads the store.
     policy = replace(settings.collection(reader.collection.name).policy, shows_text=True)

@@ -141,6 +141,9 @@ class CollectionSettings(Section):
     #: Who may ask by vector: everybody, or callers with the scope `vectors`. Default: `scope` where texts are withheld,
     #: because exact scores of chosen vectors reveal the stored ones, else `open`.
     vector_queries: Literal["open", "scope"] | None = None
+    #: The share of the nearest vectors that searches find unless they ask for another one: lower is faster, 1 compares
+    #: every vector. Calibrated are .9, .95, .99 and .995; of others the next higher one holds.
+    recall: Annotated[float, Meta(gt=0, le=1)] = 0.99
     lexical: bool = True  #: Whether it is searched by words, whose hits confirm guesses about withheld texts.
     dates: Annotated[tuple[str, ...], like(["released"])] = ()  #: Members of the metadata that are dates.
     #: Which columns of a table hold which property; by pattern of file names, too.
@@ -166,6 +169,7 @@ class CollectionSettings(Section):
             rescore=fusion.rescore,
             depth=fusion.depth,
             shows_text=self.return_text,
+            recall=self.recall,
         )
 
     @property

@@ -244,7 +244,8 @@ def _describe_one(type_: inspect.Type) -> str:
         case inspect.IntType():
             described = "a whole number" + _bounds(type_.ge, type_.le)
         case inspect.FloatType():
-            described = "a number" + _bounds(type_.ge, type_.le)
+            above = "" if type_.gt is None else f" above {type_.gt:g}"
+            described = "a number" + " and".join(filter(None, (above, _bounds(type_.ge, type_.le))))
         case inspect.LiteralType(values=values):
             described = f"one of {', '.join(map(str, values))}" if len(values) > 1 else str(values[0])
         case inspect.ListType():

@@ -117,7 +117,8 @@ def cursor_binding(
     else:  # a fast hash is enough: a collision deceives nobody but the caller who made it
         query = b"" if vector is None else xxhash.xxh3_128_digest(vector.data)
     filter = None if question.filter is None else filter_digest(question.filter).hex()
-    return orjson.dumps([caller.name, collection, mode, space, vector is None, filter, question.group]) + query
+    counted = question.group, question.collapse and question.group == "document", question.recall
+    return orjson.dumps([caller.name, collection, mode, space, vector is None, filter, *counted]) + query
 
 
 def next_cursor(cursor: SearchCursor | None, snapshot: Reader, offset: int) -> SearchCursor:

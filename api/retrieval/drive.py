@@ -119,14 +119,14 @@ class Driver:
         return await self._scheduler.run_in_thread(work)
 
     def _page(self, step: Search, ticket: Ticket) -> Awaitable[Page]:
-        reader, query, newest, first, group = step
+        reader, query, newest, first, counted = step
         if first is not None:
             return self._scheduler.run_in_thread(
-                partial(later_page, reader, newest, query, first, self._max_results, group=group)
+                partial(later_page, reader, newest, query, first, self._max_results, counted=counted)
             )
         seconds = reader.estimated_seconds(query)
         if query.mode == "dense":
-            batch_key = reader, query.space, query.top_k, query.filter and filter_digest(query.filter)
+            batch_key = reader, query.space, query.top_k, query.recall, query.filter and filter_digest(query.filter)
             search = partial(first_pages, reader, max_results=self._max_results)
             return self._scheduler.run_batched(seconds, batch_key, query, search)
         return self._scheduler.run(seconds, partial(first_page, reader, query, self._max_results))

@@ -28,7 +28,17 @@ from aidre.engine.errors import CollectionMissing, Unanswerable
 from aidre.engine.index.fields import Filter, parse_filter
 from aidre.engine.model import Json
 from aidre.engine.ports import Reader
-from aidre.engine.retrieve import Answer, Question, Ranking, Step, answer, find_documents
+from aidre.engine.retrieve import (
+    Answer,
+    FindOptions,
+    Question,
+    Ranking,
+    Step,
+    Turn,
+    answer,
+    find_documents,
+    find_in_turn,
+)
 from aidre.engine.types import RetrievedChunk
 
 T = TypeVar("T")
@@ -134,9 +144,11 @@ class Retrieval:
         *,
         bound: float,
         keywords: Sequence[str] = (),
-    ) -> Ranking:
-        """The documents that a question finds in several collections, each with its filter in JSON; for the rest see
-        `find_documents`. The budget is not charged: the protocol does that for the documents that it returns."""
+        turn: Turn | None = None,
+    ) -> tuple[Ranking, str]:
+        """The documents that a question finds in several collections, each with its filter in JSON, and the text that
+        was answered, which with `turn` may be that one; see `find_documents`. The budget is not charged: the protocol
+        does that for the documents that it returns."""
         self.check_budget(caller)
         asked, tickets = [], []
         for collection, filter in scopes:
@@ -144,15 +156,16 @@ class Retrieval:
             own = question if filter is None else await self._with_filter(question, filter, ticket)
             asked.append((own, collection.state))
             tickets.append(ticket)
-        steps = find_documents(
-            str(question.text),
-            asked,
-            bound=bound,
-            keywords=keywords,
-            correct=question.correct,
-            operators=question.operators,
-        )
-        return await self._drive(steps, *tickets)
+        text = str(question.text)
+        options: FindOptions = {
+            "bound": bound,
+            "keywords": keywords,
+            "correct": question.correct,
+            "operators": question.operators,
+        }
+        if turn is not None:
+            return await self._drive(find_in_turn(text, turn, asked, **options), *tickets)
+        return await self._drive(find_documents(text, asked, **options), *tickets), text
 
     async def _drive(self, steps: Generator[Step, Any, T], *tickets: Ticket) -> T:
         try:

@@ -89,8 +89,7 @@ def _index_space(
     calibration = state.calibration
     if calibration is None or _is_calibration_due(calibration, targets, growth):
         samples = asked.samples(space, segments) if scannable_targets(targets) else []
-        learned = calibration.learned if calibration is not None else ()
-        calibration = calibrate(space, targets, target_recall, asked=samples, learned=learned)
+        calibration = calibrate(space, targets, target_recall, asked=samples, previous=calibration)
         manifest = manifest.with_space(replace(state, calibration=calibration))
     elif calibration.kind == "scan":
         build_missing_indexes(space, targets, calibration.code_size)

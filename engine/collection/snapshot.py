@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,7 @@ from aidre.engine.search import (
     estimate_dense,
     estimate_lexical,
     language_of,
+    recall_costs,
     search_dense,
     search_dense_batch,
     search_lexical,
@@ -64,8 +65,8 @@ from aidre.engine.types import ChangeCursor, ChangesPage, CollectionStatus, Face
 _MIN_THREADED_ROWS = 100_000
 """Segments are opened in threads where the new ones have this many rows or more."""
 _MAX_OPENING_THREADS = 4
-_MAX_CACHED_K = 1_000
-"""Search depths are cached for k up to this one."""
+_MAX_CACHED_K, _MAX_CACHED_DEPTHS = 1_000, 10_000
+"""Search depths are cached for k up to this one, as many of them: a client may ask for any recall."""
 _MAX_KNOWN_FILTERS = 64
 """The segments cache the masks of no more filters."""
 _new_hit: Callable[[tuple[StoredChunk, float]], Hit] = partial(tuple.__new__, Hit)
@@ -119,8 +120,8 @@ class Snapshot:
         self._speller = Speller(self.segments, self._statistics)
         self._live_fields: dict[tuple[str, bool], bool] = {}
         self._centroids: dict[str, NDArray[np.float32]] = {}
-        self._depths: dict[tuple[str, int], SearchDepth | None] = {}
-        self._seconds: dict[tuple[str, int, bool], float] = {}
+        self._depths: dict[tuple[str, int, float | None], SearchDepth | None] = {}
+        self._seconds: dict[tuple[str, int, bool, float | None], float] = {}
         self._known_filters: set[bytes] = set()
         self._language_weights: dict[str, Mapping[str, float]] = {}
         self._cosine_floors = {state.space.id: cosine_floor(state.space) for state in manifest.spaces}
@@ -153,7 +154,7 @@ class Snapshot:
             return [self.search(query) for query in queries]
         vectors = np.concatenate([self._encode(query.space, query.vector)[1] for query in queries])
         state, k = self.space(first.space or ""), _k_of(first)
-        depth, filter = self._depth(state, k), self._resolved(first.filter)
+        depth, filter = self._depth(state, k, first.recall), self._resolved(first.filter)
         ranked_all = search_dense_batch(self.segments, state.space.id, vectors, k=k, depth=depth, filter=filter)
         if first.filter is not None:
             self._remember(first.filter)
@@ -170,17 +171,17 @@ class Snapshot:
             seconds += estimate_lexical(self.segments, query.text)
             seconds += estimate_codes(self.segments, self._statistics, query.text)
         if query.mode != "lexical" and query.space in self._spaces:
-            seconds += self._dense_seconds(query.space, query.offset + query.top_k, is_filtered=filter_key is not None)
+            k, is_filtered = query.offset + query.top_k, filter_key is not None
+            seconds += self._dense_seconds(query.space, k, query.recall, is_filtered=is_filtered)
         return seconds
 
-    def _dense_seconds(self, space_id: str, k: int, *, is_filtered: bool) -> float:
-        key = space_id, k, is_filtered
+    def _dense_seconds(self, space_id: str, k: int, recall: float | None, *, is_filtered: bool) -> float:
+        key = space_id, k, is_filtered, recall
         seconds = self._seconds.get(key)
         if seconds is None:
-            depth = self._depth(self._spaces[space_id], k)
-            candidates = None if depth is None else depth.candidates
-            seconds = estimate_dense(self.segments, space_id, candidates, is_filtered=is_filtered)
-            if k <= _MAX_CACHED_K:
+            depth = self._depth(self._spaces[space_id], k, recall)
+            seconds = estimate_dense(self.segments, space_id, depth, is_filtered=is_filtered)
+            if k <= _MAX_CACHED_K and len(self._seconds) < _MAX_CACHED_DEPTHS:
                 self._seconds[key] = seconds
         return seconds
 
@@ -243,6 +244,23 @@ class Snapshot:
 
     def question_language(self, text: str) -> str | None:
         return language_of(self.segments, self._statistics, text)
+
+    def knows_question(self, space_id: str, text: str) -> bool:
+        unknown = self._weights(self.space(space_id))
+        return not unknown or self.question_language(text) not in unknown
+
+    def cosines(self, space_id: str, vector: NDArray[np.float32], hits: Sequence[Hit]) -> NDArray[np.float64]:
+        column_of: dict[SegmentReader, Any] = {}
+        found = []
+        for hit in hits:
+            chunk = cast(StoredChunk, hit.chunk)
+            column = column_of.get(chunk.segment)
+            if column is None:
+                column = column_of[chunk.segment] = chunk.segment.columns[space_id].codes
+            found.append(column[chunk.row])
+        rows = np.array(found, np.float32)
+        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(vector)
+        return (rows @ vector / np.where(lengths > 0, lengths, 1)).astype(np.float64)
 
     # -- chunks and documents ----------------------------------------------------------------------------------
 
@@ -326,6 +344,13 @@ class Snapshot:
     def completions(self, text: str, limit: int) -> list[str]:
         return self._speller.completions(text, limit)
 
+    def word_shares(self, text: str, hits: Sequence[Hit]) -> tuple[int, list[float]]:
+        chunks = [cast(StoredChunk, hit.chunk) for hit in hits]
+        segment_ords = np.array([self._segment_ords[chunk.segment] for chunk in chunks], np.int64)
+        rows = np.array([chunk.row for chunk in chunks], np.int64)
+        count, shares = bm25.word_shares(self.segments, self._statistics, text, segment_ords, rows)
+        return count, shares.tolist()
+
     # -- status ------------------------------------------------------------------------------------------------
 
     def centroid(self, space_id: str) -> NDArray[np.float32]:
@@ -354,16 +379,38 @@ class Snapshot:
             "segments": len(manifest.segments),
             "bytes": sum(file.size for entry in manifest.segments for file in entry.files.values()),
             "kernel": kernel_name(),
-            "spaces": [_space_status(state, manifest, self._weights(state)) for state in manifest.spaces],
+            "spaces": [self._space_status(state) for state in manifest.spaces],
             "languages": self._statistics.chunks_by_language,
             "warnings": list(self.warnings),
         }
+
+    def _space_status(self, state: SpaceState) -> SpaceStatus:
+        space, entries = state.space, self.manifest.segments
+        measured = {weight.language: weight.chunks for weight in state.weights}
+        vectors, keys = vectors_file(space.id), keys_file(space.id)
+        indexes = {find_index_file(entry.files, space.id) for entry in entries}
+
+        def size(names: Collection[str | None]) -> int:
+            return sum(file.size for entry in entries for name, file in entry.files.items() if name in names)
+
+        is_live, weights = space.id in self._spaces, self._weights(state)
+        status = {
+            **asdict(space),
+            "state": state.state,
+            "chunks": sum(entry.live_chunks for entry in entries if vectors in entry.files),
+            "runtime": state.runtime,
+            "calibration": asdict(state.calibration) if state.calibration else None,
+            "costs": recall_costs(self.segments, space.id, state.calibration) if is_live else [],
+            "weights": [{"language": tag, "a": a, "chunks": measured.get(tag)} for tag, a in weights.items()],
+            "bytes": {"vectors": size({vectors}), "index": size(indexes), "keys": size({keys})},
+        }
+        return cast(SpaceStatus, status)
 
     # -- inside ------------------------------------------------------------------------------------------------
 
     def _search_dense(self, query: Query, k: int, filter: Filter | None) -> TopK:
         state, vector = self._encode(query.space, query.vector)
-        depth = self._depth(state, k)
+        depth = self._depth(state, k, query.recall)
         return search_dense(self.segments, state.space.id, vector, k=k, depth=depth, filter=filter)
 
     def _search_hybrid(self, query: Query, text: str, k: int, filter: Filter | None) -> TopK:
@@ -379,7 +426,7 @@ class Snapshot:
             state.space,
             vector,
             k=max(k, FEEDBACK_DEPTH if rescore is None else rescore.depth),
-            depth_for=lambda candidates: self._depth(state, candidates),
+            depth_for=lambda candidates: self._depth(state, candidates, query.recall),
         )
         if rescore is None:
             ranked = hybrid.with_feedback(ranked, state.space, vector)
@@ -411,13 +458,14 @@ class Snapshot:
         state = self.space(space_id)
         return state, encode_query(state.space, vector)
 
-    def _depth(self, state: SpaceState, k: int) -> SearchDepth | None:
-        if k > _MAX_CACHED_K:
-            return search_depth(state.calibration, k)
-        key = state.space.id, k
-        if key not in self._depths:
-            self._depths[key] = search_depth(state.calibration, k)
-        return self._depths[key]
+    def _depth(self, state: SpaceState, k: int, recall: float | None) -> SearchDepth | None:
+        key = state.space.id, k, recall
+        if key in self._depths:
+            return self._depths[key]
+        depth = search_depth(state.calibration, k, recall)
+        if k <= _MAX_CACHED_K and len(self._depths) < _MAX_CACHED_DEPTHS:
+            self._depths[key] = depth
+        return depth
 
     def _remember(self, filter: Filter) -> None:
         """Notes that the mask of a filter has been computed."""
@@ -447,33 +495,13 @@ def _k_of(query: Query) -> int:
 
 def _can_share_scan(query: Query, other: Query) -> bool:
     """Whether two queries differ in their vector alone."""
-    return (query.space, query.top_k, query.offset, query.mode) == (
+    return (query.space, query.top_k, query.offset, query.mode, query.recall) == (
         other.space,
         other.top_k,
         other.offset,
         other.mode,
+        other.recall,
     ) and query.filter == other.filter
-
-
-def _space_status(state: SpaceState, manifest: Manifest, weights: Mapping[str, float]) -> SpaceStatus:
-    space, entries = state.space, manifest.segments
-    measured = {weight.language: weight.chunks for weight in state.weights}
-    vectors, keys = vectors_file(space.id), keys_file(space.id)
-    indexes = {find_index_file(entry.files, space.id) for entry in entries}
-
-    def size(names: Collection[str | None]) -> int:
-        return sum(file.size for entry in entries for name, file in entry.files.items() if name in names)
-
-    status = {
-        **asdict(space),
-        "state": state.state,
-        "chunks": sum(entry.live_chunks for entry in entries if vectors in entry.files),
-        "runtime": state.runtime,
-        "calibration": asdict(state.calibration) if state.calibration else None,
-        "weights": [{"language": tag, "a": a, "chunks": measured.get(tag)} for tag, a in weights.items()],
-        "bytes": {"vectors": size({vectors}), "index": size(indexes), "keys": size({keys})},
-    }
-    return cast(SpaceStatus, status)
 
 
 def _open_segments(folder: Path, manifest: Manifest, previous: Snapshot | None) -> Segments:

@@ -5,7 +5,7 @@ from .answer import (
     query_of as query_of,
     scale_of as scale_of,
 )
-from .by_document import MAX_PASSAGES as MAX_PASSAGES
+from .by_document import MAX_COPIES as MAX_COPIES, MAX_PASSAGES as MAX_PASSAGES, told_copies as told_copies
 from .grouping import Ranking as Ranking, find_documents as find_documents
 from .modes import (
     is_lexical as is_lexical,
@@ -21,21 +21,22 @@ from .reading import read as read
 from .relevance import (
     MAX_TEXT_CHARS as MAX_TEXT_CHARS,
     RELEVANT as RELEVANT,
-    REQUEST_WORDS as REQUEST_WORDS,
     WORD as WORD,
     content_words as content_words,
     count_words as count_words,
     stop_words as stop_words,
     words_except as words_except,
 )
-from .run import EmbedText as EmbedText, run as run
 from .steps import (
     Beside as Beside,
     Count as Count,
     Embed as Embed,
+    EmbedText as EmbedText,
     Older as Older,
     Position as Position,
     Search as Search,
     Step as Step,
     Together as Together,
+    run as run,
 )
+from .turns import FindOptions as FindOptions, Turn as Turn, find_in_turn as find_in_turn

@@ -6,6 +6,7 @@ the event loop, and throws the errors of a step into it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,16 +19,17 @@ from numpy.typing import NDArray
 from aidre.engine.errors import InvalidInput, ModelUnavailable, Unsupported, printable_name
 from aidre.engine.index.fields import Filter, ValueRange, field_name, parse_range, without_field
 from aidre.engine.index.text import MAX_HIGHLIGHTED
-from aidre.engine.model import EmbeddingSpace, Group, Highlight, Mode, Query, Rescore
+from aidre.engine.model import EmbeddingSpace, Highlight, Mode, Query, Rescore
 from aidre.engine.ports import Reader
-from aidre.engine.retrieve.by_document import has_passages, search_documents
+from aidre.engine.retrieve.by_document import Counted, has_passages, search_documents
 from aidre.engine.retrieve.conditions import FieldOrder, order_value
+from aidre.engine.retrieve.evidence import evidence_for
 from aidre.engine.retrieve.modes import can_fuse, is_lexical, resolve_mode, tells_words
 from aidre.engine.retrieve.operators import Reading
 from aidre.engine.retrieve.pages import Page
 from aidre.engine.retrieve.question import Question, State
 from aidre.engine.retrieve.reading import attempts, read
-from aidre.engine.retrieve.relevance import RELEVANT, Finding, RelevanceScale, calibrated_scale, finding, is_calibrated
+from aidre.engine.retrieve.relevance import FIRST_HITS, RELEVANT, Finding, RelevanceScale, finding, scale_for
 from aidre.engine.retrieve.repair import better_of
 from aidre.engine.retrieve.steps import Beside, Count, Embed, Older, Position, Search, Step
 from aidre.engine.types import Facet, FacetRequest, Hit
@@ -37,8 +39,8 @@ HIGHLIGHT_SECONDS = 5e-8
 
 ORDERED: Final = 100
 """Best hits of a question that are put in the order of a field."""
-ORDER_SECONDS: Final = 2e-5
-"""About the time in which the fields of a hit are read."""
+
+_EQUAL: Final = 1e-9
 
 Reranked: TypeAlias = Literal["feedback", "rescore"]
 
@@ -47,12 +49,13 @@ class Answer(NamedTuple):
     """The hits of a question, best first, and what was asked beside them.
 
     `question` is the one that was answered: with the repaired text where that is `corrected`; `suggestion` is a text
-    that finds something, too. `space` and the query's vector are None for a lexical search. `best` is the best hit of
-    all pages, None where it is not known. `next` is the offset of the next page, `position` that of this one where it
-    is a later one. `passages` are, by hit, the next best chunks of its document; None without `group` "document", and
-    where every document is one chunk. `ignored` are the fields of the filter that no document has. `reranked` says what
-    ordered the first hits anew. `problem` is why a model was done without. `reading` are the operators that were read
-    in the text; where its phrases stand nowhere, the text without quotes is the `corrected` one.
+    that finds something, too. `space` and the query's vector are None for a lexical search. `best` are the first hits
+    of all pages, None where they are not known. `next` is the offset of the next page, `position` that of this one
+    where it is a later one. `passages` are, by hit, the next best chunks of its document, `copies` the best ones of its
+    near-copies; None without `group` "document", and where documents are chunks. `ignored` are the fields of the filter
+    that no document has. `reranked` says what ordered the first hits anew. `problem` is why a model was done without.
+    `reading` are the operators that were read in the text; where its phrases stand nowhere, the text without quotes is
+    the `corrected` one.
     """
 
     question: Question
@@ -61,8 +64,9 @@ class Answer(NamedTuple):
     space: EmbeddingSpace | None
     query: Query
     hits: list[Hit]
-    best: Hit | None
+    best: Sequence[Hit] | None
     passages: list[tuple[Hit, ...]] | None = None
+    copies: list[tuple[Hit, ...]] | None = None
     next: int | None = None
     position: Position | None = None
     ignored: tuple[str, ...] = ()
@@ -81,9 +85,20 @@ class Answer(NamedTuple):
         """The relevance of each hit, from 0 to 1; None without a scale."""
         return self.relevances_of(self.hits)
 
+    @property
+    def relevant(self) -> list[Hit]:
+        """The hits that are relevant; all of them without a scale."""
+        pairs = zip(self.hits, self.relevances or [1.0] * len(self.hits), strict=True)
+        return [hit for hit, relevance in pairs if relevance >= RELEVANT]
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether hits of later pages may be relevant, as far as scores tell."""
+        return self.scale is None or not self.hits or self.scale.by_score(self.hits[-1:])[0] >= RELEVANT
+
     def relevances_of(self, hits: Sequence[Hit]) -> list[float] | None:
         """As `relevances`, of some hits or passages."""
-        return None if self.scale is None else self.scale.relevances([hit.score for hit in hits])
+        return None if self.scale is None else self.scale.relevances(hits)
 
 
 def answer(question: Question, state: State) -> Generator[Step, Any, Answer]:
@@ -150,7 +165,7 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
     listed, place = query, position
     if question.order is not None:  # all pages are cut from one list of the best hits
         listed, place = replace(query, top_k=max(ORDERED, offset + query.top_k), offset=0), None
-    page = yield from _page(reader, listed, state.reader, place, question.group)
+    page = yield from _page(_to_count(question, reader), listed, reader, state.reader, place)
     found = Answer(
         question,
         state,
@@ -160,6 +175,7 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
         page.hits,
         page.best,
         passages=page.passages,
+        copies=page.copies,
         next=page.offset,
         position=position,
         ignored=(yield from _unknown_fields(reader, question.filter)),
@@ -174,8 +190,8 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
 
 
 def _ordered(found: Answer, order: FieldOrder, offset: int) -> Generator[Step, Any, Answer]:
-    """The hits of a page, of which the relevant ones come first, in the order of a field."""
-    places: list[int] = yield Beside(len(found.hits) * ORDER_SECONDS, partial(_in_order, found, order))
+    """The hits of a page of those that are put in the order of a field."""
+    places: list[int] = yield Beside(None, partial(_in_order, found, order))
     if found.position is not None and found.position.reader is not found.state.reader:
         places = [place for place in places if found.state.reader.get(found.hits[place].chunk.id) is not None]
     end = offset + found.question.top_k
@@ -183,39 +199,52 @@ def _ordered(found: Answer, order: FieldOrder, offset: int) -> Generator[Step, A
     return found._replace(
         hits=[found.hits[place] for place in shown],
         passages=None if found.passages is None else [found.passages[place] for place in shown],
+        copies=None if found.copies is None else [found.copies[place] for place in shown],
         next=end if end < len(places) else None,
     )
 
 
 def _in_order(found: Answer, order: FieldOrder) -> list[int]:
-    """The places of the hits, in the order of a field."""
+    """The places of the hits that fit as well as the best one, in the order of a field, and then of the others by
+    score: relevant ones, with as many of the words of the question, so that the cheapest jacket is a jacket."""
+    reader = found.state.reader if found.position is None else found.position.reader
     relevances = found.relevances or [1.0] * len(found.hits)
+    shares = [1.0] * len(found.hits)
+    if reader.can.words and found.question.text is not None and found.hits:
+        _, shares = reader.word_shares(found.question.text, found.hits)
     sign = -1 if order.direction == "descending" else 1
 
     def key(place: int) -> tuple[bool, bool, float]:
-        value = order_value(found.hits[place].chunk, order.field) if relevances[place] >= RELEVANT else None
-        return relevances[place] < RELEVANT, value is None, sign * (value or 0.0)
+        fits = relevances[place] >= RELEVANT and shares[place] >= shares[0] - _EQUAL
+        value = order_value(found.hits[place].chunk, order.field) if fits else None
+        return not fits, value is None, sign * (value or 0.0)
 
     return sorted(range(len(found.hits)), key=key)
 
 
+def _to_count(question: Question, reader: Reader) -> Counted:
+    if question.group == "document" and question.collapse:
+        return "distinct"
+    return "document" if question.group == "document" and has_passages(reader) else "chunk"
+
+
 def _page(
-    reader: Reader, query: Query, newest: Reader, position: Position | None, group: Group
+    counted: Counted, query: Query, reader: Reader, newest: Reader, position: Position | None
 ) -> Generator[Step, Any, Page]:
     """A page of chunks or of documents; the first one of documents may take several searches for chunks."""
-    group = "document" if group == "document" and has_passages(reader) else "chunk"
-    if position is not None or group == "chunk":
-        page: Page = yield Search(reader, query, newest, None if position is None else position.first, group)
+    if position is not None or counted == "chunk":
+        first = None if position is None else position.first
+        page: Page = yield Search(reader, query, newest, first, counted)
         return page
-    steps = search_documents(reader, query)
+    steps = search_documents(reader, query, collapse=counted == "distinct")
     asked = next(steps)
     while True:
         page = yield Search(reader, asked, newest)
         try:
             asked = steps.send(page.hits)
         except StopIteration as end:
-            hits, passages, more = end.value
-            return Page(hits, query.offset + len(hits) if more else None, page.best, passages)
+            hits, passages, copies, more = end.value
+            return Page(hits, query.offset + len(hits) if more else None, page.best, passages, copies)
 
 
 def _unknown_fields(reader: Reader, filter: Filter | None) -> Generator[Step, Any, tuple[str, ...]]:
@@ -242,7 +271,15 @@ def _query(
 ) -> Generator[Step, Any, tuple[Query, ModelUnavailable | None]]:
     mode, space, vector = found
     space_id = None if space is None else space.id
-    query = Query(vector, space_id, question.top_k, offset, question.filter, text=question.text, mode=mode)
+    if question.recall is not None and not reader.can.recall:
+        name = reader.collection.name
+        raise Unsupported(
+            f"collection {name!r} has no recall: its engine measures none; leave it out", capability="recall"
+        )
+    recall = state.policy.recall if question.recall is None else question.recall
+    query = Query(
+        vector, space_id, question.top_k, offset, question.filter, text=question.text, mode=mode, recall=recall
+    )
     if mode != "hybrid":
         return query, None
     rescore, problem = None, None
@@ -293,31 +330,25 @@ def _reranked(reader: Reader, query: Query) -> Reranked | None:
 
 
 def scale_of(found: Answer) -> Generator[Step, Any, RelevanceScale]:
-    """The scale for the scores of an answer to a text, by its best hit."""
-    (reader, policy), query, space, best = found.state, found.query, found.space, found.best
-    if space is None or not is_calibrated(space):
-        return RelevanceScale(found.mode, space, 0.0)
-    if best is None and query.offset > 0:
-        best = yield from _best_of(found)
-    if best is None:
-        return RelevanceScale(found.mode, space, 0.0)
-    chunks = reader.chunks
-    if query.filter is not None:
-        chunks = yield Count(reader, cast("Filter", query.filter))
-    return calibrated_scale(
-        query,
-        space,
-        best,
-        chunks=chunks,
-        centroid=reader.centroid(space.id),
-        by_words=policy.lexical,
-    )
+    """The scale for the hits of an answer to a text, by the first of them."""
+    query, policy = found.query, found.state.policy
+    reader = found.state.reader if found.position is None else found.position.reader
+    first = found.best
+    if first is None and query.offset > 0:
+        first = yield from _best_of(found)
+    if first is not None and len(first) <= len(found.hits) and all(map(operator.is_, first, found.hits)):
+        first = None  # they are on the page
+    evidence = evidence_for(query, found.space, reader, by_words=policy.lexical)
+    if evidence is not None and query.filter is not None:
+        evidence = replace(evidence, chunks=(yield Count(reader, cast("Filter", query.filter))))
+    odds = None if evidence is None else evidence.odds
+    return scale_for(found.hits, found.mode, found.space, odds, first=first or None)
 
 
-def _best_of(found: Answer) -> Generator[Step, Any, Hit | None]:
-    """The best hit of all pages, where the page begins after it."""
-    page: Page = yield Search(found.state.reader, replace(found.query, top_k=1, offset=0), found.state.reader)
-    return page.best
+def _best_of(found: Answer) -> Generator[Step, Any, Sequence[Hit]]:
+    """The first hits of all pages, where the page begins after them."""
+    page: Page = yield Search(found.state.reader, replace(found.query, top_k=FIRST_HITS, offset=0), found.state.reader)
+    return page.best or ()
 
 
 def _better(question: Question, repaired: str, state: State) -> Generator[Step, Any, Answer]:
@@ -337,7 +368,7 @@ def judge(found: Answer) -> Finding | None:
     scale = found.scale
     if scale is None or (scale.bound == 0 and found.hits):
         return None
-    return finding([found.best] if found.best is not None else found.hits, scale)
+    return finding(found.hits if found.best is None else found.best, scale)
 
 
 def _later_page(question: Question, repaired: str, state: State) -> Generator[Step, Any, Answer]:

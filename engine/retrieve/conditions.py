@@ -301,7 +301,7 @@ def _rank_of_date(mention: Mention, name: _Name, near: Set[str]) -> int | None:
     specific = name.words - {_stem(word) for word in _GENERIC}
     if mention.event is not None:
         if specific & _words_of(mention.event):
-            return 0
+            return 1 if name.field == "updated_at" else 0
         return 1 if not specific and mention.event in _MAKING else None
     if name.words and name.words <= near and name.field != "updated_at":
         return 2
@@ -376,8 +376,13 @@ def _number_filter(
 
 
 def _scaled(bounds: Bounds, factor: float) -> Bounds:
-    low, high = (None if end is None else float(f"{end * factor:.12g}") for end in (bounds.low, bounds.high))
+    low, high = (None if end is None else _rounded(end * factor) for end in (bounds.low, bounds.high))
     return Bounds(low, high, bounds.low_closed, bounds.high_closed, bounds.currencies)
+
+
+def _rounded(number: float) -> float:
+    rounded = float(f"{number:.12g}")
+    return int(rounded) if rounded.is_integer() else rounded
 
 
 def _date_filter(field: str, period: Period, values: Values) -> dict[str, Json] | None:

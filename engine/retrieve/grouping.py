@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from aidre.engine.retrieve.answer import Answer, find
@@ -18,6 +18,10 @@ from aidre.engine.retrieve.repair import better_of
 from aidre.engine.retrieve.steps import Step, Together
 from aidre.engine.types import Hit
 
+DEPTH_FACTOR: Final = 4
+"""Growth of the number of documents where some of them do not fit."""
+MOST_CONSIDERED: Final = 40
+"""Documents that are looked at for a few; for more of them DEPTH_FACTOR times as many."""
 MAX_BOOST: Final = 0.05
 """Relevance that a document gains if its best chunk has all keywords of the user."""
 
@@ -26,11 +30,13 @@ Asked: TypeAlias = tuple[Question, State]
 
 
 class DocumentHit(NamedTuple):
-    """A document with its chunks that match, best first; `place` is that of its collection, `score` a relevance."""
+    """A document with its chunks that match, best first; `place` is that of its collection, `score` a relevance.
+    `copies` are the best chunks of its near-copies."""
 
     place: int
     hits: tuple[Hit, ...]
     score: float
+    copies: tuple[Hit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,11 @@ def _ranking(text: str, asked: Sequence[Asked], bound: float, keywords: Sequence
     ranked = tuple(sorted(documents, key=lambda document: -document.score))
     orders = [question.order for question, _ in asked]
     if any(orders):
-        ranked = tuple(sorted(ranked, key=lambda document: _order_key(document, orders[document.place])))
+        ranked = (
+            tuple(scopes[0].documents)
+            if len(scopes) == 1
+            else tuple(sorted(ranked, key=lambda document: _order_key(document, orders[document.place])))
+        )
     share = max((scope.found.share for scope in scopes), default=0.0)
     return Ranking(ranked, any(scope.cut for scope in scopes), Finding(bool(ranked), share))
 
@@ -142,17 +152,32 @@ def _order_key(document: DocumentHit, order: FieldOrder | None) -> tuple[bool, f
 
 
 def _scope(place: int, question: Question, state: State, bound: float) -> Generator[Step, Any, _Scope]:
-    """The best documents of one collection, at most `question.top_k`."""
-    found: Answer = yield from find(question._replace(group="document"), state)
-    assert found.scale is not None
+    """The best documents of one collection, at most `question.top_k`.
+
+    A document that does not fit may stand before one that does: more are asked for while relevant ones may follow.
+    """
+    count, most = question.top_k, max(MOST_CONSIDERED, question.top_k * DEPTH_FACTOR)
+    while True:
+        found: Answer = yield from find(question._replace(group="document"), state)
+        assert found.scale is not None
+        documents = _relevant(place, found, bound)
+        is_end = len(found.hits) < question.top_k or found.scale.by_score(found.hits[-1:])[0] < bound
+        if len(documents) >= count or is_end or question.top_k >= most:
+            is_cut = len(documents) < len(found.hits)
+            return _Scope(documents[:count], is_cut, finding(found.hits, found.scale))
+        question = question._replace(top_k=min(question.top_k * DEPTH_FACTOR, most))
+
+
+def _relevant(place: int, found: Answer, bound: float) -> list[DocumentHit]:
+    """The documents of an answer, with those of their passages that are relevant."""
+    groups = [(hit, *passages) for hit, passages in zip(found.hits, found.passages or repeat(()), strict=False)]
+    relevances = iter(found.relevances_of([*chain.from_iterable(groups)]) or ())
     documents = []
-    for hit, passages in zip(found.hits, found.passages or repeat(()), strict=False):
-        hits = hit, *passages
-        scored = zip(found.relevances_of(hits) or (), hits, strict=True)
-        relevant = [pair for pair in scored if pair[0] >= bound]
+    for hits, copies in zip(groups, found.copies or repeat(()), strict=False):
+        relevant = [pair for pair in zip(islice(relevances, len(hits)), hits, strict=True) if pair[0] >= bound]
         if relevant:
-            documents.append(DocumentHit(place, tuple(hit for _, hit in relevant), relevant[0][0]))
-    return _Scope(documents, len(documents) < len(found.hits), finding(found.hits, found.scale))
+            documents.append(DocumentHit(place, tuple(hit for _, hit in relevant), relevant[0][0], copies))
+    return documents
 
 
 def _boosted(document: DocumentHit, state: State, keywords: Sequence[str]) -> DocumentHit:

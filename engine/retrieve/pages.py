@@ -10,24 +10,27 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from aidre.engine.model import Group, Query
+from aidre.engine.model import Query
 from aidre.engine.ports import Reader
-from aidre.engine.retrieve.by_document import documents
+from aidre.engine.retrieve.by_document import Counted, documents
+from aidre.engine.retrieve.relevance import FIRST_HITS
 from aidre.engine.types import Hit
 
 
 class Page(NamedTuple):
-    """`offset` is that of the next page, None after the last one; `best` is the best hit of all pages. On a page of
-    documents, `passages` has the next best chunks of each."""
+    """`offset` is that of the next page, None after the last one; `best` are the first hits of all pages, by which
+    relevance is told, None where they are not known. On a page of documents, `passages` has the next best chunks of
+    each, `copies` the best ones of its near-copies."""
 
     hits: list[Hit]
     offset: int | None
-    best: Hit | None
+    best: Sequence[Hit] | None
     passages: list[tuple[Hit, ...]] | None = None
+    copies: list[tuple[Hit, ...]] | None = None
 
 
 def only_page(reader: Reader, query: Query) -> Page:
-    """The hits after `query.offset`, without a next page; the best hit is known where none is left out."""
+    """The hits after `query.offset`, without a next page; the best hits are known where none is left out."""
     hits = reader.search(query)
     return Page(hits, None, _best(hits) if query.offset == 0 else None)
 
@@ -55,42 +58,55 @@ def _first_page_of(reader: Reader, query: Query, hits: list[Hit], max_results: i
     return Page(hits, None if is_last else len(hits), best)
 
 
-def _best(hits: Sequence[Hit]) -> Hit | None:
-    return hits[0] if hits else None
+def _best(hits: Sequence[Hit]) -> Sequence[Hit]:
+    return hits[:FIRST_HITS]
+
+
+class _Found(NamedTuple):
+    """A hit with the other passages of its document, and the near-copies of that."""
+
+    hits: tuple[Hit, ...]
+    copies: tuple[Hit, ...] = ()
+
+    def keys(self, counted: Counted) -> list[Hashable]:
+        """Of the hit and of its copies."""
+        if counted == "chunk":
+            return [self.hits[0].chunk.id]
+        return [hit.chunk.document_key for hit in (self.hits[0], *self.copies)]
 
 
 def later_page(
-    then: Reader, now: Reader, query: Query, first_size: int, max_results: int, *, group: Group = "chunk"
+    then: Reader, now: Reader, query: Query, first_size: int, max_results: int, *, counted: Counted = "chunk"
 ) -> Page:
     """The page at `query.offset` after a first page of `first_size` hits.
 
     `then` is the state of the first page; what was deleted from `now` is skipped.
     """
-    first = _ranked(then, replace(query, top_k=first_size, offset=0), group)
-    known = {_key(hits[0], group) for hits in first}
-    ranking = _ranked(then, replace(query, top_k=max_results, offset=0), group)
-    rest = [hits for hits in ranking if _key(hits[0], group) not in known][: max_results - first_size]
+    first = _ranked(then, replace(query, top_k=first_size, offset=0), counted)
+    chunks = [hit for found in first for hit in found.hits]
+    known = {key for found in first for key in found.keys(counted)}
+    ranking = _ranked(then, replace(query, top_k=max_results, offset=0), counted)
+    rest = [found for found in ranking if known.isdisjoint(found.keys(counted))][: max_results - first_size]
     position = query.offset - first_size
-    found: list[tuple[Hit, ...]] = []
-    while position < len(rest) and len(found) < query.top_k:
-        hits = rest[position]
-        if then is not now:
-            hits = tuple(hit for hit in hits if now.get(hit.chunk.id) is not None)
-        if hits:
-            found.append(hits)
+    shown: list[_Found] = []
+    while position < len(rest) and len(shown) < query.top_k:
+        found = rest[position] if then is now else _Found(*(_kept(hits, now) for hits in rest[position]))
+        if found.hits:
+            shown.append(found)
         position += 1
     offset = first_size + position if position < len(rest) else None
-    passages = None if group == "chunk" else [hits[1:] for hits in found]
-    return Page([hits[0] for hits in found], offset, _best([hits[0] for hits in first]), passages)
+    page = Page([found.hits[0] for found in shown], offset, _best(sorted(chunks, key=lambda hit: -hit.score)))
+    if counted == "chunk":
+        return page
+    return page._replace(passages=[found.hits[1:] for found in shown], copies=[found.copies for found in shown])
 
 
-def _ranked(reader: Reader, query: Query, group: Group) -> list[tuple[Hit, ...]]:
-    """The best `query.top_k` hits, each with the other passages of its document where they are documents."""
-    if group == "chunk":
-        return list(zip(reader.search(query), strict=True))
-    found = documents(reader, query)
-    return [(hit, *passages) for hit, passages in zip(found.hits, found.passages, strict=True)]
+def _kept(hits: tuple[Hit, ...], now: Reader) -> tuple[Hit, ...]:
+    return tuple(hit for hit in hits if now.get(hit.chunk.id) is not None)
 
 
-def _key(hit: Hit, group: Group) -> Hashable:
-    return hit.chunk.id if group == "chunk" else hit.chunk.document_key
+def _ranked(reader: Reader, query: Query, counted: Counted) -> list[_Found]:
+    if counted == "chunk":
+        return [_Found((hit,)) for hit in reader.search(query)]
+    hits, passages, copies, _ = documents(reader, query, collapse=counted == "distinct")
+    return [_Found((hit, *few), same) for hit, few, same in zip(hits, passages, copies, strict=True)]

@@ -28,8 +28,9 @@ class Question(NamedTuple):
     earlier search, in the terms of whoever carries the steps out. With `correct` a text that finds little is answered
     without what may be typing errors in it. With `scaled` the answer has a scale of relevance. With `operators` quotes
     and `-word` in the text are read (`operators.py`), and numbers, dates and orders in words (`conditions.py`). With
-    `order` relevant hits are ordered by a field. With `group` "document" `top_k` and `offset` count
-    documents (`by_document.py`).
+    `order` relevant hits are ordered by a field. With `group` "document" `top_k` and `offset` count documents, and with
+    `collapse` near-copies of one count as one (`by_document.py`). `recall` is that of `Query`; without it that of the
+    policy holds.
     """
 
     top_k: int
@@ -47,6 +48,8 @@ class Question(NamedTuple):
     operators: bool = True
     order: FieldOrder | None = None
     group: Group = "chunk"
+    collapse: bool = True
+    recall: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,8 @@ class Policy:
 
     `lexical`: it may be searched by words. `spaces` are ids of its spaces, of which the first with a model answers
     texts that name none. `rescore` names a second space whose cosine orders the best `depth` hits of a hybrid search.
-    `shows_text`: callers may be told words of its texts.
+    `shows_text`: callers may be told words of its texts. `recall` holds for questions that name none; None: what the
+    engine aims at.
     """
 
     lexical: bool = True
@@ -64,6 +68,7 @@ class Policy:
     rescore: str | None = None
     depth: int = 50
     shows_text: bool = True
+    recall: float | None = None
 
 
 class State(NamedTuple):

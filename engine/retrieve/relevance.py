@@ -1,91 +1,41 @@
-"""Relevance of a hit from 0 to 1, the same scale for all modes; hits below RELEVANT (0.51) count as irrelevant.
+"""Relevance of a hit from 0 to 1, one scale for all modes and collections; hits below RELEVANT (0.51) are irrelevant.
 
 Scores of different modes and collections cannot be compared, relevance can. A score is first mapped to a share of the
-best possible score, then so that the bound, a share that was calibrated for the mode, has the relevance RELEVANT:
+best possible score, then so that the bound of the answer has the relevance RELEVANT:
 
     below the bound    RELEVANT * share / bound
     from the bound on  1 - (1 - RELEVANT) * ((1 - share) / (1 - bound)) ** 3
 
-NLWeb's percentages, an intake's `min_score` and AIDRE's `relevance` are views of this scale.
+The bound is the share at which the hit with the most evidence, of the first three, would have just what is demanded
+(`evidence.py`): its own share divided by its strength, which is 1 where the log odds are 0. A hit with less evidence
+than that is irrelevant whatever its score is. So relevance falls with the score, but for hits that nobody would take
+for an answer.
 
-Whether an answer has a relevant hit is told by its best one: by its cosine and by the share of the question's words
-that it contains, unknown words among those that it lacks,
-
-    evidence  cosine * (1 + 2 * share of words) / 3
-    usual     0.035 * ln(50 + chunks) - 0.075
-    demanded  max(0.3 * usual, usual - likeness) * min(1, 0.3 + 0.14 * words)
-
-where `chunks` counts the chunks that pass the filter, up to ten thousand, `likeness` is the mean cosine of the question
-and the stored vectors if that is positive, and `words` counts the content words of the question. The nearest of many
-neighbours is nearer by chance; a question that is like the whole collection asks about its subject, while a foreign one
-may be close to one chunk of it; and a long question is nearer than a short one. The bound is the share at which the
-best hit would have just what is demanded. A hit with a code of the question counts as near. Where an engine has no mean
-of its vectors, the likeness is 0 and the constant -0.115.
-
-The bound was calibrated on nine test collections (metatool, msmarco, med, xquad, cisi, cranfield, climate-fever,
-scifact, docstrings of Python) and on samples of their documents. Foreign questions are those of the other collections.
-Share of the foreign and of the own questions whose best hit has less evidence than is demanded, as `python -m
-benchmarks.bench_relevance --questions 25` measures it:
-
-    documents       1 word      2 words     3 words     all words
-    10 and 30       24, 7 %     37, 5 %     50, 0 %     68, 0 %      hybrid
-                    24, 6 %     38, 5 %     51, 0 %     68, 0 %      dense
-    100             22, 2 %     32, 3 %     49, 0 %     71, 0 %      hybrid
-                    25, 6 %     36, 3 %     51, 1 %     70, 0 %      dense
-    all             19, 3 %     30, 2 %     51, 0 %     81, 1.0 %    hybrid
-                    31, 9 %     45, 6 %     61, 2 %     82, 1.5 %    dense
-
-With an offset from the other sets alone, 83 % are told and 1.8 % of the own questions lost; fewest are told in xquad
-(61 %, paragraphs about everything), most are lost in metatool (12 %). A larger weight of the likeness tells more there
-(2.6: 85 % at 1.4 %), but loses questions about documentation of many subjects, which are like nothing as a whole (two
-of the forty in tests/quality). Foreign questions often share a subject with a collection, as those of scifact with med,
-and are rightly answered then. A collection that is not searched by words is judged by cosines alone: usual is 0.055 *
-ln(10 + chunks) - 0.06, and the factor min(1, 0.3 + 0.1 * words).
-
-Lexical scores do not separate the two kinds, and other models spread their cosines differently: they have no bound, and
-every hit has at least RELEVANT there.
+NLWeb's percentages, an intake's `min_score` and AIDRE's `relevance` are views of this scale. Where there is no evidence
+(models that are not calibrated), there is no bound, and every hit has at least RELEVANT.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from aidre.engine.embedding import DEFAULT_SPACE
-from aidre.engine.index.text import LANGUAGES, words_met
-from aidre.engine.model import EmbeddingSpace, Mode, Query
+from aidre.engine.index.text import LANGUAGES, REQUEST_WORDS
+from aidre.engine.model import EmbeddingSpace, Mode
 from aidre.engine.types import Hit
 
 RELEVANT: Final = 0.51
 """The relevance from which on a hit counts as relevant. NLWeb's first implementation demands a score above 51."""
+FIRST_HITS: Final = 3
+"""Hits of which one has to be relevant, so that anything was found."""
 
-_SHARE_WEIGHT: Final = 2.0
-"""Weight of the share of words beside the cosine alone."""
-_SLOPE: Final = 0.035
-_OFFSET: Final = -0.075
-_OFFSET_WITHOUT_LIKENESS: Final = -0.115
-_CHUNK_OFFSET: Final = 50
-_FACTOR: Final = 0.3
-_COSINE_SLOPE: Final = 0.055
-_COSINE_OFFSET: Final = -0.060
-_COSINE_SLOPE_WITHOUT_LIKENESS: Final = 0.049
-_COSINE_CHUNK_OFFSET: Final = 10
-_COSINE_FACTOR: Final = 0.3
-_LIKENESS_WEIGHT: Final = 1.0
-_LEAST_DEMANDED: Final = 0.3
-"""The share of what is usually demanded that also a question about the subject of the collection needs."""
-_FACTOR_PER_WORD: Final = 0.14
-_COSINE_FACTOR_PER_WORD: Final = 0.1
-_MAX_MEASURED_CHUNKS: Final = 10_000
-_CODE_COSINE: Final = 0.4
-"""Models see little in a code, so the cosine of a hit that contains one of the question counts as this, at least."""
+_HIGHEST_IRRELEVANT: Final = RELEVANT - 0.0001
+_ODDS_SCALE: Final = 2.0
+"""Log odds at which a hit has twice the strength that is demanded."""
 _EXPONENT: Final = 3
 """Steepness above the bound."""
 _BM25_SATURATION: Final = 15.0
@@ -93,22 +43,38 @@ _BM25_SATURATION: Final = 15.0
 _MAX_HYBRID: Final = 1.2
 """The highest hybrid score with equal weights and without a code: feedback adds a fifth."""
 _MAX_BOUND: Final = 0.95
-_MAX_TEXT_CHARS: Final = 4_000
-"""Characters of a hit in which the words of a question are searched for."""
+
+OddsOf = Callable[[Sequence[Hit]], list[float]]
+"""The log odds that each of some hits answers the question."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelevanceScale:
-    """Maps the scores of one search to relevance. `space` is None for lexical scores; `bound` is a share of 1."""
+    """Maps the hits of one search to relevance. `space` is None for lexical scores; `bound` is a share of 1."""
 
     mode: Mode
     space: EmbeddingSpace | None
     bound: float
+    odds: OddsOf | None = None
+    page: Sequence[Hit] = ()
+    page_odds: Sequence[float] = ()
+    """Those of the hits in `page`, which are told already."""
 
-    def relevances(self, scores: Iterable[float]) -> list[float]:
-        """The relevance of each score, from 0 to 1, rising with the score, rounded to four places."""
+    def relevances(self, hits: Sequence[Hit]) -> list[float]:
+        """The relevance of each hit, from 0 to 1, rounded to four places."""
+        found = self.by_score(hits)
+        if self.odds is None or not hits:
+            return found
+        told = self.page_odds if hits is self.page else self.odds(hits)
+        for place, odds in enumerate(told):
+            if odds < 0 and found[place] >= RELEVANT:
+                found[place] = min(round(RELEVANT * strength(odds), 4), _HIGHEST_IRRELEVANT)
+        return found
+
+    def by_score(self, hits: Iterable[Hit]) -> list[float]:
+        """The relevance as far as scores tell, rising with them: no hit has more."""
         bound, reach, above = self.bound, 1 - self.bound, 1 - RELEVANT
-        shares = [to_share(score, self.mode, self.space) for score in scores]
+        shares = [to_share(hit.score, self.mode, self.space) for hit in hits]
         return [
             round(RELEVANT * share / bound if share < bound else 1 - above * ((1 - share) / reach) ** _EXPONENT, 4)
             for share in shares
@@ -127,93 +93,39 @@ def finding(hits: Sequence[Hit], scale: RelevanceScale) -> Finding:
     """Of the hits of the first page, best first."""
     if not hits:
         return Finding(False, 0.0)
-    best = hits[0].score
-    share = to_share(best, scale.mode, scale.space) if scale.bound > 0 else 0.0
-    return Finding(scale.relevances([best])[0] >= RELEVANT, share)
+    is_compared = scale.bound > 0 and scale.mode != "lexical"  # every word more raises a lexical score
+    share = to_share(hits[0].score, scale.mode, scale.space) if is_compared else 0.0
+    return Finding(max(scale.relevances(hits[:FIRST_HITS])) >= RELEVANT, share)
 
 
-def is_calibrated(space: EmbeddingSpace) -> bool:
-    """Whether there is a bound for the scores of a space."""
-    return space.model == DEFAULT_SPACE.model
-
-
-def calibrated_scale(
-    query: Query,
-    space: EmbeddingSpace,
-    best: Hit,
+def scale_for(
+    hits: Sequence[Hit],
+    mode: Mode,
+    space: EmbeddingSpace | None,
+    odds: OddsOf | None,
     *,
-    chunks: int,
-    centroid: NDArray[np.float32] | None,
-    by_words: bool,
+    first: Sequence[Hit] | None = None,
 ) -> RelevanceScale:
-    """The scale for the hits of a query by its best one, in a space that is calibrated.
-
-    `chunks` counts those that pass the filter, `centroid` is the mean of the stored vectors. `by_words`: words of the
-    question may be looked for in the hit.
-    """
-    text, cosine = str(query.text), cosine_of(best, query.vector, query.space)
-    if cosine is None:
-        return RelevanceScale(query.mode, space, 0.0)
-    likeness = likeness_of(centroid, query.vector)
-    if by_words:
-        demanded = demanded_evidence(chunks, word_factor(text), likeness)
-        found = evidence(text, cosine, f"{best.chunk.title or ''} {best.chunk.text}")
-    else:
-        demanded, found = demanded_cosine(chunks, text, likeness), cosine
-    return RelevanceScale(query.mode, space, bound_at(to_share(best.score, query.mode, space), found, demanded))
+    """The scale for the hits of a page; without a bound where there are no `odds`. `first` are the first hits of all
+    pages, where the page is a later one."""
+    if odds is None or not (hits or first):
+        return RelevanceScale(mode, space, 0.0)
+    told = odds(hits)
+    leading = told if first is None else odds(first)
+    hits_leading = hits if first is None else first
+    best = max(range(min(len(leading), FIRST_HITS)), key=lambda place: leading[place])
+    share = to_share(hits_leading[best].score, mode, space)
+    return RelevanceScale(mode, space, bound_at(share, leading[best]), odds, hits, told)
 
 
-def bound_at(share: float, found: float, demanded: float) -> float:
-    """The bound of an answer whose best hit has a share of the best possible score and the evidence `found`."""
-    return min(max(share * demanded / found, 1e-6), _MAX_BOUND) if found > 0 else _MAX_BOUND
+def bound_at(share: float, odds: float) -> float:
+    """The bound of an answer whose hit with the most evidence has a share of the best possible score."""
+    return min(max(share / strength(odds), 1e-6), _MAX_BOUND)
 
 
-def evidence(question: str, cosine: float, text: str) -> float:
-    """That a hit with a cosine and a text answers a question."""
-    share, has_code = words_met(question, text[:_MAX_TEXT_CHARS])
-    return (max(cosine, _CODE_COSINE) if has_code else cosine) * (1 + _SHARE_WEIGHT * share) / (1 + _SHARE_WEIGHT)
-
-
-def demanded_evidence(chunks: int, factor: float, likeness: float | None) -> float:
-    """The evidence from which on a hit of the default model is relevant among `chunks` that pass the filter.
-
-    `likeness` is the mean cosine of the question and the stored vectors, None where it is not known.
-    """
-    offset = _OFFSET_WITHOUT_LIKENESS if likeness is None else _OFFSET
-    usual = _SLOPE * math.log(_CHUNK_OFFSET + min(chunks, _MAX_MEASURED_CHUNKS)) + offset
-    return _lowered(usual, likeness) * factor
-
-
-def demanded_cosine(chunks: int, question: str, likeness: float | None) -> float:
-    """As `demanded_evidence`, for cosines alone."""
-    factor = min(_COSINE_FACTOR + _COSINE_FACTOR_PER_WORD * word_count(question), 1.0)
-    slope, offset = (_COSINE_SLOPE_WITHOUT_LIKENESS, 0.0) if likeness is None else (_COSINE_SLOPE, _COSINE_OFFSET)
-    usual = slope * math.log(_COSINE_CHUNK_OFFSET + min(chunks, _MAX_MEASURED_CHUNKS)) + offset
-    return _lowered(usual, likeness) * factor
-
-
-def _lowered(usual: float, likeness: float | None) -> float:
-    return max(_LEAST_DEMANDED * usual, usual - _LIKENESS_WEIGHT * max(0.0, likeness or 0.0))
-
-
-def likeness_of(
-    centroid: NDArray[np.float32] | None, vector: NDArray[np.float32] | Sequence[float] | None
-) -> float | None:
-    """The mean cosine of a vector and the unit vectors whose mean is `centroid`; None where that is not known."""
-    length = 0.0 if vector is None else float(np.linalg.norm(vector))
-    return None if centroid is None or vector is None or length == 0 else float(centroid @ np.asarray(vector)) / length
-
-
-def word_factor(question: str) -> float:
-    """Grows with the content words of the question to 1."""
-    return min(_FACTOR + _FACTOR_PER_WORD * word_count(question), 1.0)
-
-
-def cosine_of(hit: Hit, vector: NDArray[np.float32] | Sequence[float] | None, space: str | None) -> float | None:
-    """The cosine of a question's vector and a hit; None where it is not known."""
-    stored = None if vector is None or space is None else hit.chunk.vectors().get(space)
-    length = 0.0 if stored is None or vector is None else float(np.linalg.norm(stored) * np.linalg.norm(vector))
-    return None if stored is None or length == 0 else float(stored @ np.asarray(vector)) / length
+def strength(odds: float) -> float:
+    """Log odds as a number above 0, which is 1 where they are 0."""
+    return 1 + odds / _ODDS_SCALE if odds >= 0 else 1 / (1 - odds / _ODDS_SCALE)
 
 
 def to_share(score: float, mode: Mode, space: EmbeddingSpace | None = None) -> float:
@@ -240,13 +152,6 @@ def to_share(score: float, mode: Mode, space: EmbeddingSpace | None = None) -> f
 WORD: Final = re.compile(r"\w+(?:['’.-]\w+)*")
 MAX_TEXT_CHARS: Final = 2_000
 """Characters of a text whose words are read."""
-REQUEST_WORDS: Final[frozenset[str]] = frozenset(
-    """
-    anything find get give i'd i'm it's let like list look looking looks lots need needs please recommend search
-    searching see show some someone something sort suggest tell thing things try user want wants what's user's
-    """.split()  # noqa: SIM905 -- a list of seventy quoted words is harder to read
-)
-"""Words of a request that say nothing about its object, in addition to the stop words of its language."""
 _UNSPACED: Final = "\u2e80"
 """Code point from which scripts put no spaces between words, roughly."""
 

@@ -1,13 +1,22 @@
-"""What an answer asks of its driver, step by step: vectors, searches, counts, and work beside them."""
+"""What an answer asks of its driver, step by step: vectors, searches, counts, and work beside them.
+
+`run` carries the steps out in one thread: for the library, the command line, benchmarks and tests.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from aidre.engine.errors import AidreError, InvalidInput
 from aidre.engine.index.fields import Filter
-from aidre.engine.model import EmbeddingSpace, Group, Mode, Query
+from aidre.engine.model import EmbeddingSpace, Mode, Query
 from aidre.engine.ports import Reader
+from aidre.engine.retrieve.by_document import Counted
+from aidre.engine.retrieve.pages import only_page
 from aidre.engine.retrieve.question import Question, State
 
 
@@ -20,13 +29,13 @@ class Embed(NamedTuple):
 
 class Search(NamedTuple):
     """Asks for a `Page`. A later page is one after a first page of `first` hits, without what `newest` lacks; only that
-    is asked for by `group`."""
+    is asked for by what is `counted`."""
 
     reader: Reader
     query: Query
     newest: Reader
     first: int | None = None
-    group: Group = "chunk"
+    counted: Counted = "chunk"
 
 
 class Count(NamedTuple):
@@ -70,3 +79,42 @@ class Position(NamedTuple):
     offset: int
     newest: State
     mark: Any = None
+
+
+# -- in one thread -------------------------------------------------------------------------------------------------
+
+T = TypeVar("T")
+
+EmbedText: TypeAlias = Callable[[EmbeddingSpace, str], NDArray[np.float32]]
+"""The vector of a text in a space, shape (dimensions,). ModelUnavailable."""
+
+
+def run(steps: Generator[Step, Any, T], embed: EmbedText) -> T:
+    """The result of the steps. Raises what they raise."""
+    do: Callable[..., Any] = steps.send
+    value: Any = None
+    while True:
+        try:
+            step = do(value)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        try:
+            do, value = steps.send, _done(step, embed)
+        except AidreError as error:
+            do, value = steps.throw, error
+
+
+def _done(step: Step, embed: EmbedText) -> Any:
+    match step:
+        case Search(reader, query):
+            return only_page(reader, query)
+        case Embed(space, text):
+            return embed(space, text)
+        case Count(reader, filter):
+            return reader.count(filter)
+        case Beside(_, work):
+            return work()
+        case Together(answers):
+            return [run(one, embed) for _, one in answers]
+    raise InvalidInput("a cursor belongs to the server that gave it")

@@ -6,7 +6,11 @@ from .calibration import (
     scannable_targets as scannable_targets,
 )
 from .codes import estimate_codes as estimate_codes, search_lexical as search_lexical
-from .cost import estimate_dense as estimate_dense, estimate_lexical as estimate_lexical
+from .cost import (
+    estimate_dense as estimate_dense,
+    estimate_lexical as estimate_lexical,
+    recall_costs as recall_costs,
+)
 from .dense import search_dense as search_dense, search_dense_batch as search_dense_batch
 from .facets import FacetCounter as FacetCounter
 from .hybrid import FEEDBACK_DEPTH as FEEDBACK_DEPTH, HybridQuery as HybridQuery

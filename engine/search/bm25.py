@@ -13,14 +13,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.index.fields import Filter
-from aidre.engine.index.text import Postings, query_terms
+from aidre.engine.index.text import REQUEST_WORDS, Postings, QueryTerms, english_terms, query_terms
 from aidre.engine.segment import SegmentView, TopK, merge_top_k
 
 K1: Final = 1.2
@@ -181,16 +181,62 @@ def query_words(segments: Sequence[SegmentView], statistics: Statistics, text: s
     def is_held(term: str) -> bool:
         return any(view.document_frequency(term) for view in segments)
 
-    words, by_language = [], statistics.chunks_by_language
+    words = []
     for word in query_terms(text, statistics.languages, is_held):
-        frequency = sum(view.document_frequency(term) for view in segments for term in word.terms)
+        frequency = _frequency(segments, word)
         if frequency:
-            for tag in word.stop_in:
-                frequency += by_language[tag]
-            others = max(0, statistics.chunks - frequency)
-            idf = math.log1p((others + 0.5) / (frequency + 0.5))
+            idf = _idf(statistics, word, frequency)
             words.append(QueryWord(word.terms, math.sqrt(word.occurrences) * idf))
     return words
+
+
+def _frequency(segments: Sequence[SegmentView], word: QueryTerms) -> int:
+    return sum(view.document_frequency(term) for view in segments for term in word.terms)
+
+
+def _idf(statistics: Statistics, word: QueryTerms, frequency: int) -> float:
+    for tag in word.stop_in:
+        frequency += statistics.chunks_by_language[tag]
+    return math.log1p((max(0, statistics.chunks - frequency) + 0.5) / (frequency + 0.5))
+
+
+def word_shares(
+    segments: Sequence[SegmentView],
+    statistics: Statistics,
+    text: str,
+    segment_ords: NDArray[np.int64],
+    rows: NDArray[np.int64],
+) -> tuple[int, Scores]:
+    """The number of content words of a question, and which share of their idf each of some chunks has.
+
+    Words that no chunk has count, with the largest idf. Stop words, and those of requests such as "find", count where
+    the question has no others.
+    """
+    asked = _content_words(query_terms(text, statistics.languages))
+    weights = [_idf(statistics, word, _frequency(segments, word)) for word in asked]
+    sums = np.zeros(len(rows))
+    for ordinal in np.unique(segment_ords).tolist():
+        places = np.flatnonzero(segment_ords == ordinal)
+        chosen = rows[places].astype(np.uint32)
+        for word, weight in zip(asked, weights, strict=True):
+            is_met = np.zeros(len(places), np.bool_)
+            for term in word.terms:
+                postings = segments[ordinal].postings(term)
+                if postings is not None:
+                    is_met[_lookup(postings.rows, chosen)[1]] = True
+            sums[places] += weight * is_met
+    total = sum(weights)
+    return len(asked), sums / total if total > 0 else sums
+
+
+def _content_words(words: Sequence[QueryTerms]) -> Sequence[QueryTerms]:
+    told = [word for word in words if not word.stop_in]
+    return [word for word in told if _request_terms().isdisjoint(word.terms)] or told or words
+
+
+@cache
+def _request_terms() -> frozenset[str]:
+    return frozenset(english_terms(REQUEST_WORDS))
 
 
 def score_rows(

@@ -5,8 +5,8 @@
 3. Find out whether rotating the rows may pay (`rotation_choice`); if not, the smallest code size is left out.
 4. For each code size, smallest first: quantize the segments, scan them for these queries, and find for every true
    neighbour the required depth: its rank among the candidates, and how many lists must be probed to see it.
-5. Choose for each k the candidates and the nprobe that every kind of query needs, with a margin (`depth_choice`). The
-   joint recall is measured again, and that of the hardest kind is promised.
+5. Choose for each target recall and each k the candidates and the nprobe that every kind of query needs, with a margin
+   (`depth_choice`). The joint recall is measured again, and that of the hardest kind is promised.
 6. Record the code size that makes the search cheapest, and its depths, as a Calibration. If no affordable depth reaches
    the target with any code size, the space stays exact and the record says why; if more than a quarter of the lists
    would have to be probed, all rows are scanned.
@@ -18,6 +18,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +50,7 @@ from aidre.engine.index.vectors import (
     uses_lists,
     with_centroids,
 )
-from aidre.engine.model import EmbeddingSpace
+from aidre.engine.model import RECALLS, EmbeddingSpace
 from aidre.engine.search.cost import (
     MIN_SCANNED_ROWS,
     exact_cost,
@@ -71,7 +72,7 @@ from aidre.engine.search.ground_truth import THREADS, GroundTruth, find_ground_t
 from aidre.engine.search.query_samples import QuerySample, generated_samples, row_key, row_of, target_of
 from aidre.engine.search.rotation_choice import promises_less_distortion, rotation_may_pay, rotation_pays
 from aidre.engine.segment import RowMask, pack_bitmap
-from aidre.engine.storage import MAX_SEGMENT_ROWS, Calibration, LearnedDepth
+from aidre.engine.storage import MAX_SEGMENT_ROWS, Calibration, LearnedDepth, TargetDepths
 
 _MAX_DEPTH = 16_384
 """Candidates; the largest depth that is measured."""
@@ -131,7 +132,7 @@ class _Coded(NamedTuple):
     """What a code size achieves, and the index, built rows and trained rows of each target in it."""
 
     code_size: int
-    choice: Choice
+    choices: Mapping[float, Choice]
     cost: float
     indexes: Sequence[tuple[VectorIndex | None, Any, int]]
 
@@ -142,18 +143,20 @@ def calibrate(
     goal: float,
     *,
     asked: Sequence[QuerySample] = (),
-    learned: Sequence[LearnedDepth] = (),
+    previous: Calibration | None = None,
 ) -> Calibration:
-    """Measure the depths that reach a recall of `goal`; gives each large target the index of the chosen code size.
+    """Measure the depths that reach a recall of `goal`, and of RECALLS with the same codes; gives each large target
+    the index of the chosen code size.
 
-    `asked` are queries beside the generated ones, `learned` what earlier calibrations learned of such queries.
+    `asked` are queries beside the generated ones; what `previous` learned of such queries is kept.
     """
-    rows = _live_rows(targets)
-    carried = [known for known in learned if known.kind not in {sample.kind for sample in asked}]
+    rows, kinds = _live_rows(targets), {sample.kind for sample in asked}
+    goals = goal, *(other for other in RECALLS if other != goal)
+    known = {one: () if previous is None else previous.learned_for(one) for one in goals}
     large = scannable_targets(targets)
     if not large:
-        reason = "small: comparing with every row is as fast"
-        return Calibration("exact", goal, rows, reason=reason, learned=tuple(learned))
+        return _exact("small: comparing with every row is as fast", goal, rows, known)
+    carried = {one: tuple(own for own in learned if own.kind not in kinds) for one, learned in known.items()}
     sizes = _code_sizes_to_try(space, large)
     is_missing = not all(_has_code_size(target, sizes[0]) for target in large)
     with ThreadPoolExecutor(1) as pool:  # training uses one thread; the ground truth uses two that are not always busy
@@ -165,26 +168,47 @@ def calibrate(
             sizes = sizes[sizes.index(first) :]
     centroids = _centroids_that_pay(space, truth, targets, goal)
     best: _Coded | None = None
-    known = tuple(carried)
+    known = carried
     for code_size in sizes:
         if best is not None and not _is_worth_trying(_search_cost(large, code_size, MIN_DEPTH), best.cost):
             break
         build_missing_indexes(space, targets, code_size, centroids, codebook if code_size == sizes[0] else None)
-        choice = _measure_depths(truth, targets, code_size, goal, carried)
-        if choice.depths:
-            cost = _search_cost(large, code_size, choice.depths[0].candidates) + _transform_cost(large)
+        choices = _measure_depths(truth, targets, code_size, carried)
+        depths = choices[goal].depths
+        if depths:
+            cost = _search_cost(large, code_size, depths[0].candidates) + _transform_cost(large)
             if best is None or cost < best.cost:
                 indexes = [(target.index, target.built, target.trained_rows) for target in targets]
-                best = _Coded(code_size, choice, cost, indexes)
-        known = (*carried, *(choice if best is None else best.choice).learned)
-    if best is not None:
-        for target, index in zip(targets, best.indexes, strict=True):
-            target.index, target.built, target.trained_rows = index
-        return Calibration("scan", goal, rows, len(truth.queries), best.code_size, best.choice.depths, learned=known)
-    for target in large:
-        target.index, target.built = None, None
-    reason = f"no affordable depth reaches recall {goal:g} with 4-bit codes"
-    return Calibration("exact", goal, rows, len(truth.queries), reason=reason, learned=known)
+                best = _Coded(code_size, choices, cost, indexes)
+        shown = choices if best is None else best.choices
+        known = {one: (*carried[one], *choice.learned) for one, choice in shown.items()}
+    if best is None:
+        for target in large:
+            target.index, target.built = None, None
+        reason = f"no affordable depth reaches recall {goal:g} with 4-bit codes"
+        return _exact(reason, goal, rows, known, len(truth.queries))
+    for target, index in zip(targets, best.indexes, strict=True):
+        target.index, target.built, target.trained_rows = index
+    targeted = [TargetDepths(one, choice.depths, known[one]) for one, choice in best.choices.items()]
+    own, *others = targeted
+    return Calibration(
+        "scan",
+        goal,
+        rows,
+        len(truth.queries),
+        best.code_size,
+        own.depths,
+        learned=own.learned,
+        others=tuple(sorted(others, key=attrgetter("target"))),
+    )
+
+
+def _exact(
+    reason: str, goal: float, rows: int, learned: Mapping[float, tuple[LearnedDepth, ...]], queries: int = 0
+) -> Calibration:
+    """The calibration of a space whose rows are all compared; what was learned is kept for when it has grown."""
+    others = tuple(TargetDepths(one, (), own) for one, own in learned.items() if one != goal and own)
+    return Calibration("exact", goal, rows, queries, reason=reason, learned=learned[goal], others=others)
 
 
 def _is_worth_trying(least_cost: float, best_cost: float) -> bool:
@@ -456,25 +480,33 @@ def _measure_depths(
     truth: GroundTruth,
     targets: Sequence[CalibrationTarget],
     code_size: int,
-    goal: float,
-    learned: Sequence[LearnedDepth],
-) -> Choice:
-    """A Depth for each k that an affordable depth can serve, from the smallest on; none if there is none."""
+    learned: Mapping[float, Sequence[LearnedDepth]],
+) -> dict[float, Choice]:
+    """By goal, those of `learned`, a Depth for each k that an affordable depth can serve, from the smallest on; none if
+    there is none."""
     affordable = _affordable_depth(targets, code_size)
     if affordable < truth.k_values[0]:
-        return Choice((), ())
+        return dict.fromkeys(learned, Choice((), ()))
     max_depth = min(_FIRST_MAX_DEPTH, affordable)
     indexed = {number: target for number, target in enumerate(targets) if target.index is not None and target.is_large}
     nlist = max((target.index.nlist for target in targets if target.index is not None), default=0)
-    conditions = Conditions(_live_rows(targets), nlist, max_depth, goal)
-    choice = choose_depths(_required_by_kind(truth, indexed, max_depth), truth.k_values, conditions, learned)
-    while len(choice.depths) < len(truth.k_values) and max_depth < affordable:
+    conditions = Conditions(_live_rows(targets), nlist, max_depth, next(iter(learned)))
+    required = _required_by_kind(truth, indexed, max_depth)
+
+    def chosen(goal: float) -> Choice:
+        return choose_depths(required, truth.k_values, replace(conditions, goal=goal), learned[goal])
+
+    choices = {goal: chosen(goal) for goal in learned}
+    while max_depth < affordable:
+        short = [goal for goal, choice in choices.items() if len(choice.depths) < len(truth.k_values)]
+        if not short:
+            break
         max_depth = min(4 * max_depth, affordable)
         conditions = replace(conditions, max_depth=max_depth)
-        asked = truth.every(_DEEPER_SHARE) if choice.depths else truth
-        required = _required_by_kind(asked, indexed, max_depth)
-        choice = choice.extended(choose_depths(required, truth.k_values, conditions, learned))
-    return choice
+        sample = truth.every(_DEEPER_SHARE) if choices[conditions.goal].depths else truth
+        required = _required_by_kind(sample, indexed, max_depth)
+        choices |= {goal: choices[goal].extended(chosen(goal)) for goal in short}
+    return choices
 
 
 def _required_by_kind(truth: GroundTruth, indexed: Mapping[int, CalibrationTarget], max_depth: int) -> Requirements:

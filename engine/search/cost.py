@@ -21,8 +21,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from aidre.engine.index.vectors import SearchDepth, search_depth
+from aidre.engine.model import COSTED_RESULTS
 from aidre.engine.native import FALL_BACK, kernel_name
 from aidre.engine.segment import Segments
+from aidre.engine.storage import Calibration
 
 
 class Costs(NamedTuple):
@@ -141,12 +144,30 @@ def lexical_cost(rows: int, words: int) -> float:
 
 # -- before a search is planned ------------------------------------------------------------------------------------
 
-_SEARCH = 150.0
-"""Microseconds of a search beside comparing rows: checks, the plan, the order of the hits."""
+_SEARCH, _CALL = 150.0, 20.0
+"""Microseconds of a search beside comparing rows: checks, the plan, the order of the hits; and without the checks."""
 
 
-def estimate_dense(segments: Segments, space_id: str, candidates: int | None, *, is_filtered: bool) -> float:
-    """Seconds of a vector search; `candidates` is the depth of its scan, None for an exact search."""
+def estimate_dense(segments: Segments, space_id: str, depth: SearchDepth | None, *, is_filtered: bool) -> float:
+    """Seconds of a vector search with the checks around it; `depth` None: an exact one."""
+    return (_SEARCH + _dense_cost(segments, space_id, depth, is_filtered=is_filtered)) / 1e6
+
+
+def recall_costs(segments: Segments, space_id: str, calibration: Calibration | None) -> list[dict[str, float | None]]:
+    """For each recall that may be asked for: it, what is promised, and the milliseconds of a search for COSTED_RESULTS
+    hits without a filter. Recalls that cost as much as a higher one are answered by that."""
+    costs: list[dict[str, float | None]] = []
+    targets = [] if calibration is None else [one.target for one in calibration.targets if one.depths]
+    for recall in (*targets, 1.0):
+        depth = search_depth(calibration, COSTED_RESULTS, recall)
+        promised = 1.0 if depth is None else depth.depths[0].mean
+        microseconds = _CALL + _dense_cost(segments, space_id, depth, is_filtered=False)
+        costs.append({"recall": recall, "promised": promised, "milliseconds": float(f"{microseconds / 1e3:.2g}")})
+    return costs
+
+
+def _dense_cost(segments: Segments, space_id: str, depth: SearchDepth | None, *, is_filtered: bool) -> float:
+    """Microseconds of a vector search as it is planned."""
     exact = scan = 0.0
     row_bytes = 0
     for view in segments:
@@ -155,9 +176,9 @@ def estimate_dense(segments: Segments, space_id: str, candidates: int | None, *,
         compared = exact_cost(rows, row_bytes)
         exact += compared
         scan += compared if index is None else min(compared, scan_cost(rows, index.code_size, rows - is_filtered))
-    if candidates is not None:
-        exact = min(exact, scan + scan_setup_cost(candidates, row_bytes))
-    return (_SEARCH + exact) / 1e6
+    if depth is None:
+        return exact
+    return min(exact, scan + scan_setup_cost(depth.candidates, row_bytes))
 
 
 def estimate_lexical(segments: Segments, text: str) -> float:

@@ -33,6 +33,10 @@ MIN_DEPTH_PER_RESULT, MIN_DEPTH = 5, 50
 """Candidates: no depth is less than MIN_DEPTH_PER_RESULT * k + MIN_DEPTH, unless the affordable depth is. They cost
 little, and cover what a calibration cannot foresee: growth until the next one, and segments with other codebooks."""
 
+_MIN_DEPTH_GOAL, _GOAL_EXPONENT = 0.99, 2
+"""The least depth is that of the first; for other goals it goes with a power of the logarithm of what may be missed, as
+the required depth of embeddings does: a quarter for .90, two fifths for .95, four thirds for .995."""
+
 MIN_DEPTH_ROWS, MIN_DEPTH_EXPONENT = 60_000, 0.5
 """With more rows than MIN_DEPTH_ROWS the least depth grows by this power of them, as the required depth does."""
 
@@ -207,8 +211,7 @@ def _depth_for(required: Requirements, need: Need, tier: int, k: int, conditions
     """The depth that serves a need, with the recall that it promises; None if it is deeper than was measured."""
     if need.candidates is None or need.candidates > conditions.max_depth:
         return None
-    growth = max(1.0, conditions.rows / MIN_DEPTH_ROWS) ** MIN_DEPTH_EXPONENT
-    least = math.ceil((MIN_DEPTH_PER_RESULT * k + MIN_DEPTH) * growth)
+    least = _least_depth(k, conditions)
     candidates = min(max(math.ceil(need.candidates * DEPTH_MARGIN), least), conditions.max_depth)
     depth = Depth(k, candidates, 0.0, 0.0)
     mean, p5 = _promise(required, depth, tier, conditions)
@@ -219,6 +222,14 @@ def _depth_for(required: Requirements, need: Need, tier: int, k: int, conditions
         if probed_mean >= min(conditions.goal, mean):
             return replace(probed, mean=probed_mean, p5=probed_p5)
     return replace(depth, mean=mean, p5=p5)
+
+
+def _least_depth(k: int, conditions: Conditions) -> int:
+    growth = max(1.0, conditions.rows / MIN_DEPTH_ROWS) ** MIN_DEPTH_EXPONENT
+    share = 1.0
+    if conditions.goal < 1:
+        share = math.pow(math.log(1 - conditions.goal) / math.log(1 - _MIN_DEPTH_GOAL), _GOAL_EXPONENT)
+    return max(k, math.ceil((MIN_DEPTH_PER_RESULT * k + MIN_DEPTH) * growth * share))
 
 
 def _promise(required: Requirements, depth: Depth, tier: int, conditions: Conditions) -> tuple[float, float]:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine.index import build_ids
+from aidre.engine.index import build_ids, signatures
 from aidre.engine.index.fields import merge_fields
 from aidre.engine.index.text import WordCounts, merge_lexicons
 from aidre.engine.index.vectors import row_blocks
@@ -34,10 +34,12 @@ from aidre.engine.storage import (
     FIELDS_FILE,
     IDS_FILE,
     LEXICON_FILE,
+    SIGNATURE_BYTES,
     WORDS_FILE,
     FileEntry,
     SegmentEntry,
     durable,
+    fixed_binary,
     write_file,
 )
 
@@ -148,6 +150,9 @@ def _merged_chunks(sources: Sequence[LiveRows]) -> Iterator[pa.RecordBatch]:
     for source in sources:
         for taken in _taken_batches(source.segment.chunks.file.batches, source.chunk_rows):
             batch = _in_current_schema(taken, CHUNKS_SCHEMA)
+            if "signature" not in taken.schema.names:
+                signed = fixed_binary(signatures(taken.column("text")), SIGNATURE_BYTES)
+                batch = batch.set_column(CHUNKS_SCHEMA.get_field_index("signature"), "signature", signed)
             old = np.asarray(batch.column("document_row").to_numpy())
             new = first + np.searchsorted(source.document_rows, old)
             yield _with_column(batch, "document_row", new, pa.int64())

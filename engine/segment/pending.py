@@ -17,6 +17,7 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
+from aidre.engine.index import signatures
 from aidre.engine.model import EncodedVectors
 from aidre.engine.segment.records import ChunkColumns, RecordColumns
 from aidre.engine.storage import (
@@ -25,6 +26,7 @@ from aidre.engine.storage import (
     DOCUMENTS_SCHEMA,
     ETAG_BYTES,
     NO_KEY,
+    SIGNATURE_BYTES,
     Column,
     add_braces,
     encode_scalars,
@@ -332,5 +334,6 @@ def _chunk_batch(chunks: ChunkColumns, documents: _DocumentColumns) -> pa.Record
         source,
         metadata,
         fixed_binary(etags, ETAG_BYTES),
+        fixed_binary(signatures(chunks.texts), SIGNATURE_BYTES),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=CHUNKS_SCHEMA)

@@ -80,6 +80,12 @@ class StoredChunk(Struct, eq=False):
         return self.segment.chunks.fixed("content_hash")[self.row]
 
     @property
+    def signature(self) -> bytes | None:
+        """None where an older release stored none."""
+        chunks = self.segment.chunks
+        return chunks.fixed("signature")[self.row] if chunks.has("signature") else None
+
+    @property
     def content_hash(self) -> str:
         return "sha256:" + self.digest.hex()
 

@@ -50,6 +50,8 @@ KEY_BYTES = 16
 """Length of an embedding key."""
 ETAG_BYTES = 8
 FINGERPRINT_BYTES = 16
+SIGNATURE_BYTES = 32
+"""Length of the signature of a chunk's shingles."""
 NO_KEY = bytes(KEY_BYTES)
 """The embedding key of a vector that came with its row, and of a deleted row in a backfill."""
 MIN_FLOAT16_DIMENSIONS = 64
@@ -92,6 +94,7 @@ CHUNKS_SCHEMA = pa.schema(
         ("json_source", pa.large_binary()),
         ("json_metadata", pa.large_binary()),
         ("etag", pa.binary(ETAG_BYTES)),
+        ("signature", pa.binary(SIGNATURE_BYTES)),  # segments of older releases lack it, and they pay it no attention
     ]
 )
 CHANGES_SCHEMA = pa.schema([("op", pa.string()), ("chunk_id", pa.large_string()), ("content_hash", pa.binary(32))])

@@ -52,7 +52,7 @@ class Depth:
     `mean` is the mean recall of the hardest kind of queries, less what their sample leaves uncertain, `p5` the fifth
     percentile (`engine/search/depth_choice`). `probes` is nprobe, the inverted lists scanned at most; 0 means all.
     Lists are skipped where their centroid is farther from the query than the nearest centroid by more than `gap`; 0
-    means no bound.
+    means no bound. `scanned` is the mean number of codes that its queries scanned; 0 means all.
     """
 
     results: Count
@@ -61,6 +61,7 @@ class Depth:
     p5: float
     probes: Count = 0
     gap: float = 0.0
+    scanned: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +81,25 @@ class LearnedDepth:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetDepths:
+    """How deep to search for a recall of `target`."""
+
+    target: float
+    depths: tuple[Depth, ...] = ()
+    learned: tuple[LearnedDepth, ...] = ()
+
+
+_RECALL_TOLERANCE = 1e-6
+"""A recall that was rounded to float32 is the same one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Calibration:
     """How deep to search a space of `rows` live rows to reach `target` recall, measured with `queries` queries.
 
     `kind` is "scan" where a depth reached the target, else "exact", for which `reason` says why. `code_size` is the
-    number of 4-bit codes a vector (m). `written` counts the rows committed since.
+    number of 4-bit codes a vector (m). `written` counts the rows committed since. `others` are the depths for other
+    targets with these codes; older releases wrote none.
     """
 
     kind: str
@@ -96,6 +111,27 @@ class Calibration:
     reason: str | None = None
     written: Count = 0
     learned: tuple[LearnedDepth, ...] = ()
+    others: tuple[TargetDepths, ...] = ()
+
+    @property
+    def targets(self) -> list[TargetDepths]:
+        """The depths of all targets, ascending."""
+        own = TargetDepths(self.target, self.depths, self.learned)
+        return sorted((own, *self.others), key=lambda one: one.target)
+
+    def depths_for(self, recall: float | None) -> tuple[Depth, ...]:
+        """The depths for the lowest target that is not below `recall`, None: for `target`; none if every row has to be
+        compared."""
+        if self.kind != "scan":
+            return ()
+        if recall is None:
+            return self.depths
+        fitting = (one.depths for one in self.targets if one.target >= recall - _RECALL_TOLERANCE)
+        return next(fitting, ())
+
+    def learned_for(self, target: float) -> tuple[LearnedDepth, ...]:
+        """What was learned for a target, or for `target` where nothing was measured for that one."""
+        return next((one.learned for one in self.others if one.target == target), self.learned)
 
 
 @dataclass(frozen=True, slots=True)

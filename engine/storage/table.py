@@ -79,9 +79,13 @@ class Table:
         self._bytes: dict[str, BytesColumn] = {}
         self._fixed: dict[str, FixedColumn] = {}
         self._integers: dict[str, IntegerColumn] = {}
+        self._names = frozenset(file.schema.names)
         self._integer_names = frozenset(field.name for field in file.schema if pa.types.is_integer(field.type))
         self._string_names = frozenset(field.name for field in file.schema if pa.types.is_large_string(field.type))
         self._binary_names = frozenset(field.name for field in file.schema if pa.types.is_large_binary(field.type))
+
+    def has(self, name: str) -> bool:
+        return name in self._names
 
     def bytes(self, name: str) -> BytesColumn:
         column = self._bytes.get(name)

@@ -68,7 +68,10 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
     markup = markup[declaration.end() :] if declaration else markup
     tree = LexborHTMLParser(markup)
     objects = list(islice(_find_objects(tree), MAX_OBJECTS))
-    main = extract_main_text(tree, markup, deep=depth > MAX_EXTRACTED_DEPTH)
+    deep = depth > MAX_EXTRACTED_DEPTH and _depth_of(tree) > MAX_EXTRACTED_DEPTH
+    if depth > MAX_EXTRACTED_DEPTH and not deep:  # tags that are never closed: with their ends the page is no deeper
+        markup = tree.html or ""
+    main = extract_main_text(tree, markup, deep=deep)
     page = _read_head(tree, options.get("url")) | {
         "text": main.text,
         "headings": main.headings,
@@ -96,6 +99,20 @@ def _measure_depth(markup: str) -> int:
         if match[2].lower() not in _UNCLOSED:
             depth = max(0, depth - 1) if match[1] else depth + 1
             deepest = max(deepest, depth)
+    return deepest
+
+
+def _depth_of(tree: LexborHTMLParser) -> int:
+    """The nested elements of a parsed page."""
+    node, depth, deepest = tree.root, 1, 1
+    while node is not None:
+        if node.child is not None:
+            node, depth = node.child, depth + 1
+            deepest = max(deepest, depth)
+            continue
+        while node is not None and node.next is None:
+            node, depth = node.parent, depth - 1
+        node = None if node is None else node.next
     return deepest
 
 

@@ -125,7 +125,16 @@ class DictReader:
     def completions(self, text: str, limit: int) -> list[str]:
         raise unsupported("words")
 
+    def word_shares(self, text: str, hits: Sequence[Hit]) -> tuple[int, list[float]]:
+        raise unsupported("words")
+
     def question_language(self, text: str) -> str | None:
+        return None
+
+    def knows_question(self, space_id: str, text: str) -> bool:
+        return True
+
+    def cosines(self, space_id: str, vector: NDArray[np.float32], hits: Sequence[Hit]) -> None:
         return None
 
     def centroid(self, space_id: str) -> NDArray[np.float32] | None:

@@ -354,7 +354,7 @@ def _marks(found: Any) -> Json:
 def ask_command(place: Site, question: Question) -> Found:
     """`aidre search --json`, in this process."""
     words = ["search", str(question.text), "--store", place.store, "--config", place.config, "--json"]
-    words += ["--collection", question.shelf, "-k", question.k]
+    words += ["--collection", question.shelf, "-k", question.k, "--group", "chunk"]
     words += [] if question.filter is None else ["--filter", json.dumps(question.filter)]
     words += [] if question.mode is None else ["--mode", question.mode]
     words += [] if question.correct else ["--as-typed"]

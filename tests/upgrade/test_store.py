@@ -15,6 +15,7 @@ from aidre.api.app import create_app
 from aidre.api.cli.main import run
 from aidre.api.config.settings import load_settings
 from aidre.engine.collection.store import Store
+from aidre.engine.index import signatures_of
 from tests.support.clocks import WAIT_SECONDS
 from tests.support.servers import Server
 from tests.upgrade import corpus, questions
@@ -152,3 +153,20 @@ def test_binds_are_opened_with_the_old_key(told: Told, answers: dict[str, Any]) 
     (bind,) = told("binds", "--config", "aidre.toml")
     assert bind["bind_data"] == corpus.PERSON
     assert bind["offer_id"] == answers["bound"]["answer"]["offer_id"]
+
+
+def test_signatures_of_texts_are_read_until_a_compaction_stores_them(told: Told, old: Path) -> None:
+    def distinct() -> list[tuple[str, int]]:
+        with aidre.open(old / "store") as db:
+            found = db.collection("rows").search("rows", mode="lexical", group="document", k=50)
+            return [(hit.id, one.count) for hit, one in zip(found, found.copies, strict=True)]
+
+    def signatures() -> list[bytes | None]:
+        return [chunk.signature for chunk in Store(old / "store").open("rows").scan()]
+
+    before = distinct()
+    assert set(signatures()) == {None}
+    told("compact", "--collection", "rows")
+    texts = [chunk.text for chunk in Store(old / "store").open("rows").scan()]
+    assert signatures() == [one.tobytes() for one in signatures_of(texts)]
+    assert distinct() == before

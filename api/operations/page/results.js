@@ -150,6 +150,7 @@ function list({results, meta}, body, milliseconds) {
       part.results.append(make("li", {class: "rest"}, "Less certain:"));
     }
     const made = item(one);
+    if (one.copies) made.append(copied(one.copies));
     if (passages.length) made.append(make("ul", {class: "further"}, passages.map(passage => further(passage, one.source.title))));
     part.results.append(made);
     fresh.push(made);
@@ -194,6 +195,12 @@ function item(one) {
     make("h2", null, heading), place && make("p", {class: "quiet"}, place));
   if (text) made.append(make("div", {class: "text"}, excerpt(text, units(text, words), units(text, snippets))));
   return made;
+}
+
+// Near-copies of a document stand behind it, each a link to its own text.
+function copied({count, ids}) {
+  const links = ids.flatMap((id, number) => [number ? ", " : "", make("a", {href: opened({id}), dir: "auto"}, short(documentOf(id), 60))]);
+  return make("p", {class: "quiet"}, `${many(count, "near-copy", "near-copies")}: `, ...links, count > ids.length ? " …" : "");
 }
 
 function further(one, title) {

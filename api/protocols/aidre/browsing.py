@@ -168,6 +168,11 @@ def _sites(snapshot: Reader) -> list[FacetValue]:
     return [FacetValue(value, count) for value, count in snapshot.facet(field_name("site"), limit=SITES).counts]
 
 
+def milliseconds_of(space: SpaceStatus) -> dict[str, float]:
+    """By recall that may be asked for, about how long a search for ten results takes; empty without the capability."""
+    return {f"{cost['recall']:g}": cost["milliseconds"] for cost in space.get("costs", ())}
+
+
 def _profiled_space(space: SpaceStatus) -> ProfiledSpace:
     calibration: Any = space["calibration"]
     is_scanned = isinstance(calibration, Mapping) and calibration.get("kind") != "exact"
@@ -179,6 +184,7 @@ def _profiled_space(space: SpaceStatus) -> ProfiledSpace:
         bytes=sum(space["bytes"].values()),
         is_exact=not is_scanned,
         recall={str(one["results"]): one["mean"] for one in depths},
+        milliseconds=milliseconds_of(space),
     )
 
 

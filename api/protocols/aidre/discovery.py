@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
 from aidre.api.access import Caller, may_query_by_vector
 from aidre.api.config import Settings
 from aidre.api.http import present
-from aidre.api.protocols.aidre.browsing import BROWSING
+from aidre.api.protocols.aidre.browsing import BROWSING, milliseconds_of
 from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT, CHANGES_MAX
 from aidre.api.protocols.aidre.extensions import GROUP, extensions
 from aidre.api.protocols.aidre.messages import (
@@ -27,7 +28,7 @@ from aidre.api.protocols.aidre.suggestions import SUGGESTIONS_DEFAULT, SUGGESTIO
 from aidre.api.protocols.provenance import Provenance
 from aidre.api.retrieval import LIFETIME_SECONDS, Retrieval, VisibleCollection
 from aidre.engine.index.fields import MAX_DEPTH, MAX_NODES, MAX_VALUES
-from aidre.engine.model import MAX_NORM, Mode
+from aidre.engine.model import COSTED_RESULTS, MAX_NORM, RECALLS, Mode
 from aidre.engine.retrieve import RELEVANT, is_lexical, tells_words
 from aidre.engine.storage import PROMISED_SECONDS
 
@@ -84,6 +85,11 @@ BEHAVIOUR = {
     "group": "document: a result is the best chunk of its document, and passages beside it are the next best ones, at "
     "most extensions.group.passages_max; top_k, limits.results and pages count documents, and no page repeats one; "
     "every passage is charged as a chunk; chunk if left out",
+    "collapse": "with group document, a document whose best chunk is a near-copy of that of a better one is no result: "
+    "copies of that one counts it, and names up to extensions.group.copies_max; collapse: false makes it a result",
+    "recall": "the share of the nearest vectors that a search finds: extensions.recall.values are calibrated, the next "
+    "higher one answers another, 1 compares every vector; a lower one is faster: extensions.recall.collections has the "
+    "default of each collection and, by space, the milliseconds of a search for extensions.recall.results",
     "suggest": "endpoints.suggest completes the last word of q by the words of the collection, the most frequent "
     "first; limit says how many at most; a collection that does not return text refuses (403)",
     "media_types": "application/aidre+json is provisional and preferred; application/json is accepted and sent too",
@@ -134,6 +140,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
             "group": GROUP,
             "browse": BROWSING,
             **extensions(collections),
+            **_recall(collections),
             **({"replica": {"protocols": ["aidre", "nlweb"]}} if retrieval.is_replica else {}),
             **({"documents": WRITING} if _may_write(settings, caller) else {}),
         },
@@ -141,6 +148,22 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
         provenance=present(None if provenance is None else provenance.declaration()),
         openapi=f"{settings.server.base_url}/openapi.json",
     )
+
+
+def _recall(collections: list[VisibleCollection]) -> dict[str, Any]:
+    """The extension `recall`: what may be asked for, and by collection its default and what each recall costs in its
+    spaces; absent where no engine measures it."""
+    measured = [one for one in collections if one.snapshot.can.recall]
+    if collections and not measured:
+        return {}
+    costs = {
+        one.name: {
+            "default": one.settings.recall,
+            "milliseconds": {space["id"]: milliseconds_of(space) for space in one.snapshot.status()["spaces"]},
+        }
+        for one in measured
+    }
+    return {"recall": {"values": [*RECALLS, 1.0], "results": COSTED_RESULTS, "collections": costs}}
 
 
 def _tells_words(collections: list[VisibleCollection]) -> bool:

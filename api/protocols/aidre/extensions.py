@@ -31,7 +31,7 @@ from aidre.engine.errors import printable_name
 from aidre.engine.index.fields import MAX_CHARACTERS, field_name
 from aidre.engine.index.text import MAX_HIGHLIGHTED
 from aidre.engine.model import Highlight, HighlightLimits
-from aidre.engine.retrieve import MAX_PASSAGES, Answer, Question, parsed_ranges
+from aidre.engine.retrieve import MAX_COPIES, MAX_PASSAGES, Answer, Question, parsed_ranges, told_copies
 
 FACET_VALUES, MAX_FACET_VALUES = 20, 1_000
 """Values of a facet, unless the request says how many, and at most."""
@@ -55,7 +55,13 @@ HIGHLIGHT = {
     "text_chars": MAX_HIGHLIGHTED,
     "unit": "code points; in JavaScript Array.from(text)",
 }
-GROUP = {"values": ["chunk", "document"], "default": "chunk", "passages_max": MAX_PASSAGES}
+GROUP = {
+    "values": ["chunk", "document"],
+    "default": "chunk",
+    "passages_max": MAX_PASSAGES,
+    "collapse": True,
+    "copies_max": MAX_COPIES,
+}
 
 
 def read_limits(body: Mapping[str, Any], least: float) -> dict[str, Any]:
@@ -167,13 +173,20 @@ def render_highlight(found: Highlight) -> bytes:
 
 
 def render_passages(found: Answer, *, with_ids: bool, with_text: bool) -> list[bytes]:
-    """The JSON of the member `passages` of each result."""
-    if found.passages is None:  # every document is one chunk
-        return [b"[]"] * len(found.hits)
-    highlights = found.passage_highlights or repeat(None)
+    """The JSON of the members `passages` and `copies` of each result."""
+    passages = [b'"passages":[]'] * len(found.hits)
+    if found.passages is not None:
+        highlights = found.passage_highlights or repeat(None)
+        shown = (
+            _passages(found, hits, marks, with_ids=with_ids, with_text=with_text)
+            for hits, marks in zip(found.passages, highlights, strict=False)
+        )
+        passages = [b'"passages":%b' % json.encode(one) for one in shown]
+    if found.copies is None or not any(found.copies):
+        return passages
     return [
-        json.encode(_passages(found, hits, marks, with_ids=with_ids, with_text=with_text))
-        for hits, marks in zip(found.passages, highlights, strict=False)
+        b'%b,"copies":%b' % (one, orjson.dumps(told_copies(hits))) if hits else one
+        for one, hits in zip(passages, found.copies, strict=True)
     ]
 
 

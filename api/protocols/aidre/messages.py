@@ -140,6 +140,17 @@ class SearchRequest(Message):
             "`passages`; `top_k` and pages count documents. chunk if left out"
         ),
     ] = None
+    collapse: Annotated[
+        bool | None,
+        Meta(description="false, with `group` document: near-copies of a better document are results; else `copies`"),
+    ] = None
+    recall: Annotated[
+        Annotated[float, Meta(gt=0, le=1)] | None,
+        Meta(
+            description="The share of the nearest vectors to find, of which the next higher one in `extensions.recall` "
+            "holds: lower is faster, 1 compares every vector. Left out: that of the collection"
+        ),
+    ] = None
     return_: Annotated[ReturnFields | None, Meta(description="Which members each result has")] = field(
         default=None, name="return"
     )
@@ -231,6 +242,13 @@ class Passage(Message):
     highlight: Highlight | UnsetType = UNSET
 
 
+class Copies(Message):
+    """Documents that are near-copies of that of a result."""
+
+    count: Count
+    ids: Annotated[list[str], Meta(description="Of the best chunks of the first of them")]
+
+
 class Result(Message):
     """One chunk that was found."""
 
@@ -241,6 +259,7 @@ class Result(Message):
         Annotated[list[Passage], Meta(description="With `group` document: the next best chunks of it, best first")]
         | UnsetType
     ) = UNSET
+    copies: Annotated[Copies, Meta(description="With `group` document, where there are any")] | UnsetType = UNSET
     source: Source | UnsetType = UNSET
     metadata: Metadata | UnsetType = UNSET
     text: str | UnsetType = UNSET
@@ -373,6 +392,10 @@ class ProfiledSpace(Message):
     bytes: Annotated[Count, Meta(description="Of its vectors, their index and their keys")]
     is_exact: Annotated[bool, Meta(description="Whether every vector is compared")]
     recall: Annotated[dict[str, float], Meta(description="By number of results, the mean recall that was measured")]
+    milliseconds: Annotated[
+        dict[str, float],
+        Meta(description="By recall that a search may ask for, about how long one for ten results takes here"),
+    ]
     model: str | UnsetType = UNSET
 
 

@@ -195,6 +195,8 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
         correct=request.correct is not False,
         operators=request.operators is not False,
         group=request.group or "chunk",
+        collapse=request.collapse is not False,
+        recall=request.recall,
     )
     return Search(question, request.filter, request.collection, request.top_k, request.return_ or DEFAULT_FIELDS)
 
@@ -284,8 +286,8 @@ def render(
         scale = orjson.dumps(relevances)[1:-1].split(b",")
         scores = [b'%b,"relevance":%b' % pair for pair in zip(scores, scale, strict=True)]
     if answer.question.group == "document":
-        passages = render_passages(answer, with_ids=bool(fields.ids), with_text=bool(fields.text))
-        scores = [b'%b,"passages":%b' % pair for pair in zip(scores, passages, strict=True)]
+        beside = render_passages(answer, with_ids=bool(fields.ids), with_text=bool(fields.text))
+        scores = [b"%b,%b" % pair for pair in zip(scores, beside, strict=True)]
     results = None
     if not (fields.text or fields.semantic_payload or fields.vectors or highlights):
         results = collection.snapshot.splice(answer.hits, scores, layout)

@@ -85,7 +85,8 @@ async def retrieve_passages(
             async with asyncio.timeout_at(deadline):  # without `reserve`, which would continue in its thread
                 served = await search.page(hits, cursor)
                 offered = await _servable_passages(retrieval, intent, served)
-            page, may_hold_reservation = _Page(selected, offered, served.next_cursor is not None), True
+            has_next = served.next_cursor is not None and served.answer.may_go_on
+            page, may_hold_reservation = _Page(selected, offered, has_next), True
             candidates = [passage.candidate for passage in offered]
             limits = intent.max_chunks - len(selected), intent.max_tokens - _token_count(selected)
             make_event = partial(_access_event, search, signed, page)
@@ -170,9 +171,7 @@ class _Search:
     filter: Any
 
     async def page(self, hits: int, cursor: str | None = None) -> Served:
-        question = Question(
-            min(hits, self.retrieval.max_results), self.text, cursor=cursor, scaled=False, operators=False
-        )
+        question = Question(min(hits, self.retrieval.max_results), self.text, cursor=cursor, operators=False)
         return await self.retrieval.ask(
             self.collection, question, self.caller, "intent", filter=self.filter, charge=False
         )
@@ -183,11 +182,11 @@ class _Search:
 
 
 async def _servable_passages(retrieval: Retrieval, intent: Intent, served: Served) -> list[Passage]:
-    """The hits of documents that may be served, best first."""
+    """The relevant hits of documents that may be served, best first: a partner pays for what fits."""
     documents: dict[Hashable, _Document] = {}
     servable: list[tuple[str, str, bytes, _Document]] = []
     stored_counts: list[int | None] = []
-    for hit in served.answer.hits:
+    for hit in served.answer.relevant:
         document_key, chunk_id, text, tokens, digest = hit.chunk.passage
         document = documents.get(document_key)
         if document is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -27,7 +27,8 @@ from aidre.api.protocols.nlweb.query import read_ask
 from aidre.api.retrieval import VisibleCollection
 from aidre.engine.errors import AidreError
 from aidre.engine.model import Json
-from aidre.engine.types import RetrievedChunk, own_text
+from aidre.engine.retrieve import told_copies
+from aidre.engine.types import Hit, RetrievedChunk, own_text
 
 logger = logging.getLogger("aidre")
 
@@ -193,7 +194,12 @@ async def _search(arguments: Arguments, caller: Caller, service: Service) -> byt
         raise invalid_query("query must be a string: say what to look for")
     ask = read_ask({"query": arguments["query"]}, retrieval.settings)
     page = await find_documents(retrieval, ask, rewrite(ask.text), caller)
-    results = [_search_result(document.collection, document.hits[0].chunk, service) for document in page.documents]
+    results = [
+        _search_result(document.collection, document.hits[0].chunk, service)
+        | {"relevance": round(document.score / 100, 4)}
+        | _copies(document.copies)
+        for document in page.documents
+    ]
     spelling = {"corrected": page.corrected, "suggestion": page.suggestion}
     understood = None if page.reading is None else page.reading.understood
     said = {**spelling, "understood": understood}
@@ -203,6 +209,10 @@ async def _search(arguments: Arguments, caller: Caller, service: Service) -> byt
 def _search_result(collection: VisibleCollection, chunk: RetrievedChunk, service: Service) -> dict[str, Json]:
     result = {"id": f"{collection.name}:{chunk.document_id}", **_citation(collection, chunk, service)}
     return {**result, "text": chunk.text} if collection.settings.return_text else result
+
+
+def _copies(hits: Sequence[Hit]) -> dict[str, Json]:
+    return {"copies": asdict(told_copies(hits))} if hits else {}
 
 
 def _citation(collection: VisibleCollection, chunk: RetrievedChunk, service: Service) -> dict[str, Json]:

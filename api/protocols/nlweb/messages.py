@@ -59,6 +59,7 @@ class AskPrefer(OpenMessage):
     operators: Annotated[
         bool | None, Meta(description="false: read no quotes, no -word and no conditions in the question")
     ] = None
+    collapse: Annotated[bool | None, Meta(description="false: near-copies of an item are items of their own")] = None
 
 
 class AskMeta(OpenMessage):
@@ -136,6 +137,13 @@ class NlwebMeta(OpenMessage):
     remembered: bool | UnsetType = UNSET
 
 
+class Copies(Message):
+    """Documents that are near-copies of that of an item, and the ids of chunks of the first of them."""
+
+    count: int
+    ids: list[str]
+
+
 class Grounding(Message):
     """The chunks that an item rests on."""
 
@@ -143,6 +151,7 @@ class Grounding(Message):
     content_hashes: list[str]
     source_url: str | UnsetType = UNSET
     passage: str | UnsetType = UNSET
+    copies: Copies | UnsetType = UNSET
 
 
 class Action(OpenMessage):

@@ -2,6 +2,7 @@ from .analysis import (
     TOKEN as TOKEN,
     UNSPACED as UNSPACED,
     UNSPACED_RUN as UNSPACED_RUN,
+    QueryTerms as QueryTerms,
     english_terms as english_terms,
     find_codes as find_codes,
     find_sequences as find_sequences,
@@ -38,6 +39,7 @@ from .postings import (
     merge_lexicons as merge_lexicons,
 )
 from .slips import is_affix as is_affix, may_be_slip as may_be_slip, share_ending as share_ending
+from .stop_words import REQUEST_WORDS as REQUEST_WORDS
 from .words import (
     WordCounts as WordCounts,
     Words as Words,

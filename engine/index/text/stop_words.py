@@ -8,12 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.index.text.languages import all_stop_words
+
+REQUEST_WORDS: Final[frozenset[str]] = frozenset(
+    """
+    anything find get give i'd i'm it's let like list look looking looks lots need needs please recommend search
+    searching see show some someone something sort suggest tell thing things try user want wants what's user's
+    """.split()  # noqa: SIM905 -- a list of seventy quoted words is harder to read
+)
+"""Words of a request that say nothing about its object, in addition to the stop words of its language."""
 
 
 class Runs(NamedTuple):

@@ -67,17 +67,23 @@ class SearchDepth:
         """The largest gap of a probed centroid (see `CoarseQuantizer.rank`); 0: no bound."""
         return _interpolated(self.depths, self._unfiltered_k(selectivity), "gap")
 
+    @property
+    def scanned(self) -> int:
+        """The mean number of codes that are scanned without a filter; 0: all."""
+        return math.ceil(_interpolated(self.depths, self.k, "scanned"))
+
     def _unfiltered_k(self, selectivity: float) -> float:
         return self.k / selectivity if selectivity > 0 else math.inf
 
 
-def search_depth(calibration: Calibration | None, k: int) -> SearchDepth | None:
-    """The calibrated depth for the best k; None for an exact search: the space is exact, or k exceeds what was
-    calibrated."""
-    if calibration is None or calibration.kind != "scan":
+def search_depth(calibration: Calibration | None, k: int, recall: float | None = None) -> SearchDepth | None:
+    """The calibrated depth for the best k at a recall, None: that of the calibration; None for an exact search: the
+    space is exact, or k or the recall exceeds what was calibrated."""
+    if calibration is None:
         return None
-    candidates = math.ceil(_interpolated(calibration.depths, k, "candidates"))
-    return SearchDepth(candidates, k, calibration.depths) if candidates else None
+    depths = calibration.depths_for(recall)
+    candidates = math.ceil(_interpolated(depths, k, "candidates"))
+    return SearchDepth(candidates, k, depths) if candidates else None
 
 
 def _interpolated(depths: tuple[Depth, ...], k: float, name: str) -> float:

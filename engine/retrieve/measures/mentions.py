@@ -81,11 +81,14 @@ def _amount(name: str) -> str:
 _COMPARED: Final = re.compile(rf"(?<![\w-])(?P<relation>{_RELATION}) ?{_WORDS}(?P<amount>{_amount('number')})")
 _FROM: Final = r"(?<![\w-])(?:between|from|zwischen|von|entre|de)"
 _TO: Final = r"(?:and|to|until|und|bis|et|y|à|a|-|–)"
-_BETWEEN: Final = re.compile(rf"{_FROM} (?P<low_amount>{_amount('low')}) ?{_TO} ?(?P<high_amount>{_amount('high')})")
+_BETWEEN: Final = re.compile(
+    rf"(?P<from>{_FROM} |(?<![\w.,-]))(?P<low_amount>{_amount('low')}) ?{_TO} ?(?P<high_amount>{_amount('high')})"
+)
+"""Without a word before the two it takes a currency: "300 to 500 euros"."""
 _SUFFIXED: Final = re.compile(
     rf"(?<![\w.,$€£-])(?P<amount>{_amount('number')})(?: [^\W\d_]{{1,20}}){{0,2}}? ?"
     r"(?P<word>and up|and above|and more|or more|or above|or higher|or less|or below|or under|or fewer|or lower|"
-    r"and below|and under|oder mehr|oder weniger|ou plus|ou moins|o más|o menos)(?!\w)"
+    r"and below|and under|\+|oder mehr|oder weniger|ou plus|ou moins|o más|o menos)(?!\w)"
 )
 _YEAR: Final = r"(?:1[5-9]|20|21)\d\d"
 _DATE: Final = (
@@ -106,6 +109,7 @@ _DATED: Final = re.compile(
     rf"(?<![\w-])(?P<relation>{_any(*_READ_AS)}) (?:(?:the year|the|year|dem|le|el) )?(?P<date>{_DATE})"
 )
 _DATES: Final = re.compile(rf"{_FROM} (?P<low>{_DATE}) ?{_TO} ?(?P<high>{_DATE})")
+_RISING: Final = re.compile(rf"(?<![\w.,$€£-])(?P<number>{_NUMBER})\+ ?(?P<unit>{_UNIT})(?!\w)")
 _DATE_SUFFIXED: Final = re.compile(
     rf"(?<![\w-])(?:in |from )?(?P<date>{_DATE}) "
     r"(?P<word>or later|or newer|or after|and later|onwards?|or earlier|or older|or before)(?!\w)"
@@ -125,7 +129,7 @@ _EVENTS: Final = {
 _EVENT_OF: Final = {verb: event for event, verbs in _EVENTS.items() for verb in verbs.split("|")}
 _VERB_BEFORE: Final = re.compile(rf"(?<!\w)({_any(*_EVENTS.values())}) $")
 _LATELY: Final = re.compile(
-    r"(?<!\w)(?:in |within |during )?(?:the )?(?:last|past) (?:\d{1,4} )?(?:day|week|month|year)s?(?!\w)"
+    r"(?<!\w)(?:in |within |during |since )?(?:the )?(?:last|past|this) (?:\d{1,4} )?(?:day|week|month|year)s?(?!\w)"
 )
 _ORDERS: Final = {
     Order("date", "descending"): "newest|latest|most recent|most recently released|neueste|neuesten|neuester|neuestes|"
@@ -150,17 +154,21 @@ _OTHER_LATEST: Final = frozenset(
     ["version", "versions", "release", "releases", "news", "update", "updates", "commit", "stable", "build", "trends"]
 )
 """After "latest" or "newest", what is looked for as a thing of its own, and is seldom the newest document."""
-_MARK: Final = re.compile(
-    rf"\d|(?<!\w)(?:{_any(*_ORDERS.values(), 'last|past', *FOREIGN_NUMERALS, *NUMERALS)})(?!\w)", re.IGNORECASE
+_DIGIT: Final = re.compile(r"\d")
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
+_FIRST_WORDS: Final = frozenset(
+    _LETTERS.findall(form)[0] for form in (*_ORDER_OF, *FOREIGN_NUMERALS, *NUMERALS, "last", "past", "this")
 )
-"""What every mention has in it: most questions have none, and are not looked into."""
+"""Words with which mentions without digits begin: questions that have neither are not looked into."""
 _WORD: Final = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
 def find_mentions(text: str, now: datetime | None = None) -> tuple[Mention, ...]:
     """The mentions of a question in order, none of which overlap. `now` defaults to the clock; relative dates are of
     whole days, so that the pages of a question mean the same."""
-    if len(text) > MAX_MENTION_CHARS or _MARK.search(text) is None:
+    if len(text) > MAX_MENTION_CHARS:
+        return ()
+    if _DIGIT.search(text) is None and _FIRST_WORDS.isdisjoint(_LETTERS.findall(text.lower())):
         return ()
     plain = with_digits(text)
     if plain is None:
@@ -212,7 +220,7 @@ def _dates(text: str, today: datetime) -> Iterator[tuple[int, int, Mention]]:
         low, high = match["low"], match["high"]
         period = read_period(f"between {low} and {high}", today)
         years = read_bounds(f"{low}-{high}") if low.isdigit() and high.isdigit() else None
-        if period is not None:
+        if period is not None and not _is_amount(text, match.end()):
             yield match.start(), match.end(), Mention(0, 0, "", bounds=years, period=period)
     for match in _DATE_SUFFIXED.finditer(text):
         relation = "until" if match["word"].endswith(("earlier", "older", "before")) else "since"
@@ -226,9 +234,18 @@ def _dates(text: str, today: datetime) -> Iterator[tuple[int, int, Mention]]:
             bounds = read_bounds(f"{relation} {date}") if date.isdigit() else None
             yield match.start(), match.end(), Mention(0, 0, "", bounds=bounds, period=period)
     for match in _LATELY.finditer(text):
-        period = read_period(match[0].removeprefix("during "), today)
+        period = _lately(match[0], today)
         if period is not None:
             yield match.start(), match.end(), Mention(0, 0, "", period=period)
+
+
+def _lately(words: str, today: datetime) -> Period | None:
+    """From the beginning of "the last 30 days", "this year" or, after "since", the last calendar year on."""
+    if words.endswith("year") and ("this " in words or words.startswith("since ")):
+        year = (today - timedelta(days=1)).year - ("this " not in words)
+        return Period(datetime(year, 1, 1, tzinfo=UTC), None)
+    period = read_period(words.removeprefix("during ").removeprefix("since "), today)
+    return None if period is None else Period(period.start, None)
 
 
 def _event_of(text: str, start: int, after: tuple[str, ...]) -> tuple[str | None, int]:
@@ -236,33 +253,48 @@ def _event_of(text: str, start: int, after: tuple[str, ...]) -> tuple[str | None
     verb = _VERB_BEFORE.search(text, max(0, start - 30), start)
     if verb is not None:
         return _EVENT_OF[verb[1]], verb.start()
+    if text.startswith(("newer ", "older "), start):
+        return "release", start
     return (_EVENT_OF.get(after[0]) if after else None), start
 
 
-_AMOUNTS: Final = re.compile(
-    rf" ?(?:{_SIGN}|(?:euros?|eur|dollars?|usd|pounds?|gbp|gb|mb|tb|km|kg|people|pages)(?!\w))"
-)
+_AFTER_NUMBER: Final = re.compile(rf" ?({_UNIT})(?!\w)")
 
 
 def _is_amount(text: str, place: int) -> bool:
     """Whether what looks like a year is followed by a unit: "up to 2000 euros"."""
-    return _AMOUNTS.match(text, place) is not None
+    match = _AFTER_NUMBER.match(text, place)
+    return match is not None and (match[1] in UNITS or bool(read_currencies(match[1])[1]))
 
 
 def _numbers(text: str) -> Iterator[tuple[int, int, Mention]]:
     for match in _BETWEEN.finditer(text):
         currencies = read_currencies(match[0])[1]
-        bounds = read_bounds(f"{match['low']} - {match['high']}")
-        if bounds is not None:
+        bounds = _bounds("{} - {}", currencies, match["low"], match["high"])
+        if bounds is not None and (match["from"] or currencies):
             yield _mention(match, match["high_unit"] or match["low_unit"], "high", bounds, currencies)
     for match in _SUFFIXED.finditer(text):
-        bounds = read_bounds(f"{match['number']} {_ENGLISH.get(match['word'], match['word'])}")
+        currencies = read_currencies(match["amount"])[1]
+        bounds = _bounds("{} " + _ENGLISH.get(match["word"], match["word"]), currencies, match["number"])
         if bounds is not None:
-            yield _mention(match, match["number_unit"], None, bounds, read_currencies(match["amount"])[1])
+            yield _mention(match, match["number_unit"], None, bounds, currencies)
+    for match in _RISING.finditer(text):
+        bounds = read_bounds(f"{match['number']}+")
+        if bounds is not None and match["unit"] in UNITS:
+            yield _mention(match, match["unit"], None, bounds, ())
     for match in _COMPARED.finditer(text):
-        bounds = read_bounds(f"{match['relation']} {match['number']}")
+        currencies = read_currencies(match["amount"])[1]
+        bounds = _bounds(match["relation"] + " {}", currencies, match["number"])
         if bounds is not None:
-            yield _mention(match, match["number_unit"], "number", bounds, read_currencies(match["amount"])[1])
+            yield _mention(match, match["number_unit"], "number", bounds, currencies)
+
+
+def _bounds(form: str, currencies: tuple[str, ...], *numbers: str) -> Bounds | None:
+    """The bounds of some numbers in a form. No price has three decimals: 1.000 euros are a thousand."""
+    return read_bounds(form.format(*(_THOUSANDS.sub("", one) if currencies else one for one in numbers)))
+
+
+_THOUSANDS: Final = re.compile(r"(?<=\d)\.(?=\d{3}(?!\d))")
 
 
 _ENGLISH: Final = {
@@ -278,7 +310,7 @@ def _mention(
     match: re.Match[str], unit: str | None, last: str | None, bounds: Bounds, currencies: tuple[str, ...]
 ) -> tuple[int, int, Mention]:
     """With the unit inside only where it is a currency: another one may be a word to look for, such as pages."""
-    is_unit = unit is not None and (bool(currencies) or unit in UNITS)
+    is_unit = unit is not None and (unit in UNITS or bool(read_currencies(unit)[1]))
     end = match.end() if last is None or is_unit else match.end(last)
     bounds = Bounds(bounds.low, bounds.high, bounds.low_closed, bounds.high_closed, currencies)
     return match.start(), end, Mention(0, 0, "", bounds=bounds, unit=unit if is_unit else None)

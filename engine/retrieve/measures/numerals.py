@@ -27,7 +27,12 @@ FOREIGN_NUMERALS: Final = {
 NUMERALS: Final = (*_ONES, *_TENS, *_POWERS)
 """Words of English numbers."""
 _NUMERAL: Final = "|".join(NUMERALS)
-_ENGLISH_NUMBER: Final = rf"(?:a )?(?:{_NUMERAL})(?:(?:[ -]| and )(?:{_NUMERAL}))*"
+_BELOW_HUNDRED: Final = "|".join((*_ONES, *_TENS))
+_ENGLISH_NUMBER: Final = (
+    rf"(?:a )?(?:{_NUMERAL})(?:[ -](?:{_NUMERAL}))*"
+    rf"(?:(?:(?<=hundred)|(?<=thousand)|(?<=million)) and (?:{_BELOW_HUNDRED})(?:-(?:{_BELOW_HUNDRED}))?"
+    rf"(?![\w-]| (?:{'|'.join(_POWERS)})))?"
+)
 _NUMBER_WORDS: Final = re.compile(
     rf"(?<![\w-])(?:{'|'.join(sorted(FOREIGN_NUMERALS, key=len, reverse=True))}|{_ENGLISH_NUMBER})(?![\w-])"
 )

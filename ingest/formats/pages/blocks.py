@@ -13,7 +13,7 @@ from aidre.ingest.formats.pages.parts import PageParts
 SKIPPED = frozenset(
     {
         "script", "style", "noscript", "template", "head", "nav", "aside", "form", "button", "select", "textarea",
-        "iframe", "svg", "math", "object", "canvas", "dialog",
+        "iframe", "svg", "math", "object", "canvas", "dialog", "rt", "rp",
     }
 )  # fmt: skip
 """Elements with text that is not the page's own."""
@@ -37,6 +37,28 @@ _NOTE = re.compile(
     re.IGNORECASE,
 )
 """Names of asides that belong to a text, as documentation generators write them."""
+
+_MARGIN = re.compile(
+    r"(?<![a-z])(?:related|relacionad[oa]s?|recommend(?:ed|ations?)?|kommentare?|comments?|comentarios?|commentaires?|"
+    r"sidebar|teasers?|shar(?:e|ing)|social|newsletter|subscri(?:be|ption)|promo|author-?(?:box|bio|info)?|bio|"
+    r"next-?(?:story|post)|prev(?:ious)?-?post|post-next|more-?(?:about|on)|see-?also|read-?(?:more|next|also)|"
+    r"also-?(?:like|read)?|popular|trending|most-?read|cookies?|tags?|taglist|footer|copyright|credits?|disclosure|"
+    r"disclaimer|follow|widget|breadcrumbs?|byline|dateline|meta(?:data)?|date|timestamp|published|outbrain|taboola|"
+    r"advert(?:isement)?|ads?|sponsor(?:ed)?|paywall|login|signup|nav(?:igation)?|menu|pagination)(?![a-z])",
+    re.IGNORECASE,
+)
+"""Names of elements beside the text of a page."""
+
+_LEAD = re.compile(
+    r"(?<![a-z])(?:lead|lede|intro(?:duction|text)?|standfirst|preface|deck|dek|vorspann|chapo|teaser|excerpt|abstract|"
+    r"summary|sub-?(?:head(?:line|ing)?|title)|entradilla|bajada)(?![a-z])",
+    re.IGNORECASE,
+)
+"""Names of the paragraph between the title of an article and its text."""
+
+_LEAD_LEVELS = 3
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
+"""Where a word begins in a name like relatedPost or related_post."""
 
 _DATA_ROW, _BOX, _BOX_TITLE = "-data-row", "-box", "-box-title"
 """Names of the walk for elements that are read in their own way; no element has such a name."""
@@ -64,6 +86,11 @@ class TextBlock:
     """The number of the code or table of data that the block belongs to, from 1; 0 for other text."""
     headings: list[tuple[int, int, str]] = field(default_factory=list)
     """Start in the block, level and title of each."""
+    kind: tuple[str, ...] = ()
+    """The names of the two innermost blocks of HTML around it."""
+    is_lead: bool = False
+    margins: tuple[int, ...] = ()
+    """Numbers of the elements around it that are named as margins of a page."""
 
     @property
     def text(self) -> str:
@@ -72,6 +99,11 @@ class TextBlock:
     @property
     def is_link_list(self) -> bool:
         return 2 * self.linked_characters > sum(map(len, self.parts))
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether a third of its text is links."""
+        return 3 * self.linked_characters > sum(map(len, self.parts))
 
     @property
     def is_link(self) -> bool:
@@ -84,23 +116,30 @@ def find_blocks(root: LexborNode | None, skipped: frozenset[str], parts: PagePar
     `parts`."""
     writer = _BlockWriter()
     if root is not None:
-        for tag, text in _walk(root, skipped, parts):
+        for tag, text, node in _walk(root, skipped, parts):
             if text is not None:
                 writer.add_text(text)
             elif tag.startswith("/"):
                 writer.close(tag[1:])
             else:
-                writer.open(tag)
+                writer.open(tag, _name_of(node))
     return writer.blocks
 
 
-def _walk(root: LexborNode, skipped: frozenset[str], parts: PageParts) -> Iterator[tuple[str, str | None]]:
+def _name_of(node: LexborNode) -> str:
+    """The tag, class and id of an element, with words apart."""
+    attributes = node.attributes
+    names = f"{attributes.get('class') or ''} {attributes.get('id') or ''}".strip()
+    return f"{node.tag} {_WORD_START.sub('-', names)}" if names else node.tag or ""
+
+
+def _walk(root: LexborNode, skipped: frozenset[str], parts: PageParts) -> Iterator[tuple[str, str | None, LexborNode]]:
     """Start tags ("p", None), end tags ("/p", None) and texts; a loop, since pages may be deeper than the stack.
 
     Titles of boxes and rows of data have names of their own.
     """
     node, end = root, root.mem_id  # `==` on nodes would compare their whole markup
-    left_out = parts.navigation | parts.contents | parts.hidden
+    left_out = parts.navigation | parts.contents | parts.hidden | parts.gutters
     names = {
         **dict.fromkeys(parts.rows, _DATA_ROW),
         **dict.fromkeys(parts.boxes, _BOX),
@@ -110,13 +149,13 @@ def _walk(root: LexborNode, skipped: frozenset[str], parts: PageParts) -> Iterat
         tag = node.tag or ""
         child = None
         if tag == "-text":
-            yield tag, node.text_content or ""
+            yield tag, node.text_content or "", node
         elif node.mem_id not in left_out and _is_read(node, tag, skipped):
             tag = names.get(node.mem_id, tag)
-            yield tag, None
+            yield tag, None, node
             child = node.child
             if child is None:
-                yield f"/{tag}", None
+                yield f"/{tag}", None, node
         if child is not None:
             node = child
             continue
@@ -125,7 +164,7 @@ def _walk(root: LexborNode, skipped: frozenset[str], parts: PageParts) -> Iterat
             if parent is None:
                 return
             node = parent
-            yield f"/{names.get(node.mem_id, node.tag or '')}", None
+            yield f"/{names.get(node.mem_id, node.tag or '')}", None, node
         node = node.next
 
 
@@ -171,6 +210,11 @@ class _BlockWriter:
         self._gap = ""
         self._depth = dict.fromkeys(("a", "pre", "table", "aside", _DATA_ROW, _BOX, _BOX_TITLE), 0)
         self._heading: _OpenHeading | None = None
+        self._names: list[tuple[str, str]] = []
+        """Tag and name of each open element."""
+        self._margins: list[tuple[int, int]] = []
+        """Depth and number of each open element that is named as a margin."""
+        self._margin = 0
         self._part = 0
         self._has_title = False
         """Whether words of the open title of a box were written."""
@@ -190,8 +234,12 @@ class _BlockWriter:
             if tail == " ":
                 self._widen(" ")
 
-    def open(self, tag: str) -> None:
+    def open(self, tag: str, name: str) -> None:
         self._break(tag)
+        self._names.append((tag, name))
+        if _MARGIN.search(name, len(tag)):
+            self._margin += 1
+            self._margins.append((len(self._names), self._margin))
         if tag in self._depth:
             self._depth[tag] += 1
             self._part += tag in ("pre", "table") and self._depth["pre"] + self._depth["table"] == 1
@@ -201,6 +249,9 @@ class _BlockWriter:
             self._heading = _OpenHeading(_HEADINGS[tag])
 
     def close(self, tag: str) -> None:
+        if self._margins and self._margins[-1][0] == len(self._names):
+            self._margins.pop()
+        self._names.pop()
         if tag in self._depth:
             self._depth[tag] -= 1
         if tag == _BOX_TITLE and self._has_title:
@@ -237,7 +288,7 @@ class _BlockWriter:
         if self._is_titled and not self._has_title:
             self._gap, self._is_titled = " ", False
         if not self.blocks or self._gap == "\n\n":
-            self.blocks.append(TextBlock())
+            self.blocks.append(self._new_block())
             self._gap = ""
         block = self.blocks[-1]
         heading = self._heading
@@ -252,3 +303,14 @@ class _BlockWriter:
         block.is_verbatim = block.is_verbatim or self._depth["pre"] > 0 or self._depth["table"] > 0
         block.is_note = block.is_note or self._depth["aside"] + self._depth[_BOX] > 0
         self._gap = ""
+
+    def _new_block(self) -> TextBlock:
+        kind: list[str] = []
+        for tag, name in reversed(self._names):
+            if tag in _BLOCKS:
+                kind.append(name)
+            if len(kind) == 2:
+                break
+        inner = [name.partition(" ")[2] for _, name in self._names[-_LEAD_LEVELS:]]
+        margins = tuple(number for _, number in self._margins)
+        return TextBlock(kind=tuple(kind), is_lead=any(map(_LEAD.search, inner)), margins=margins)

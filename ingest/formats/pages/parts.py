@@ -24,6 +24,10 @@ _CONTENTS = (
     ".toc,#toc,.table-of-contents,[role=doc-toc],.contents,.shortcontents,.section-toc,table.menu,ul.menu,"
     ".toctree-wrapper,.printindex,.genindextable,.indextable,table[class^=index-],.index"
 )
+_GUTTERS = (
+    "[class*=lineno],[class*=linenum],[class*=line-num],[class*=line_num],[class*=gutter],[class*=ln-num],.lnt,.ln,"
+    "[data-line-number],[class*=blob-num],.code-line-number,.CodeMirror-linenumber"
+)
 _KEYS = ",".join(f'a[accesskey="{key}"]' for key in "npuNPU")
 _STEPS = ",".join(f'a[rel~="{name}"]' for name in ("next", "prev", "previous", "up")) + f",{_KEYS}"
 """Links to the pages before, behind and above this one."""
@@ -56,8 +60,8 @@ _MAX_ROW_CHARACTERS = 1500
 
 @dataclass(frozen=True, slots=True)
 class PageParts:
-    """Nodes by `mem_id`: navigation, lists of contents, boxes and the titles that they begin with, rows of data, and
-    elements that no reader sees.
+    """Nodes by `mem_id`: navigation, lists of contents, boxes and the titles that they begin with, rows of data,
+    elements that no reader sees, and the numbers of lines beside code.
 
     A page of a book says by access keys which links are navigation, as pages of DocBook, Sphinx and Texinfo do.
     """
@@ -68,12 +72,14 @@ class PageParts:
     titles: frozenset[int]
     rows: frozenset[int]
     hidden: frozenset[int]
+    gutters: frozenset[int] = frozenset()
     is_book: bool = False
 
 
 def find_hidden_parts(tree: LexborHTMLParser) -> PageParts:
     """The parts of a fragment, or of a page that is too deep for the others: hidden elements alone."""
-    return PageParts(frozenset(), frozenset(), frozenset(), frozenset(), frozenset(), find_hidden(tree))
+    none = frozenset[int]()
+    return PageParts(none, none, none, none, none, find_hidden(tree), frozenset(_find_gutters(tree)))
 
 
 def find_parts(tree: LexborHTMLParser) -> PageParts:
@@ -91,8 +97,14 @@ def find_parts(tree: LexborHTMLParser) -> PageParts:
         frozenset(boxes.values()),
         frozenset(node.mem_id for node in tree.css("tr") if _is_data(node)),
         find_hidden(tree),
+        frozenset(_find_gutters(tree)),
         len(tree.css(_KEYS)) > 1,
     )
+
+
+def _find_gutters(tree: LexborHTMLParser) -> Iterator[int]:
+    """Elements beside or in code with nothing but the numbers of lines."""
+    return (node.mem_id for node in tree.css(_GUTTERS) if _squeeze(_text_of(node)).isdecimal())
 
 
 def _squeeze(text: str) -> str:

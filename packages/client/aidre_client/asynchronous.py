@@ -133,6 +133,8 @@ class AsyncRemoteCollection:
         facets: Facets | None = None,
         highlight: bool | HighlightLimits = False,
         group: Group = "chunk",
+        collapse: bool = True,
+        recall: float | None = None,
     ) -> Hits:
         """As `RemoteCollection.search`."""
         asked = check_asked(
@@ -149,6 +151,8 @@ class AsyncRemoteCollection:
             facets=facets,
             highlight=highlight,
             group=group,
+            collapse=collapse,
+            recall=recall,
         )
         return await self._transport.run(self._reader.search(asked, k, offset))
 
@@ -161,6 +165,7 @@ class AsyncRemoteCollection:
         mode: Mode | None = None,
         space: str | None = None,
         operators: bool = True,
+        recall: float | None = None,
     ) -> SearchResults:
         """The hits of each query, in their order; some of the searches run at once."""
         places = asyncio.Semaphore(MAX_AT_ONCE)
@@ -170,7 +175,8 @@ class AsyncRemoteCollection:
                 return await self._transport.run(self._reader.search(asked, k, 0))
 
         searches = [
-            to_asked(query, filter=filter, mode=mode, space=space, operators=operators) for query in to_queries(queries)
+            to_asked(query, filter=filter, mode=mode, space=space, operators=operators, recall=recall)
+            for query in to_queries(queries)
         ]
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(asked)) for asked in searches]
@@ -189,6 +195,8 @@ class AsyncRemoteCollection:
         vectors: bool = False,
         restart: bool = True,
         group: Group = "chunk",
+        collapse: bool = True,
+        recall: float | None = None,
     ) -> AsyncIterator[list[Hit[RemoteChunk]]]:
         """As `RemoteCollection.pages`."""
         asked = check_asked(
@@ -201,6 +209,8 @@ class AsyncRemoteCollection:
             payload=payload,
             vectors=vectors,
             group=group,
+            collapse=collapse,
+            recall=recall,
         )
         pager = self._reader.pager(asked, size, restart)
         while (page := await self._transport.run(pager.next_page())) is not None:

@@ -12,7 +12,7 @@ import msgspec
 
 from aidre_client.errors import ConfigurationError
 from aidre_client.messages import ChunkAnswer, CountedFacet, Passage, Result
-from aidre_client.values import Facet, Highlight, Hit, Json
+from aidre_client.values import Copies, Facet, Highlight, Hit, Json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from aidre.engine.model import Document
 
+NO_COPIES = Copies()
 RESERVED = frozenset({"updated_at", "canonical", "visibility", "content_hash", "etag", "provenance"})
 """Members of `metadata` that are not the document's own."""
 OF_ONE_CHUNK = frozenset({"content_hash", "etag", "provenance"})
@@ -55,6 +56,8 @@ class RemoteChunk:
     """Where words of the query are, if that was asked for."""
     sent_vectors: Mapping[str, Sequence[float]] = field(default_factory=dict, repr=False)
     """The vectors as numbers, by space, if they were asked for."""
+    copies: Copies = NO_COPIES
+    """With group="document", the near-copies of the document."""
     passages: Sequence[Hit[RemoteChunk]] = field(default=(), repr=False)
     """With group="document", the next best chunks of the document, without what the server says of results alone."""
 
@@ -112,6 +115,7 @@ def to_hit(result: Result, collection: str | None) -> Hit[RemoteChunk]:
         relevance=result.relevance,
         highlight=result.highlight,
         sent_vectors=result.vectors,
+        copies=NO_COPIES if result.copies is None else Copies(result.copies.count, result.copies.ids),
     )
     if result.passages:
         chunk = replace(chunk, passages=[_to_passage(one, chunk) for one in result.passages])
@@ -131,6 +135,7 @@ def _to_passage(sent: Passage, best: RemoteChunk) -> Hit[RemoteChunk]:
         highlight=sent.highlight,
         reserved=reserved,
         sent_vectors={},
+        copies=NO_COPIES,
     )
     return Hit(chunk, sent.score)
 

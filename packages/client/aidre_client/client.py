@@ -175,15 +175,17 @@ class RemoteCollection:
         facets: Facets | None = None,
         highlight: bool | HighlightLimits = False,
         group: Group = "chunk",
+        collapse: bool = True,
+        recall: float | None = None,
     ) -> Hits:
         """The `k` best chunks after the `offset` best ones, as `Collection.search` of a local collection.
 
         Asks for as many pages as that takes, all of one state of the collection. `payload` asks for the semantic
         payload of each chunk, `vectors` for its vectors. With `correct` the server may answer a text without what may
         be typing errors in it, where it finds little as it is; with `operators` it may read quotes and `-word`, which
-        a text embedded here (embed="local") does not tell it. `facets`, `highlight` and `group` are those of a local
-        search, where the server has these extensions. AccessDenied, CollectionMissing, DimensionMismatch,
-        InvalidFilter, InvalidInput, RequestFailed, SpaceMissing, Unsupported, VerificationFailed.
+        a text embedded here (embed="local") does not tell it. `facets`, `highlight`, `group` and `recall` are
+        those of a local search, where the server has these extensions. AccessDenied, CollectionMissing,
+        DimensionMismatch, InvalidFilter, InvalidInput, RequestFailed, SpaceMissing, Unsupported, VerificationFailed.
         """
         asked = check_asked(
             text,
@@ -199,6 +201,8 @@ class RemoteCollection:
             facets=facets,
             highlight=highlight,
             group=group,
+            collapse=collapse,
+            recall=recall,
         )
         return self._transport.run(self._reader.search(asked, k, offset))
 
@@ -211,10 +215,12 @@ class RemoteCollection:
         mode: Mode | None = None,
         space: str | None = None,
         operators: bool = True,
+        recall: float | None = None,
     ) -> SearchResults:
         """The hits of each query, one after the other: texts, or vectors as a matrix (queries, dimensions)."""
         searches = [
-            to_asked(query, filter=filter, mode=mode, space=space, operators=operators) for query in to_queries(queries)
+            to_asked(query, filter=filter, mode=mode, space=space, operators=operators, recall=recall)
+            for query in to_queries(queries)
         ]
         return join_hits([self._transport.run(self._reader.search(asked, k, 0)) for asked in searches])
 
@@ -231,6 +237,8 @@ class RemoteCollection:
         vectors: bool = False,
         restart: bool = True,
         group: Group = "chunk",
+        collapse: bool = True,
+        recall: float | None = None,
     ) -> Iterator[list[Hit[RemoteChunk]]]:
         """All hits that the server gives, page by page, best first, no chunk twice, and by `group` no document.
 
@@ -247,6 +255,8 @@ class RemoteCollection:
             payload=payload,
             vectors=vectors,
             group=group,
+            collapse=collapse,
+            recall=recall,
         )
         pager = self._reader.pager(asked, size, restart)
         return iter(lambda: self._transport.run(pager.next_page()), None)
@@ -446,7 +456,9 @@ def to_queries(queries: Any) -> list[Any]:
     return listed
 
 
-def to_asked(query: Any, *, filter: Json, mode: str | None, space: str | None, operators: bool) -> Asked:
+def to_asked(
+    query: Any, *, filter: Json, mode: str | None, space: str | None, operators: bool, recall: float | None
+) -> Asked:
     text, vector = (query, None) if isinstance(query, str) else (None, query)
     return check_asked(
         text,
@@ -458,6 +470,7 @@ def to_asked(query: Any, *, filter: Json, mode: str | None, space: str | None, o
         payload=False,
         vectors=False,
         operators=operators,
+        recall=recall,
     )
 
 

@@ -130,6 +130,13 @@ class Passage(Struct, frozen=True):
     highlight: Highlight | None = None
 
 
+class CopiesSent(Struct, frozen=True):
+    """How many documents are near-copies of that of a result, and the ids of chunks of some."""
+
+    count: int = 0
+    ids: list[str] = []
+
+
 class Result(Struct, frozen=True):
     """A result of a search (7); which members it has is up to the request and the server."""
 
@@ -138,6 +145,7 @@ class Result(Struct, frozen=True):
     relevance: float | None = None
     highlight: Highlight | None = None
     passages: list[Passage] = []
+    copies: CopiesSent | None = None
     source: Source = Source()
     metadata: dict[str, Any] = {}
     text: str | None = None

@@ -54,6 +54,7 @@ from aidre_client.values import (
     check_least,
     check_mode,
     check_range,
+    check_recall,
     check_space_id,
     need_numpy,
     to_base64,
@@ -71,12 +72,20 @@ MAX_RESTARTS = 3
 MAX_IDLE_PAGES = 100
 """Pages in a row that bring no new hit, before the server counts as broken."""
 _QUOTES = frozenset('"“„«「')
-_CONDITIONED = re.compile(
-    r"\d|\b(?:newest|latest|recent|oldest|earliest|cheapest|expensive|priciest|lowest|highest|rated|last|past|hundred|"
-    r"thousand|million|euros?|dollars?|pounds?)\b|[^\x00-\x7f]",
+_NUMBER = re.compile(r"\d|\b(?:hundred|thousand|million)\b", re.IGNORECASE)
+_COMPARISON = re.compile(
+    r"[<>≤≥+$€£]|\b(?:under|below|over|above|than|least|most|up to|between|from|since|after|before|until|in|or|euros?|"
+    r"dollars?|pounds?|unter|über|bis|seit|nach|vor|ab|zwischen|mindestens|höchstens|moins|plus|après|avant|depuis|entre|"
+    r"menos|más|después|antes|desde|hasta)\b",
     re.IGNORECASE,
 )
-"""What a condition in words has in it; texts without it may be embedded here."""
+_ORDER = re.compile(
+    r"\b(?:newest|latest|recent|oldest|earliest|cheapest|expensive|priciest|price|rated|last|past|this year|"
+    r"neueste[nrs]?|älteste[nrs]?|billigste[nrs]?|günstigste[nrs]?|teuerste[nrs]?|récente?s?|ancien|ancienne|chère?s?|"
+    r"recientes?|barat[oa]s?|car[oa]s?)\b",
+    re.IGNORECASE,
+)
+"""What conditions in words have in them: a number and a comparison, or an order. Other texts may be embedded here."""
 ListedCollections: Any = CollectionList | list[CollectionInfo | str]
 
 
@@ -99,6 +108,9 @@ class Asked:
     operators: bool = True
     """Whether the server may read quotes, `-word` and conditions in the text."""
     group: Group = "chunk"
+    collapse: bool = True
+    """Whether near-copies of a document count as one."""
+    recall: float | None = None
 
     @property
     def needs_words(self) -> bool:
@@ -109,7 +121,8 @@ class Asked:
     def may_have_operators(self) -> bool:
         """Whether the server may find operators or conditions in the text."""
         text = self.text if self.operators and self.text is not None else ""
-        return " -" in text or not _QUOTES.isdisjoint(text) or _CONDITIONED.search(text) is not None
+        has_condition = _ORDER.search(text) or (_NUMBER.search(text) and _COMPARISON.search(text))
+        return " -" in text or not _QUOTES.isdisjoint(text) or has_condition is not None
 
 
 def check_asked(
@@ -127,12 +140,15 @@ def check_asked(
     facets: Facets | None = None,
     highlight: bool | HighlightLimits = False,
     group: Group = "chunk",
+    collapse: bool = True,
+    recall: float | None = None,
 ) -> Asked:
     """InvalidInput, with the rules of a local search."""
     if (text is None) == (vector is None):
         raise InvalidInput("search needs a text or vector=, and not both")
     check_mode(mode)
     check_group(group)
+    check_recall(recall)
     if text is not None and (not isinstance(text, str) or not text.strip()):
         raise InvalidInput("the text of a search must be a string that is not blank")
     check_filter(filter)
@@ -146,9 +162,22 @@ def check_asked(
     limits = to_limits(highlight)
     if limits is not None and text is None:
         raise InvalidInput("highlight needs a text: a vector has no words")
-    requests = () if facets is None else to_requests(facets)
     return Asked(
-        text, numbers, filter, mode, space, min_score, payload, vectors, correct, requests, limits, operators, group
+        text,
+        numbers,
+        filter,
+        mode,
+        space,
+        min_score,
+        payload,
+        vectors,
+        correct=correct,
+        facets=() if facets is None else to_requests(facets),
+        highlight=limits,
+        operators=operators,
+        group=group,
+        collapse=collapse,
+        recall=None if recall is None else float(recall),
     )
 
 
@@ -249,14 +278,13 @@ class RemoteReader:
             if not found.can("filter"):
                 raise Unsupported("the server has no filters: it would ignore this one", capability="filter")
             members["filter"] = asked.filter
-        extensions = {
-            "facets": bool(asked.facets), "highlight": asked.highlight is not None, "group": asked.group != "chunk",
-        }  # fmt: skip
-        for name, is_asked in extensions.items():
-            if is_asked and name not in found.extensions:
+        shared = {"group": None if asked.group == "chunk" else asked.group, "recall": asked.recall}
+        for name, value in {"facets": asked.facets, "highlight": asked.highlight, **shared}.items():
+            if value and name not in found.extensions:
                 raise Unsupported(f"the server has no {name}", capability=name)
-        if asked.group != "chunk":
-            members["group"] = asked.group
+        members |= {name: value for name, value in shared.items() if value is not None}
+        if asked.group != "chunk" and not asked.collapse:
+            members["collapse"] = False
         local = yield from self._embed(asked, found)
         if local is not None:
             space, vector = local
@@ -396,6 +424,7 @@ class Pager:
         answer.set_relevance(known if len(known) == len(hits) and self.asked.text is not None else None)
         if self.asked.group == "document":
             least = -math.inf if self.asked.min_score is None else self.asked.min_score
+            answer.copies = [chunk.copies for chunk in chunks]
             answer.passages = [[one for one in chunk.passages if one.score >= least] for chunk in chunks]
         answer.highlights = [chunk.highlight for chunk in chunks if chunk.highlight is not None]
         if self._first is not None:

@@ -44,7 +44,7 @@ def test_a_server_without_the_extensions_is_not_asked(proxy: FaultyServer) -> No
     canned = answering(200, json.dumps(discovery).encode())
     proxy.plan = lambda asked: canned if asked.target == "/.well-known/ai-discovery" else None
     with connected(proxy.url) as client:
-        for asked in ({"facets": "even"}, {"highlight": True}, {"group": "document"}):
+        for asked in ({"facets": "even"}, {"highlight": True}, {"group": "document"}, {"recall": 0.9}):
             with pytest.raises(aidre_client.Unsupported) as caught:
                 client.collection("docs").search("alpha", **asked)
             assert caught.value.details["capability"] in asked

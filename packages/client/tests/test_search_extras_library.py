@@ -31,6 +31,8 @@ ASKED: list[dict[str, Any]] = [
     {"operators": True},
     {"group": "document", "highlight": True, "k": 3, "offset": 1},
     {"group": "document", "mode": "lexical", "filter": {"n": {"lt": 9}}},
+    {"recall": 0.9, "facets": "even", "highlight": True},
+    {"recall": 1, "k": 120, "group": "document"},
 ]
 
 
@@ -50,10 +52,11 @@ def told(hits: aidre_client.Hits) -> tuple[Any, ...]:
     )
 
 
+TEXTS = ["alpha word 7", "alpah", "alpha wrod", "alpha -word", "alpha with n more than 9", '"word alpha" 7']
+
+
 @pytest.mark.parametrize("asked", ASKED, ids=",".join)
-@pytest.mark.parametrize(
-    "text", ["alpha word 7", "alpah", "alpha wrod", "alpha -word", "alpha with n more than 9", '"word alpha" 7']
-)
+@pytest.mark.parametrize("text", TEXTS)
 def test_a_server_says_what_the_library_says(
     proxy: FaultyServer, store: Path, text: str, asked: dict[str, Any]
 ) -> None:

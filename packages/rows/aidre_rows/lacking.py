@@ -109,7 +109,16 @@ class DenseReader:
     def completions(self, text: str, limit: int) -> list[str]:
         self._refuse("words")
 
+    def word_shares(self, text: str, hits: Sequence[Hit]) -> tuple[int, list[float]]:
+        self._refuse("words")
+
     def question_language(self, text: str) -> str | None:
+        return None
+
+    def knows_question(self, space_id: str, text: str) -> bool:
+        return True
+
+    def cosines(self, space_id: str, vector: NDArray[np.float32], hits: Sequence[Hit]) -> None:
         return None
 
     def centroid(self, space_id: str) -> NDArray[np.float32] | None:

@@ -202,6 +202,10 @@ SEARCHES: list[tuple[dict[str, Any], str, str]] = [
     ({"text": " ", "vector": [1, 0], "mode": "hybrid"}, INVALID, "not blank"),
     ({"text": "x", "space": "nope"}, SPACE, "the collection has: small"),
     *(({"text": "x", "space": space}, INVALID, "id of a space") for space in (3, ["a"], b"small")),
+    *(
+        ({"text": "x", "recall": recall}, INVALID, "recall must be a number above 0")
+        for recall in (0, 1.5, NAN, "x", True)
+    ),
     *(({"text": "x", "min_score": score}, INVALID, "min_score must be a number") for score in ("high", [1], NAN)),
 ]
 MANY: list[tuple[Any, str]] = [(None, "not NoneType"), (3, "not int"), ("x", "not str"), ({"a": 1}, "not dict")]

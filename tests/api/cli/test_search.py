@@ -95,6 +95,20 @@ def test_an_unknown_name_is_one_line_and_2(read_only: Shell, words: list[str]) -
     assert words[1] in err
 
 
+@pytest.mark.parametrize("recall", ["0.9", "1", "0.97"])
+def test_a_recall_may_be_asked_for(read_only: Shell, recall: str) -> None:
+    hits = read_only.json("search", "tea steeped in water", "--recall", recall)
+    assert hits == read_only.json("search", "tea steeped in water")
+
+
+@pytest.mark.parametrize("recall", ["0", "1.5", "nan", "much"])
+def test_another_recall_is_one_line_and_2(read_only: Shell, recall: str) -> None:
+    status, _, err = read_only.run("search", "tea", "--store", read_only.store, "--recall", recall)
+    assert status == 2
+    assert one_line(err)
+    assert "recall" in err
+
+
 def test_a_filter_on_a_field_that_no_document_has_is_answered_and_said(read_only: Shell) -> None:
     words: list[str | Path] = ["search", "tea", "--store", read_only.store, "--filter"]
     status, out, err = read_only.run(*words, '{"kin": {"ne": 1}, "id": {"ne": "texts/rain.md"}}')
@@ -121,6 +135,24 @@ def test_a_hit_is_a_document_unless_chunks_are_asked_for(filled: Shell, tmp_path
     assert not any("passages" in hit for hit in chunks)
     status, _, err = filled.run("search", "heron", "--store", filled.store, "--group", "page")
     assert (status, one_line(err), "--group" in err, "'document', 'chunk'" in err) == (2, True, True, True)
+
+
+def test_near_copies_are_told_and_shown_where_that_is_asked_for(filled: Shell, tmp_path: Path) -> None:
+    text = "The heron waits. " + " ".join(f"reed{number}" for number in range(100))
+    folder = tmp_path / "herons"
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"copy{number}.txt").write_text(f"{text} Edition {number}.", encoding="utf-8")
+    filled.run("ingest", folder, "--store", filled.store, "--collection", "docs")
+    best, *rest = filled.json("search", "the heron waits")
+    names = {one.partition("#")[0] for one in best["copies"]["ids"]} | {best["document_id"]}
+    assert (best["copies"]["count"], names) == (3, {f"herons/copy{number}.txt" for number in range(4)})
+    assert not any(one["document_id"].startswith("herons") for one in rest)
+    status, out, _ = filled.run("search", "the heron waits", "--store", filled.store)
+    assert (status, "and 3 near-copies, which --copies shows" in out) == (0, True)
+    shown = filled.json("search", "the heron waits", "--copies", "-k", "4")
+    assert {one["document_id"] for one in shown} == {f"herons/copy{number}.txt" for number in range(4)}
+    assert not any("copies" in one for one in shown)
 
 
 def test_a_blank_query_is_refused(read_only: Shell) -> None:

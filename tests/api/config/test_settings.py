@@ -213,6 +213,10 @@ def test_every_key_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("[collections.Docs]", "collections"),
         ("[collections.docs]\nvisibility = 'secret'", "collections.docs.visibility"),
         ("[collections.docs]\nprotocols = ['http']", "collections.docs.protocols[0]"),
+        ("[collections.docs]\nrecall = 1.5", "collections.docs.recall"),
+        ("[collections.docs]\nrecall = 0", "collections.docs.recall"),
+        ("[collections.docs]\nrecall = nan", "collections.docs.recall"),
+        ("[collections.docs]\nrecall = 'high'", "collections.docs.recall"),
         ("[[spaces]]\nid = 'a'\ndistance = 'cosine'", "spaces[0].dimensions"),
         ("[[spaces]]\nid = 'a'\ndimensions = 0\ndistance = 'cosine'", "spaces[0].dimensions"),
         ("[[spaces]]\nid = ''\ndimensions = 2\ndistance = 'cosine'", "spaces[0].id"),
@@ -291,6 +295,12 @@ def test_the_runtime_of_models_is_a_setting() -> None:
     assert native.embedding.runtime == "sentence-transformers"
     with pytest.raises(ConfigurationError, match=r"embedding\.runtime"):
         parse_settings('[embedding]\nruntime = "torch"\n')
+
+
+def test_the_recall_of_a_collection_is_its_default() -> None:
+    settings = parse_settings("[collections.docs]\nrecall = 0.9\n[collections.exact]\nrecall = 1")
+    recalls = [settings.collection(name).policy.recall for name in ("docs", "exact", "other")]
+    assert recalls == [0.9, 1, 0.99]
 
 
 def test_a_collection_declares_its_dates() -> None:

@@ -13,6 +13,7 @@ from tests.support.clients import TEXT, Client, delete, serving
 from tests.support.discovery import DISCOVERY, refused
 from tests.support.engines import CHOSEN, chosen_source
 from tests.support.pieces import SHORT, fill_pieces, pieces
+from tests.support.stores import record
 
 HERON = {"query": "heron", "group": "document"}
 MODES = ("hybrid", "dense", "lexical") if CHOSEN == "local" else ("dense",)
@@ -50,7 +51,10 @@ def crawl(client: Client, body: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_discovery_advertises_it(ponds: Client) -> None:
     group = ponds.get(DISCOVERY).json()["extensions"]["group"]
-    assert group == {"values": ["chunk", "document"], "default": "chunk", "passages_max": MAX_PASSAGES}
+    assert group == {"values": ["chunk", "document"], "default": "chunk", "passages_max": MAX_PASSAGES} | {
+        "collapse": True,
+        "copies_max": 20,
+    }
 
 
 @pytest.mark.parametrize("more", [{}, {"group": None}, {"group": "chunk"}])
@@ -140,3 +144,40 @@ def test_a_document_that_is_deleted_between_two_pages_is_skipped(tmp_path: Path)
         client.refresh()
         rest = crawl(client, {**HERON, "top_k": 5, "cursor": first["meta"]["next_cursor"]})
         assert sorted(map(document_of, rest)) == sorted([everything[5], *everything[8:]])
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """Twelve near-copies of a document, and twelve others."""
+    store = tmp_path_factory.mktemp("copied")
+    text = "heron " + " ".join(f"word{number}" for number in range(80))
+    copies = [record(f"copy_{n:02}", [f"{text} edition {n} and more of it, said heron."]) for n in range(12)]
+    others = [record(f"other_{n:02}", [f"another heron {n} of pond {n * n} sleeps in reed {n + 7}"]) for n in range(12)]
+    fill_pieces(chosen_source(store), "copied", [*copies, *others])
+    with serving(store) as client:
+        yield client
+
+
+@pytest.mark.parametrize("size", [1, 5, 13])
+@pytest.mark.parametrize("mode", MODES)
+def test_near_copies_are_counted_beside_the_best_of_them(copied: Client, mode: str, size: int) -> None:
+    results = crawl(copied, {**HERON, "mode": mode, "top_k": size})
+    assert len({document_of(one) for one in results}) == len(results) == 13
+    [best] = [one for one in results if document_of(one).startswith("copy")]
+    names = {one.partition("#")[0] for one in best["copies"]["ids"]} | {document_of(best)}
+    if size == 13:  # a small page names what it has looked at
+        assert (best["copies"]["count"], names) == (11, {f"copy_{n:02}" for n in range(12)})
+    assert not any("copies" in one for one in results if one is not best)
+
+
+@pytest.mark.parametrize("more", [{"group": "document", "collapse": False}, {"group": "chunk"}, {}])
+def test_near_copies_are_results_where_that_is_asked_for(copied: Client, more: dict[str, Any]) -> None:
+    results = crawl(copied, {"query": "heron", "top_k": 7, **more})
+    assert len(results) == 24
+    assert not any("copies" in one for one in results)
+
+
+def test_a_cursor_is_bound_to_whether_copies_count(copied: Client) -> None:
+    cursor = answered(copied, {**HERON, "top_k": 3})["meta"]["next_cursor"]
+    refused(copied.search({**HERON, "top_k": 3, "collapse": False, "cursor": cursor}), 400, "invalid_request")
+    refused(copied.search({**HERON, "collapse": "no"}), 400, "invalid_request")

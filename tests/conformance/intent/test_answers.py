@@ -13,8 +13,10 @@ from jsonschema import ValidationError
 
 from aidre.api.protocols.intent.ledger import EXPIRY_SECONDS, Ledger
 from aidre.engine.collection.store import Store
+from aidre.engine.embedding import DEFAULT_SPACE
 from aidre.engine.errors import StorageFailed
-from tests.support.clients import Client
+from aidre.engine.retrieve.evidence import CALIBRATED
+from tests.support.clients import TEXT, Client
 from tests.support.clocks import Clock
 from tests.support.intent_platform import Platform
 from tests.support.intent_schemas import RETRIEVE_RESPONSE, valid
@@ -126,6 +128,19 @@ def test_36_tokens_are_those_of_the_ingest_else_of_the_model(store: Path, tmp_pa
     with publishing(store) as (_, platform):
         chunks = [one for one in platform.retrieve()["content"]["chunks"] if one["text"].isascii()]
         assert [one["token_count"] for one in chunks] == [len(one["text"].split()) for one in chunks] != []
+
+
+def test_36_what_does_not_fit_is_neither_returned_nor_charged(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model of the store is taken for the calibrated one."""
+    monkeypatch.setitem(CALIBRATED, TEXT.model, CALIBRATED[DEFAULT_SPACE.model])
+    with publishing(store) as (client, platform):
+        assert platform.retrieve(platform.request("alpha stocks part word"))["status"] == "ok"
+        events, searches = log_of(client), counted_searches(client)
+        for foreign in ("capital Mongolia", "submarine reactor blueprint", "tennis racket strings tension"):
+            answer = platform.retrieve(platform.request(foreign))
+            assert answer["error"]["code"] == "no_results"
+        assert log_of(client) == events, "no receipt, no access event"
+        assert len(searches) == 3, "no page follows one without a fitting passage"
 
 
 def test_37_never_a_whole_document_over_all_turns_of_a_session(platform: Platform) -> None:

@@ -187,8 +187,11 @@ def test_search_and_fetch_have_the_shape_that_connectors_look_for(client: Client
     called = call(client, "search", {"query": "homemade pasta dough"})
     assert json.loads(called["content"][0]["text"]) == called["structuredContent"]
     found = called["structuredContent"]["results"]
-    assert all(set(one) == {"id", "title", "url", "text"} or one["id"].startswith("textless:") for one in found)
-    assert all(type(value) is str for one in found for value in one.values())
+    assert all(
+        set(one) == {"id", "title", "url", "text", "relevance"} or one["id"].startswith("textless:") for one in found
+    )
+    assert all(type(value) is str for one in found for name, value in one.items() if name != "relevance")
+    assert all(0.51 <= one["relevance"] <= 1 for one in found)
     assert (found[0]["title"], found[0]["url"]) == ("Classic Homemade Pasta Dough", "https://recipes.example/pasta")
     fetched = call(client, "fetch", {"id": found[0]["id"]})["structuredContent"]
     assert set(fetched) == {"id", "title", "text", "url", "metadata"}

@@ -120,9 +120,11 @@ def test_r5_any_filter_attribute_is_accepted(client: Client) -> None:
 
 def test_r9_a_context_is_conversational_unless_it_says_otherwise(client: Client) -> None:
     context = {"prev": ["breakfast muffins", "high fiber snacks"], "text": "planning a party", "memory": "vegetarian"}
-    plain = results(ask(client, {**query("eggs"), "context": context}))
-    assert plain != results(ask(client, query("eggs")))
-    assert plain == results(ask(client, {**query("eggs"), "context": {"@type": "ConversationalContext", **context}}))
+    plain = results(ask(client, {**query("and eggs"), "context": context}))
+    assert plain != results(ask(client, query("and eggs")))
+    assert plain == results(
+        ask(client, {**query("and eggs"), "context": {"@type": "ConversationalContext", **context}})
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ from aidre.engine.errors import Busy, InvalidInput, ModelUnavailable, Unsupporte
 from aidre.engine.index.fields import parse_filter
 from aidre.engine.model import Fusion, HighlightLimits
 from aidre.engine.ports import Capabilities, Reader
-from aidre.engine.retrieve.answer import Answer, Embed, Older, Position, answer
+from aidre.engine.retrieve.answer import Answer, answer
 from aidre.engine.retrieve.pages import Page
 from aidre.engine.retrieve.question import Policy, Question, State
+from aidre.engine.retrieve.steps import Embed, Older, Position
 from aidre.engine.types import FacetRequest, Hit
 from tests.support.clients import TEXT
 
@@ -38,6 +39,9 @@ class Words:
     def highlight(self, text: str, found: Sequence[Hit], limits: HighlightLimits) -> list[Any]:
         return []
 
+    def word_shares(self, text: str, found: Sequence[Hit]) -> tuple[int, list[float]]:
+        return len(text.split()), [float("tea" in text)] * len(found)
+
     def unknown_fields(self, filter: object) -> tuple[str, ...]:
         return ("kin",)
 
@@ -55,7 +59,7 @@ def hits(*scores: float) -> list[Hit]:
 
 def page(*scores: float, following: int | None = None) -> Page:
     found = hits(*scores)
-    return Page(found, following, found[0] if found else None)
+    return Page(found, following, found[:3])
 
 
 def told(steps: Generator[Any, Any, Answer], results: Sequence[Any]) -> tuple[list[Any], Answer]:
@@ -148,9 +152,9 @@ def test_facets_and_highlights_come_after_the_hits_and_facets_of_words_are_of_wh
     question = Question(
         5, "tea", filter=FILTER, mode="lexical", facets=(FacetRequest("kin"),), highlight=HighlightLimits()
     )
-    steps, found = told(answer(question, state_of()), [page(2.0), ("facet",), ["marks"]])
-    assert kinds(steps) == ["Search", "Beside", "Beside"]
-    facets, highlights = steps[1:]
+    steps, found = told(answer(question, state_of()), [page(2.0), 2, ("facet",), ["marks"]])
+    assert kinds(steps) == ["Search", "Count", "Beside", "Beside"]
+    facets, highlights = steps[2:]
     assert facets.seconds is None and facets.work.args[-1] == "tea"
     assert highlights.seconds > 0
     shown: Any = found
@@ -171,7 +175,7 @@ def test_what_an_engine_lacks_is_refused_before_anything_is_searched() -> None:
 def test_each_hit_has_the_relevance_that_the_scale_of_the_answer_gives_its_score() -> None:
     _, found = told(answer(Question(5, "tea"), state_of()), [VECTOR, page(0.4, 0.2)])
     assert found.scale is not None
-    assert found.relevances == found.scale.relevances([hit.score for hit in found.hits])
+    assert found.relevances == found.scale.relevances(found.hits)
     assert found.relevances is not None
     assert len(found.relevances) == len(found.hits) == 2
     _, found = told(answer(Question(5, "tea", scaled=False), state_of()), [VECTOR, page(0.4, 0.2)])

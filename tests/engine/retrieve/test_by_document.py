@@ -28,6 +28,7 @@ class Ranked:
 
     def __post_init__(self) -> None:
         self.depths: list[int] = []
+        self.texts: dict[str, dict[str, Any]] = {}
         self.chunks, self.documents = len(self.order), len(set(self.order))
         self.collection = SimpleNamespace(spaces=(COSINE,))
 
@@ -35,7 +36,9 @@ class Ranked:
         self.depths.append(query.top_k)
         found = self.order[query.offset : query.offset + query.top_k]
         return [
-            SimpleNamespace(chunk=SimpleNamespace(id=str(place), document_key=key), score=1 / (1 + place))
+            SimpleNamespace(
+                chunk=SimpleNamespace(id=str(place), document_key=key, **self.texts.get(key, {})), score=1 / (1 + place)
+            )
             for place, key in enumerate(found, query.offset)
         ]
 
@@ -50,8 +53,8 @@ def asked(top_k: int, offset: int = 0, mode: Mode = "dense") -> Query:
     return Query(np.zeros(1, np.float32), "space", top_k, offset, mode=mode)
 
 
-def found_in(reader: Ranked, query: Query) -> Documents:
-    return documents(cast(Reader, reader), query)
+def found_in(reader: Ranked, query: Query, *, collapse: bool = False) -> Documents:
+    return documents(cast(Reader, reader), query, collapse=collapse)
 
 
 def keys(found: Documents) -> list[Any]:
@@ -107,10 +110,10 @@ def test_an_offset_leaves_documents_out() -> None:
 
 def test_documents_of_one_chunk_are_one_plain_search() -> None:
     reader: Any = Ranked([f"d{number}" for number in range(50)])
-    question = Question(5, vector=np.ones(4, np.float32), group="document")
+    question = Question(5, vector=np.ones(4, np.float32), group="document", collapse=False)
     steps = answer(question, State(reader))
-    step = next(steps)
-    assert (step.query.top_k, step.group) == (5, "chunk")
+    step: Any = next(steps)
+    assert (step.query.top_k, step.counted) == (5, "chunk")
     with pytest.raises(StopIteration) as end:
         steps.send(Page(reader.search(step.query), 5, None))
     assert (end.value.value.passages, end.value.value.next) == (None, 5)
@@ -119,6 +122,19 @@ def test_documents_of_one_chunk_are_one_plain_search() -> None:
 def test_a_document_whose_best_chunk_is_gone_is_shown_by_its_next_one() -> None:
     order = ["first", "a", "b", "a", "c"]
     then, now = cast(Reader, Ranked(order)), cast(Reader, Ranked(order, gone=frozenset({1, 2})))
-    page = later_page(then, now, asked(5, 1), 1, 100, group="document")
+    page = later_page(then, now, asked(5, 1), 1, 100, counted="document")
     assert [hit.chunk.id for hit in page.hits] == ["3", "4"]
     assert (page.passages, page.offset) == ([(), ()], None)
+
+
+def test_copies_are_those_of_the_best_document_and_the_search_goes_on_for_others() -> None:
+    long = " ".join(f"reed{number}" for number in range(80))
+    reader = Ranked(["a", "b1", "a1", "b", "a2", *(f"c{number}" for number in range(60))])
+    texts = {"a": f"{long} one", "a1": f"{long} two", "a2": f"three {long}", "b": "!!", "b1": "!!"}
+    texts |= {f"c{number}": f"another text of heron {number} and {number}" for number in range(60)}
+    reader.texts = {key: {"text": text, "signature": None} for key, text in texts.items()}
+    found = found_in(reader, asked(5), collapse=True)
+    assert keys(found) == ["a", "b1", "b", "c0", "c1"]
+    assert [[hit.chunk.document_key for hit in few] for few in found.copies] == [["a1", "a2"], [], [], [], []]
+    assert reader.depths == [5, 20]
+    assert found.more

@@ -1,28 +1,32 @@
-"""Relevance on one scale, and the bound below which nothing relevant was found."""
+"""Relevance on one scale, the evidence for a hit, and the bound below which nothing relevant was found."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from aidre.engine.embedding.embedder import DEFAULT_SPACE
-from aidre.engine.model import EmbeddingSpace, Mode
+from aidre.engine.model import EmbeddingSpace, Mode, Query
+from aidre.engine.ports import Capabilities, Reader
+from aidre.engine.retrieve import evidence
+from aidre.engine.retrieve.evidence import CALIBRATED, WORDS, Coefficients, Evidence, evidence_for, likeness_of
 from aidre.engine.retrieve.relevance import (
+    FIRST_HITS,
     RELEVANT,
     RelevanceScale,
     bound_at,
-    demanded_cosine,
-    demanded_evidence,
-    evidence,
-    likeness_of,
+    finding,
+    scale_for,
+    strength,
     to_share,
-    word_factor,
 )
+from aidre.engine.types import Hit
 from tests.support.clients import Client, a_document, fill, serving
 from tests.support.intakes import a_submission, answered, submit
 from tests.support.properties import REPEATABLE
@@ -33,8 +37,15 @@ EUCLIDEAN = EmbeddingSpace("test:plain:4:euclidean:v1", 4, "euclidean")
 SCALES: list[tuple[Mode, EmbeddingSpace | None]] = [
     ("hybrid", DEFAULT_SPACE), ("dense", DEFAULT_SPACE), ("dense", DOT), ("dense", EUCLIDEAN), ("lexical", None),
 ]  # fmt: skip
-LONG = "how long does a vegetarian tomato soup with fresh basil keep inside a cold cellar"
 SCORE = st.floats(-1e6, 1e6)
+ODDS = st.floats(-50, 50)
+
+
+def hits(*scores: float) -> list[Hit]:
+    return [Hit(cast(Any, SimpleNamespace(id=str(number))), score) for number, score in enumerate(scores)]
+
+
+# -- the scale ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("mode", "space"), SCALES)
@@ -43,7 +54,7 @@ SCORE = st.floats(-1e6, 1e6)
 def test_relevance_rises_with_the_score(
     mode: Mode, space: EmbeddingSpace | None, one: float, other: float, bound: float
 ) -> None:
-    low, high = RelevanceScale(mode, space, bound).relevances(sorted([one, other]))
+    low, high = RelevanceScale(mode, space, bound).relevances(hits(*sorted([one, other])))
     assert 0 <= low <= high <= 1
 
 
@@ -68,75 +79,92 @@ def test_shares_meet_their_landmarks(score: float, mode: Mode, space: EmbeddingS
 
 def test_the_bound_has_the_same_relevance_on_every_scale() -> None:
     for bound in (0.05, 0.17, 0.45):
-        at, below, best, none = RelevanceScale("dense", DEFAULT_SPACE, bound).relevances([bound, bound / 2, 1.0, 0.0])
+        scale = RelevanceScale("dense", DEFAULT_SPACE, bound)
+        at, below, best, none = scale.relevances(hits(bound, bound / 2, 1.0, 0.0))
         assert (at, best, none) == (RELEVANT, 1.0, 0.0)
         assert below == pytest.approx(RELEVANT / 2, abs=1e-4)
 
 
 def test_a_good_question_and_a_title_are_told_from_the_bound() -> None:
-    good, title = RelevanceScale("dense", DEFAULT_SPACE, 0.17).relevances([0.21, 0.497])
+    good, title = RelevanceScale("dense", DEFAULT_SPACE, 0.17).relevances(hits(0.21, 0.497))
     assert 0.55 < good < 0.7 < 0.85 < title
 
 
 def test_without_a_bound_every_hit_is_relevant() -> None:
-    assert min(RelevanceScale("dense", DOT, 0.0).relevances([-1e9, 0.0, 1e9])) >= RELEVANT
-
-
-DEMANDED: list[Callable[[int, float], float]] = [
-    lambda chunks, likeness: demanded_evidence(chunks, 1.0, likeness),
-    lambda chunks, likeness: demanded_cosine(chunks, LONG, likeness),
-]
-
-
-@pytest.mark.parametrize("demanded", DEMANDED)
-def test_more_is_demanded_in_a_larger_collection_as_far_as_it_was_measured(
-    demanded: Callable[[int, float], float],
-) -> None:
-    bounds = [demanded(chunks, 0.0) for chunks in (0, 10, 100, 1_000, 10_000)]
-    assert bounds == sorted(set(bounds))
-    assert 0.05 < bounds[0] < bounds[-1] < 0.6
-    assert demanded(10**8, 0.0) == bounds[-1]
+    assert min(RelevanceScale("dense", DOT, 0.0).relevances(hits(-1e9, 0.0, 1e9))) >= RELEVANT
+    assert min(scale_for(hits(0.4, 0.1), "dense", DOT, None).relevances(hits(0.4, 0.1))) >= RELEVANT
 
 
 @settings(REPEATABLE, max_examples=200)
-@given(st.floats(0.01, 1), st.floats(-1, 1), st.floats(0.01, 0.5))
-def test_the_best_hit_is_relevant_where_it_has_the_evidence_that_is_demanded(
-    share: float, found: float, demanded: float
+@given(st.lists(st.tuples(st.floats(0.01, 0.9), ODDS), min_size=1, max_size=6))
+def test_a_hit_without_evidence_is_below_the_bound_and_no_hit_above_what_its_score_tells(
+    found: list[tuple[float, float]],
 ) -> None:
-    bound = bound_at(share, found, demanded)
-    (relevance,) = RelevanceScale("dense", DEFAULT_SPACE, bound).relevances([share])
-    if abs(found - demanded) > 1e-3:
-        assert (relevance >= RELEVANT) is (found > demanded or share > 0.95)
+    found = sorted(found, reverse=True)
+    page, odds = hits(*(score for score, _ in found)), {str(number): one for number, (_, one) in enumerate(found)}
+
+    def told(asked: Sequence[Hit]) -> list[float]:
+        return [odds[hit.chunk.id] for hit in asked]
+
+    scale = scale_for(page, "dense", DEFAULT_SPACE, told)
+    relevances = scale.relevances(page)
+    assert relevances == scale.relevances([*page]), "told once for the page, or again for any hits"
+    for hit, relevance, most in zip(page, relevances, scale.by_score(page), strict=True):
+        assert relevance <= most
+        assert odds[hit.chunk.id] >= 0 or relevance < RELEVANT
+    leading = max(told(page[:FIRST_HITS]))
+    if abs(leading) > 1e-3:
+        assert finding(page, scale).is_relevant is (leading > 0)
 
 
-def test_the_bound_grows_with_the_words_of_the_query() -> None:
-    queries = ["what is it?", "soup", "tomato soup", "tomato soup with basil", LONG]
-    factors = [word_factor(query) for query in queries]
-    assert factors == sorted(set(factors))
-    assert factors[0] >= 0.2
-    assert word_factor(LONG * 9) == factors[-1] == 1
+def test_a_later_page_is_on_the_scale_of_the_first_hits() -> None:
+    first, later = hits(0.8, 0.7, 0.6), hits(0.4, 0.3)
+    on_first = scale_for(first, "dense", DEFAULT_SPACE, lambda asked: [2.0] * len(asked))
+    on_later = scale_for(later, "dense", DEFAULT_SPACE, lambda asked: [2.0] * len(asked), first=first)
+    assert on_later.bound == on_first.bound
+    assert on_later.relevances(later) == on_first.relevances(later)
 
 
-def test_evidence_grows_with_the_share_of_the_words_that_a_hit_contains() -> None:
-    text = "Cold soup. A Muffin for two."
-    found = [evidence(question, 0.4, text) for question in ("xyzzy", "baking muffins", "muffins", "Muffin soups")]
-    assert found == pytest.approx([0.4 / 3, 0.8 / 3, 0.4, 0.4])
-    assert evidence("xyzzy of", 0.4, "the of") == pytest.approx(0.4 / 3)
-    assert evidence("the of", 0.4, "the of") == pytest.approx(0.4)
-    assert evidence("the of", 0.4, "of") == pytest.approx(0.8 / 3)
-    assert evidence("die Suppen", 0.4, "Kalte Suppen") == pytest.approx(0.8 / 3)
+@settings(REPEATABLE, max_examples=200)
+@given(st.floats(0.01, 0.9), ODDS, ODDS)
+def test_more_evidence_makes_a_lower_bound(share: float, one: float, other: float) -> None:
+    low, high = sorted([one, other])
+    assert 0 < strength(low) <= strength(high)
+    assert bound_at(share, high) <= bound_at(share, low) <= 0.95
+    assert bound_at(share, 0.0) == share
 
 
-def test_words_are_compared_whole() -> None:
-    assert evidence("art", 0.4, "A fresh start") == pytest.approx(0.4 / 3)
+# -- the evidence ------------------------------------------------------------------------------------------------
+
+ALL = [WORDS, *(one for model in CALIBRATED.values() for one in (model.both, model.vectors))]
 
 
-@pytest.mark.parametrize("demanded", DEMANDED)
-def test_a_question_like_the_whole_collection_needs_less_evidence(demanded: Callable[[int, float], float]) -> None:
-    bounds = [demanded(500, likeness) for likeness in (-0.05, 0.0, 0.02, 0.05, 0.3, 0.9)]
-    assert bounds == sorted(bounds, reverse=True)
-    assert bounds[0] == bounds[1]
-    assert 0 < bounds[-1] == bounds[-2] < bounds[1] / 2
+def odds_of(
+    coefficients: Coefficients, cosine: float, share: float, *, likeness: float = 0.0, chunks: int = 100, count: int = 3
+) -> float:
+    found = coefficients.odds(np.array([cosine]), np.array([share]), likeness=likeness, chunks=chunks, count=count)
+    return float(found[0])
+
+
+@pytest.mark.parametrize("coefficients", ALL)
+def test_a_nearer_hit_with_more_of_the_words_has_more_evidence(coefficients: Coefficients) -> None:
+    least, nearer, fuller = (odds_of(coefficients, *pair) for pair in ((0.2, 0.2), (0.4, 0.2), (0.2, 0.6)))
+    assert (nearer > least) is (coefficients.cosine > 0)
+    assert (fuller > least) is (coefficients.words > 0)
+
+
+@pytest.mark.parametrize("coefficients", ALL)
+def test_more_is_demanded_in_a_larger_collection_as_far_as_it_was_measured(coefficients: Coefficients) -> None:
+    found = [odds_of(coefficients, 0.4, 0.4, chunks=chunks) for chunks in (0, 10, 100, 1_000, 10_000, 10**8)]
+    assert found[:-1] == sorted(set(found[:-1]), reverse=True)
+    assert found[-1] == found[-2]
+
+
+def test_a_question_like_the_whole_collection_needs_less() -> None:
+    both = CALIBRATED[DEFAULT_SPACE.model].both
+    found = [odds_of(both, 0.3, 0.3, likeness=likeness) for likeness in (-0.5, 0.0, 0.02, 0.1)]
+    assert found == sorted(found)
+    assert found[0] == found[1]
 
 
 def test_likeness_is_the_mean_cosine() -> None:
@@ -147,15 +175,74 @@ def test_likeness_is_the_mean_cosine() -> None:
     assert likeness_of(stored[0], np.zeros(2, np.float32)) is None
 
 
+class Texts:
+    """A reader of chunks with texts and vectors that leaves words and cosines to its caller."""
+
+    can = Capabilities()
+    chunks = 60
+
+    def __init__(self, knows: bool = True) -> None:
+        self.knows = knows
+
+    def knows_question(self, space_id: str, text: str) -> bool:
+        return self.knows
+
+    def cosines(self, *_: object) -> None:
+        return None
+
+    def centroid(self, space_id: str) -> None:
+        return None
+
+
+def hit(text: str, vector: Sequence[float] = (1.0, 0.0)) -> Hit:
+    stored = {DEFAULT_SPACE.id: np.array(vector, np.float32)}
+    return Hit(cast(Any, SimpleNamespace(id="a", title=None, text=text, vectors=lambda: stored)), 0.4)
+
+
+def found_for(
+    text: str, space: EmbeddingSpace | None = DEFAULT_SPACE, *, knows: bool = True, by_words: bool = True
+) -> Any:
+    query = Query(np.array([0.6, 0.8], np.float32), DEFAULT_SPACE.id, text=text, mode="hybrid")
+    return evidence_for(query, space, cast(Reader, Texts(knows)), by_words=by_words)
+
+
+def test_evidence_is_by_words_where_the_model_does_not_know_the_language() -> None:
+    near, far = hit("soup", (0.6, 0.8)), hit("soup", (0.0, 0.1))
+    known, unknown, lexical = found_for("soup"), found_for("soup", knows=False), found_for("soup", None)
+    assert known.odds([near])[0] > known.odds([far])[0]
+    assert unknown.odds([near]) == unknown.odds([far]) == lexical.odds([far])
+
+
+def test_without_words_cosines_alone_tell() -> None:
+    found: Evidence = found_for("soup", by_words=False)
+    assert found.odds([hit("soup")]) == found.odds([hit("stone")])
+    assert found.odds([hit("soup", (0.6, 0.8))])[0] > found.odds([hit("soup")])[0]
+    assert found.odds([]) == []
+
+
+def test_other_models_have_no_evidence() -> None:
+    assert found_for("soup", DOT) is None
+    assert found_for("soup", None, by_words=False) is None
+
+
+def test_words_are_looked_for_in_title_and_text_where_the_engine_does_not_know_them() -> None:
+    with_word, without = hit("Cold soups"), hit("A stone")
+    found = found_for("soup")
+    assert found.odds([with_word])[0] - found.odds([without])[0] == pytest.approx(found.coefficients.words)
+    titled = Hit(cast(Any, SimpleNamespace(**{**vars(without.chunk), "title": "Soup"})), 0.4)
+    assert found.odds([titled]) == found.odds([with_word])
+
+
 def test_a_hit_with_a_code_of_the_question_is_near_whatever_the_model_sees() -> None:
-    question = "do you have KX-2290 in stock?"
-    assert evidence(question, 0.05, "Lid KX-2290, steel") > evidence(question, 0.3, "Lid KX-2291, steel")
-    assert evidence("KX-2290", 0.05, "Lid KX-2290, steel") > demanded_evidence(10**6, word_factor("KX-2290"), 0.0)
-    assert evidence(question, 0.7, "Lid KX-2290, steel") > evidence(question, 0.6, "Lid KX-2290, steel")
+    found, far = found_for("do you have KX-2290 in stock?"), (0.8, -0.6)
+    with_code, without = found.odds([hit("Lid KX-2290, steel", far), hit("Lid KX-2291, steel", far)])
+    assert with_code - without >= found.coefficients.cosine * 0.4
+    nearer = found.odds([hit("Lid KX-2290, steel", (0.6, 0.8))])[0]
+    assert nearer > with_code
 
 
 def test_a_long_hit_and_a_long_question_are_read_in_bounded_time() -> None:
-    assert 0 < evidence("word " * 400, 0.4, "a lid " * 1_000_000) <= 0.4
+    assert found_for("word " * 400).odds([hit("a lid " * 1_000_000)])[0] < 50
 
 
 # -- the same scale in every protocol ----------------------------------------------------------------------------------
@@ -172,7 +259,7 @@ top_k = 50
 min_score = 0
 """
 FOREIGN = "chanterelles from Zanzibar, served lukewarm to astronauts"
-WORDS = EmbeddingSpace("aidre:hashing:512:cosine:v1", 512, "cosine", True, "aidre", "hashing", "hashing;v1")
+HASHED = EmbeddingSpace("aidre:hashing:512:cosine:v1", 512, "cosine", True, "aidre", "hashing", "hashing;v1")
 
 
 @pytest.fixture(scope="module")
@@ -180,9 +267,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """A collection of a model that is taken for the calibrated one."""
     store = tmp_path_factory.mktemp("relevance")
     texts = [f"soup number {n} with tomatoes" for n in range(30)]
-    fill(store, "soups", [a_document(f"d{n:02}", text) for n, text in enumerate(texts)], spaces=(WORDS,))
+    fill(store, "soups", [a_document(f"d{n:02}", text) for n, text in enumerate(texts)], spaces=(HASHED,))
     with pytest.MonkeyPatch.context() as patch, serving(store, CONFIGURATION) as client:
-        patch.setattr("aidre.engine.retrieve.relevance.DEFAULT_SPACE", WORDS)
+        patch.setitem(evidence.CALIBRATED, HASHED.model, CALIBRATED[DEFAULT_SPACE.model])
         yield client
 
 
@@ -215,13 +302,15 @@ def test_data_that_match_nothing_are_declined_unless_the_intake_asks_for_everyth
     assert ask(client, {"query": {"text": FOREIGN}}).json()["error"]["code"] == "NO_RESULTS"
 
 
-def test_words_alone_and_other_models_have_no_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aidre.engine.retrieve.relevance.DEFAULT_SPACE", DEFAULT_SPACE)
-    fill(tmp_path, "soups", [a_document(f"d{n}", "soup with tomatoes") for n in range(3)], spaces=(WORDS,))
+def test_another_model_has_no_bound_and_words_alone_have_one(tmp_path: Path) -> None:
+    fill(tmp_path, "soups", [a_document(f"d{n}", "soup with tomatoes") for n in range(3)], spaces=(DOT,))
     with serving(tmp_path) as client:
-        for mode, query in (("lexical", "soup of chanterelles"), ("dense", FOREIGN), ("hybrid", FOREIGN)):
-            results = client.search({"query": query, "mode": mode}).json()["results"]
-            assert len(results) == 3 and all(result["relevance"] >= RELEVANT for result in results)
+        by_vector = client.search({"query_vector": [1, 0, 0, 0], "embedding_space": DOT.id}).json()
+        assert "relevance" not in by_vector["results"][0]
+        fitting = client.search({"query": "soup of tomatoes", "mode": "lexical"}).json()["results"]
+        assert len(fitting) == 3 and all(result["relevance"] >= RELEVANT for result in fitting)
+        found = client.search({"query": f"soup {FOREIGN}", "mode": "lexical"}).json()["results"]
+        assert len(found) == 3 and all(result["relevance"] < RELEVANT for result in found)
 
 
 def test_a_vector_query_has_no_relevance(tmp_path: Path) -> None:

@@ -148,9 +148,9 @@ def test_what_is_promised_is_found_by_queries_between_the_rows() -> None:
 def test_the_code_size_is_the_one_that_makes_searches_cheapest(
     monkeypatch: pytest.MonkeyPatch, candidates: dict[int, int], chosen: int
 ) -> None:
-    def measured(_: object, __: object, code_size: int, *___: object) -> Choice:
+    def measured(_: object, __: object, code_size: int, *___: object) -> dict[float, Choice]:
         found = candidates.get(code_size, 0)
-        return Choice((Depth(10, found, 0.99, 0.9),) if found else (), ())
+        return {0.99: Choice((Depth(10, found, 0.99, 0.9),) if found else (), ())}
 
     monkeypatch.setattr(calibration, "_measure_depths", measured)
     target = target_of("cosine", structured(8_000, 256))
@@ -181,10 +181,10 @@ def test_given_queries_that_are_harder_are_found_and_remembered() -> None:
     assert (known.kind, known.results) == ("given", 10)
     assert (asked.code_size, asked.depths[0].candidates) > (usual.code_size, usual.depths[0].candidates)
     assert asked.depths[0].mean <= found(target, asked.depths[0].candidates, far) + 0.01
-    later = calibrate(space, [target], 0.9, learned=asked.learned)
+    later = calibrate(space, [target], 0.9, previous=asked)
     assert later.learned == asked.learned
     assert later.depths[0].candidates >= asked.depths[0].candidates * 0.95
-    assert calibrate(space, [target_of("cosine", rows[:500])], 0.9, learned=asked.learned).learned == asked.learned
+    assert calibrate(space, [target_of("cosine", rows[:500])], 0.9, previous=asked).learned == asked.learned
 
 
 @pytest.mark.slow

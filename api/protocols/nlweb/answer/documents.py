@@ -36,18 +36,23 @@ MAX_HOST_CHARS = 253
 
 @dataclass(frozen=True, slots=True)
 class DocumentHit:
-    """A document with its chunks that match, best first. `score` is a percentage."""
+    """A document with its chunks that match, best first. `score` is a percentage, `copies` are the best chunks of its
+    near-copies."""
 
     collection: VisibleCollection
     hits: tuple[Hit, ...]
     score: float
+    copies: tuple[Hit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentPage:
     """The documents of one page, best first. `ignored` names filter attributes that were not applied; `irrelevant` is
     true if there were hits and all of them were below the relevance bound. `corrected` is the text that was answered in
-    place of the query, `suggestion` one that finds something, too. `reading` are the operators of the query."""
+    place of the query, `suggestion` one that finds something, too. `reading` is what the query asks for beside words;
+    `query` is the text that was asked, with words of earlier questions or without."""
+
+    query: str
 
     documents: tuple[DocumentHit, ...]
     ignored: tuple[str, ...] = ()
@@ -75,21 +80,33 @@ async def find_documents(retrieval: Retrieval, ask: Ask, query: RewrittenQuery, 
         filtered = await asyncio.to_thread(_build_filter, ask, scopes) if in_thread else _build_filter(ask, scopes)
     end = ask.start + ask.count
     k = max(end, MIN_RERANKED) if query.keywords else end
-    ranking = await retrieval.documents(
+    ranking, text = await retrieval.documents(
         [(scope.collection, _conjunction(scope.filter, filtered.filter)) for scope in scopes],
-        Question(k, text=query.query, correct=ask.correct, operators=ask.operators),
+        Question(
+            k,
+            text=query.query if query.turn is None else ask.text,
+            correct=ask.correct,
+            operators=ask.operators,
+            collapse=ask.collapse,
+        ),
         caller,
         "nlweb",
         bound=_bound(retrieval.settings, ask),
         keywords=query.keywords,
+        turn=query.turn,
     )
-    found = (DocumentHit(scopes[one.place].collection, one.hits, to_percent(one.score)) for one in ranking.documents)
+    found = (
+        DocumentHit(scopes[one.place].collection, one.hits, to_percent(one.score), one.copies)
+        for one in ranking.documents
+    )
     page = tuple(islice(found, ask.start, end))
     retrieval.check_budget(caller)  # a concurrent request may have used it up
     for document in page:
         retrieval.charge_budget(caller, document.collection, (hit.chunk.id for hit in document.hits))
     irrelevant = not ranking.documents and ranking.cut
-    return DocumentPage(page, filtered.ignored, irrelevant, ranking.corrected, ranking.suggestion, ranking.reading)
+    return DocumentPage(
+        text, page, filtered.ignored, irrelevant, ranking.corrected, ranking.suggestion, ranking.reading
+    )
 
 
 def _conjunction(first: Json | None, second: Json | None) -> Json | None:

@@ -22,6 +22,7 @@ from aidre.api.protocols.nlweb.answer.documents import DocumentHit
 from aidre.api.retrieval import VisibleCollection, visible_object
 from aidre.engine.index.fields import is_schema_date, site_of
 from aidre.engine.model import Json
+from aidre.engine.retrieve import told_copies
 from aidre.engine.schema_text import LABELS, TITLES
 from aidre.engine.types import RetrievedChunk
 
@@ -174,7 +175,8 @@ def _render(document: DocumentHit, entry: _CachedItem) -> Item:
     returns_text = document.collection.settings.return_text
     passage = passages[0][2] if returns_text else ""
     quoted = b',"passage":' + orjson.dumps(passage) if returns_text else b""
-    grounding = b'{%b"chunk_ids":[%b],"content_hashes":[%b]%b}' % (entry.source, ids, hashes, quoted)
+    copies = b',"copies":' + orjson.dumps(told_copies(document.copies)) if document.copies else b""
+    grounding = b'{%b"chunk_ids":[%b],"content_hashes":[%b]%b%b}' % (entry.source, ids, hashes, quoted, copies)
     json = b'%b,"score":%b,"grounding":%b}' % (entry.head, repr(document.score).encode(), grounding)
     return Item(json, entry.name, entry.description, entry.url, passage)
 

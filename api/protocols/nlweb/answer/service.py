@@ -137,12 +137,12 @@ async def _find(ask: Ask, caller: Caller, service: Service, now: float) -> Parti
     if elicitation is not None:
         return replace(elicitation, meta={**_echo(ask), **elicitation.meta})
     query = await _rewrite(ask, service.model)
-    meta = _echo(ask)
-    if query.query != ask.text:
-        meta["decontextualized_query"] = query.query
-    if query.changed:
-        meta["rewriting_method"] = query.method
     page = await find_documents(retrieval, ask, query, caller)
+    meta = _echo(ask)
+    if page.query != ask.text:
+        meta["decontextualized_query"] = page.query
+    if query.changed and page.query == query.query:
+        meta["rewriting_method"] = query.method
     for name, text in (("corrected", page.corrected), ("suggestion", page.suggestion)):
         if text is not None:
             meta[name] = text
@@ -155,7 +155,7 @@ async def _find(ask: Ask, caller: Caller, service: Service, now: float) -> Parti
         raise NlwebFailure("NO_RESULTS", message, meta=meta)
     items = await service.items.build(page.documents, as_articles=ask.dialect == "0.54")
     meta = {"response_format": ask.format, **meta}
-    return PartialAnswer(query.query, items, meta, now, _embedding_of(retrieval, page.documents[0].collection, caller))
+    return PartialAnswer(page.query, items, meta, now, _embedding_of(retrieval, page.documents[0].collection, caller))
 
 
 async def _rewrite(ask: Ask, model: ChatModel | None) -> RewrittenQuery:

@@ -24,7 +24,7 @@ LEGACY_FILTERS = ("itemType", "location", "price")
 """The filters of a legacy request: its other members are parameters of clients, not filters."""
 LEGACY_MODES = {"generate": "summarize", "none": "list"}
 FLAG_MEMBERS = {
-    "prefer": frozenset({"streaming", "respond-async", "correct", "operators"}),
+    "prefer": frozenset({"streaming", "respond-async", "correct", "operators", "collapse"}),
     "meta": frozenset({"remember"}),
 }
 TRUE_WORDS, FALSE_WORDS = frozenset({"true", "1", "yes", "on"}), frozenset({"false", "0", "no", "off"})
@@ -103,7 +103,7 @@ def _unflatten(body: Mapping[str, Json]) -> Body:
         prefer.setdefault("mode", LEGACY_MODES.get(mode, mode) if type(mode) is str else mode)
     if body.get("response_format") is not None:
         prefer.setdefault("response_format", body["response_format"])
-    for name in ("streaming", "respond-async", "correct", "operators"):
+    for name in ("streaming", "respond-async", "correct", "operators", "collapse"):
         if body.get(name) is not None:
             prefer.setdefault(name, _parse_flag(body[name]))
     return {"query": query, "context": context, "prefer": prefer, "meta": _section(body, "meta")}

@@ -78,6 +78,7 @@ class Ask:
     remember: bool = False
     correct: bool = True
     operators: bool = True
+    collapse: bool = True
     dialect: Dialect = "0.55"
 
 
@@ -109,6 +110,7 @@ def read_ask(body: Members, settings: Settings, *, streaming: bool = False) -> A
         remember=meta.remember or False,
         correct=prefer.correct is not False,
         operators=prefer.operators is not False,
+        collapse=prefer.collapse is not False,
         dialect=dialect,
     )
 

@@ -3,6 +3,7 @@ from .arguments import (
     check_least as check_least,
     check_mode as check_mode,
     check_range as check_range,
+    check_recall as check_recall,
     check_space_id as check_space_id,
     shown as shown,
     to_ids as to_ids,
@@ -21,6 +22,7 @@ from .hits import (
     join_hits as join_hits,
 )
 from .model import (
+    Copies as Copies,
     Facet as Facet,
     FacetBound as FacetBound,
     FacetRequest as FacetRequest,

@@ -37,6 +37,12 @@ def check_least(min_score: Any) -> None:
         raise InvalidInput(f"min_score must be a number, not {shown(min_score)}")
 
 
+def check_recall(recall: Any) -> None:
+    is_number = isinstance(recall, Real) and not isinstance(recall, bool)
+    if recall is not None and not (is_number and 0 < recall <= 1):  # nan is not either
+        raise InvalidInput(f"recall must be a number above 0 and at most 1, such as 0.95, not {shown(recall)}")
+
+
 def to_ids(ids: Any, verb: str) -> list[str]:
     """The ids of documents or chunks in a list."""
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, overload
 
 from aidre_client.errors import ConfigurationError
-from aidre_client.values.model import Facet, Highlight, Json, Mode, Span
+from aidre_client.values.model import Copies, Facet, Highlight, Json, Mode, Span
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,7 +103,8 @@ class Hits(list[Hit]):
     """The hits of a search, best first: a list, with what was asked beside them.
 
     `facets` are by field as it was named, `highlights` those of the hits, in their order. With `group="document"` each
-    hit is the best chunk of its document, and `passages` has, by hit, the next best ones. `corrected` is the text that
+    hit is the best chunk of its document; `passages` has, by hit, the next best ones, and `copies` the documents that
+    are near-copies of it. `corrected` is the text that
     was answered in place of the one as typed, `suggestion` one that finds something, too. `understood` has the
     `phrases` and the `excluded` words that were read in it, and the `conditions`: the `words` of each, the `filter` or
     the `order` that they ask for, and whether it was `applied`. `unknown_fields` are those of the filter that no
@@ -114,6 +115,7 @@ class Hits(list[Hit]):
     facets: Mapping[str, Facet] = MappingProxyType({})
     highlights: Sequence[Highlight] = ()
     passages: Sequence[Sequence[Hit]] = ()
+    copies: Sequence[Copies] = ()
     corrected: str | None = None
     suggestion: str | None = None
     understood: Mapping[str, Any] = MappingProxyType({})

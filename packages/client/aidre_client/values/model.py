@@ -16,6 +16,14 @@ Span: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Copies:
+    """Documents that say nearly the same as a hit: how many were found, and the ids of the best chunks of the first."""
+
+    count: int = 0
+    ids: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class HighlightLimits:
     """`spans` words at most in each text, and `snippets` sentences of at most `snippet_chars` characters."""
 

@@ -38,6 +38,34 @@ def test_a_question_that_leans_takes_the_words_of_the_last_one(text: str, prev: 
     assert rewritten.changed
 
 
+@pytest.mark.parametrize(
+    ("text", "may_stand"),
+    [
+        ("jazz", True),
+        ("patch a bicycle tube", True),
+        ("why do two neighbouring harbours have different tides", True),
+        ("back up an old laptop so that it helps", True),
+        ("in which year was the old lighthouse built", True),
+        ("and in winter?", False),
+        ("what about jazz", False),
+        ("how do I sharpen it", False),
+        ("with cinnamon", False),
+        ("why", False),
+        ("which of these can be frozen for several weeks in advance", False),
+    ],
+)
+def test_only_what_refers_depends_surely_on_the_last_one(text: str, may_stand: bool) -> None:
+    turn = rewrite(text, ["lentil soup"]).turn
+    assert (turn is not None) == may_stand
+    if turn is not None:
+        assert turn.text == f"{text} lentil soup"
+        assert turn.added == ("lentil", "soup")
+
+
+def test_a_short_question_before_is_not_joined_with_the_one_before_it() -> None:
+    assert rewrite("and red?", ["lentil soup", "travel bag"]).query == "and red? travel bag"
+
+
 def test_stop_words_go_by_the_language() -> None:
     assert rewrite("und billiger?", ["Wanderschuhe für den Winter"], language="de-AT").query == (
         "und billiger? Wanderschuhe Winter"
