@@ -45,7 +45,7 @@ def test_a_hit_begins_with_its_best_sentence_and_every_bold_word_ends_on_its_lin
     assert all(line.count("\x1b[1m") <= line.count("\x1b[22m") for line in lines)
 
 
-@pytest.mark.parametrize("marks", [None, Highlight([], [], [], [(25, 36)])])
+@pytest.mark.parametrize("marks", [None, Highlight([], [], [], [(23, 34)])])
 def test_a_snippet_shows_no_heading_and_no_mark_of_code(marks: Highlight | None) -> None:
     text = "# A\n\nSection B\n\n\n```md\nThe answer.\n```\n\n## Next\n\nMore."
     source = {"title": "A", "section": "A > Section B"}
