@@ -95,8 +95,9 @@ class Document:
 
 
 class Chunk(NamedTuple):
-    """The smallest retrievable unit; `text == document.text[start:end]`.
+    """The smallest retrievable unit: `text` is `document.text[start:end]`.
 
+    Only a chunk that begins among the rows of a table has the names of its columns, and its caption, in front of that.
     `id` is `{document_id}#chunk_{number}`, number from 1. `start` and `end` count code points. `section` is the path of
     headings joined by " > ". `token_count` is None without a tokenizer.
     """

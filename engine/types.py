@@ -59,6 +59,13 @@ class RetrievedChunk(FoundChunk, Protocol):
         """The id of every chunk of the document, and the SHA-256 of its text."""
 
 
+def own_text(chunk: FoundChunk) -> str:
+    """The text of a chunk's span: without the names of columns that a chunk among the rows of a table repeats."""
+    start, end = chunk.span
+    text = chunk.text
+    return text[max(0, len(text) - (end - start)) :]
+
+
 if TYPE_CHECKING:  # the hits of an engine have chunks of one
     Hit: TypeAlias = AnyHit[RetrievedChunk]
 else:

@@ -2,17 +2,20 @@
 
 Code and tables of data stay whole where a chunk can hold them, and are split between lines where none can.
 
-Every chunk is a span of the text. Together the chunks hold every non-blank character exactly once.
+Every chunk has a span of the text, and together the spans hold every non-blank character exactly once. The text of a
+chunk is that of its span; in front of it, where a chunk begins among the rows of a table, are the names of the columns,
+and the caption. So the last `end - start` characters of a chunk's text are those of its span.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TypeAlias
 
 import orjson
@@ -31,7 +34,7 @@ DEFAULT_LIMIT_TOKENS = 256
 MAX_LIMIT_TOKENS = 512
 """Tokens of the longest code block that stays whole, even if a model reads more."""
 
-VERSION = 2
+VERSION = 3
 """Part of every fingerprint: raise it when chunk boundaries change, so that documents are chunked again."""
 
 MAX_REPEATED_BYTES = 256 << 20
@@ -59,6 +62,15 @@ _WRAPPED_CHARACTERS = 40
 
 _LINE_START = re.compile(r"[-*+•‣▪◦●○■□–—|>#`~=]|[(\[]?\w{1,3}[.)\]]\s")
 """The beginning of a list item, a row or a quotation: no sentence goes on with it."""
+_RULE = re.compile(r"^[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$", re.MULTILINE)
+"""The line below the names of the columns of a Markdown table."""
+
+_CAPTION_CHARACTERS = 120
+"""Of a line above a table that its chunks repeat."""
+
+_MIN_TABBED = 0.9
+"""Of the lines of a table with tabs between its cells, the share that has as many as the first."""
+
 _WORD = re.compile(r"\w+|[^\w\s]")
 _SPACED = re.compile(r"\w\S*")
 """Each match is at least one token, since no token contains white space."""
@@ -66,12 +78,48 @@ _SPACED = re.compile(r"\w\S*")
 
 @dataclass(frozen=True, slots=True)
 class _Atom:
-    """A span that is not split further; `paragraph` is the token count of the paragraph that it begins, else 0."""
+    """A span that is not split further; `paragraph` is the token count of the paragraph that it begins, else 0.
+
+    `lead` are the tokens of what a chunk repeats that begins with it.
+    """
 
     start: int
     end: int
     tokens: int
     paragraph: int = 0
+    lead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table whose rows begin at `rows`; `lead` is what a chunk that begins among them repeats, with its tokens."""
+
+    start: int
+    rows: int
+    end: int
+    lead: str = ""
+    tokens: int = 0
+
+
+class _Tables:
+    """The tables of a section, in order."""
+
+    def __init__(self, tables: Sequence[_Table]) -> None:
+        self._tables = tables
+
+    def at(self, position: int) -> _Table | None:
+        """The table among whose rows a position is."""
+        found = bisect_right(self._tables, position, key=attrgetter("rows")) - 1
+        return self._tables[found] if found >= 0 and position < self._tables[found].end else None
+
+    def starting_at(self, position: int) -> _Table | None:
+        found = bisect_left(self._tables, position, key=attrgetter("start"))
+        return self._tables[found] if found < len(self._tables) and self._tables[found].start == position else None
+
+    def read(self, text: str, start: int, end: int) -> str:
+        """The text of a chunk with this span."""
+        table = self.at(start)
+        return text[start:end] if table is None or not table.lead else f"{table.lead}\n{text[start:end]}"
 
 
 class Chunker:
@@ -99,13 +147,13 @@ class Chunker:
         chunks: list[Chunk] = []
         for section, start, end in _split_sections(document):
             limit = self.limit - self._prefix(document.title, section)[1]
-            for span, tokens in self._split_section(document.text, (start, end), limit, document.verbatim):
+            for span, text, tokens in self._split_section(document, (start, end), limit):
                 number = len(chunks) + 1
                 chunks.append(
                     Chunk(
                         f"{document.id}#chunk_{number}",
                         number,
-                        document.text[span[0] : span[1]],
+                        text,
                         *span,
                         section,
                         tokens if self._is_exact else None,
@@ -130,29 +178,45 @@ class Chunker:
         last = self._last_prefix
         if last[0] != (title, section):
             prefix = _join_prefix(title, section)[:_MAX_COUNTED_CHARACTERS]
-            last = self._last_prefix = (title, section), *self._shorten(prefix)
+            last = self._last_prefix = (title, section), *self._shorten(prefix, self.limit // 2)
         return last[1:]
 
-    def _shorten(self, prefix: str) -> tuple[str, int]:
-        max_tokens = self.limit // 2
+    def _shorten(self, prefix: str, max_tokens: int) -> tuple[str, int]:
         tokens = self._count([prefix])[0] if prefix else 0
         while tokens > max_tokens:
             prefix = prefix[: min(len(prefix) - 1, len(prefix) * max_tokens // tokens)].rstrip()
             tokens = self._count([prefix])[0] if prefix else 0
         return prefix, tokens
 
-    def _split_section(
-        self, text: str, section: Span, limit: int, verbatim: Sequence[Span]
-    ) -> Iterator[tuple[Span, int]]:
-        """Spans of the chunks of a section with their tokens."""
-        target = min(self.target, limit)
-        paragraphs = list(_split_paragraphs(text, *section, verbatim))
-        atoms = list(self._split_atoms(text, paragraphs, target, limit))
-        counts = {(atom.start, atom.end): atom.tokens for atom in atoms}
-        yield from self._enforce_limit(text, _pack(atoms, target), limit, counts)
+    def _split_section(self, document: Document, section: Span, limit: int) -> Iterator[tuple[Span, str, int]]:
+        """Spans of the chunks of a section, their texts and their tokens."""
+        text, target = document.text, min(self.target, limit)
+        paragraphs = list(_split_paragraphs(text, *section, document.verbatim))
+        tables = self._find_tables(document, paragraphs, target // 2)
+        atoms = list(self._split_atoms(text, paragraphs, target, limit, tables))
+        counts = {(atom.start, atom.end): atom.tokens for atom in atoms if not atom.lead}
+        for span, tokens in self._enforce_limit(text, _pack(atoms, target), limit, counts, tables):
+            yield span, tables.read(text, *span), tokens
+
+    def _find_tables(self, document: Document, paragraphs: Sequence[tuple[int, int, bool]], max_tokens: int) -> _Tables:
+        """The tables among the paragraphs of a section, with what their chunks repeat: at most `max_tokens`."""
+        text, tables = document.text, list[_Table]()
+        for index, (start, end, _) in enumerate(paragraphs):
+            table = _find_table(text, start, end)
+            if table is None:
+                continue
+            names = text[start : table.rows].rstrip()
+            above = paragraphs[index - 1] if index else None
+            caption = "" if above is None or above[2] else _read_caption(document, *above[:2])
+            forms = [f"{caption}\n\n{names}" if caption else names, names, names.partition("\n")[0]]
+            forms = [form[:_MAX_COUNTED_CHARACTERS] for form in forms]
+            fitting = (pair for pair in zip(forms, self._count(forms), strict=True) if pair[1] <= max_tokens)
+            lead, tokens = next(fitting, None) or self._shorten(forms[-1], max_tokens)
+            tables.append(replace(table, lead=lead, tokens=tokens))
+        return _Tables(tables)
 
     def _split_atoms(
-        self, text: str, paragraphs: Sequence[tuple[int, int, bool]], target: int, limit: int
+        self, text: str, paragraphs: Sequence[tuple[int, int, bool]], target: int, limit: int, tables: _Tables
     ) -> Iterator[_Atom]:
         limits = [limit if is_code else target for _, _, is_code in paragraphs]
         short = [
@@ -165,20 +229,24 @@ class Chunker:
             if tokens <= most:
                 yield _Atom(begin, stop, tokens, tokens)
             else:
-                pieces = self._split_paragraph(text, begin, stop, target, is_code=is_code)
+                table = tables.starting_at(begin)
+                pieces = self._split_paragraph(text, begin, stop, target, is_code=is_code, table=table)
                 total = sum(count for _, count in pieces)
+                lead = 0 if table is None else table.tokens
                 for index, (piece, count) in enumerate(pieces):
-                    yield _Atom(*piece, count, 0 if index else total)
+                    yield _Atom(*piece, count, 0 if index else total, lead if index else 0)
 
     def _split_paragraph(
-        self, text: str, start: int, end: int, target: int, *, is_code: bool
+        self, text: str, start: int, end: int, target: int, *, is_code: bool, table: _Table | None
     ) -> list[tuple[Span, int]]:
         """Sentences, of code and tables lines; a long one as lines, clauses, runs of words, and runs of characters."""
         done: list[tuple[Span, int]] = []
-        if is_code or _is_table(text, start, end):
+        if is_code or table is not None:
             pending = list(_split(text, start, end, _LINE))
         else:
             pending = list(_split(text, start, end, _SENTENCE, _MIN_SENTENCE_CHARACTERS, is_boundary=_ends_sentence))
+        if table is not None:
+            pending = self._join_first_row(text, pending, table, target)
         while pending:
             counts = self._count_spans(text, pending)
             pieces: list[Span] = []
@@ -190,19 +258,29 @@ class Chunker:
             pending = pieces
         return sorted(done)
 
-    def _count_spans(self, text: str, spans: Sequence[tuple[int, ...]]) -> list[int]:
-        """Tokens of each span; _TOO_MANY for a span that is too long to be tokenized."""
+    def _join_first_row(self, text: str, lines: Sequence[Span], table: _Table, target: int) -> list[Span]:
+        """The lines of a table, with the names of its columns and the first row as one, if a chunk can hold it."""
+        above = bisect_left(lines, table.rows, key=itemgetter(0))
+        joined = [(lines[0][0], lines[last][1]) for last in (above, above - 1) if 0 <= last < len(lines)]
+        for span, count in zip(joined, self._count_spans(text, joined), strict=True):
+            if count <= target:
+                return [span, *(line for line in lines if line[0] >= span[1])]
+        return list(lines)
+
+    def _count_spans(self, text: str, spans: Sequence[tuple[int, ...]], tables: _Tables | None = None) -> list[int]:
+        """Tokens of each span, with what `tables` add to it; _TOO_MANY for one that is too long to be tokenized."""
         counts = [_TOO_MANY] * len(spans)
         short = [index for index, span in enumerate(spans) if span[1] - span[0] <= _MAX_COUNTED_CHARACTERS]
         for first in range(0, len(short), _COUNTED_AT_ONCE):
             batch = short[first : first + _COUNTED_AT_ONCE]
-            texts = [text[spans[index][0] : spans[index][1]] for index in batch]
+            bounds = [spans[index][:2] for index in batch]
+            texts = [text[start:end] if tables is None else tables.read(text, start, end) for start, end in bounds]
             for index, count in zip(batch, self._count(texts), strict=True):
                 counts[index] = count
         return counts
 
     def _enforce_limit(
-        self, text: str, spans: Iterable[Span], limit: int, atom_counts: Mapping[Span, int]
+        self, text: str, spans: Iterable[Span], limit: int, atom_counts: Mapping[Span, int], tables: _Tables
     ) -> Iterator[tuple[Span, int]]:
         """Spans with their tokens, halved until they are within the limit.
 
@@ -213,7 +291,7 @@ class Chunker:
         while pending:
             halves: list[Span] = []
             uncounted = [span for span in pending if span not in atom_counts]
-            counts = dict(zip(uncounted, self._count_spans(text, uncounted), strict=True))
+            counts = dict(zip(uncounted, self._count_spans(text, uncounted, tables), strict=True))
             for start, end in pending:
                 count = counts[start, end] if (start, end) in counts else atom_counts[start, end]
                 if count <= limit or end - start <= 1:
@@ -277,12 +355,17 @@ def _split_paragraphs(text: str, start: int, end: int, verbatim: Sequence[Span])
     last = bisect_left(verbatim, end, key=itemgetter(0))
     inside = ((max(start, begin), min(end, stop)) for begin, stop in verbatim[first:last])
     for begin, stop in inside if verbatim else _find_code_blocks(text, start, end):
-        yield from ((*span, False) for span in _split(text, position, begin, _PARAGRAPH))
+        yield from _split_prose(text, position, begin)
         block = _trim(text, begin, stop)
         if block:
             yield (*block, True)
         position = stop
-    yield from ((*span, False) for span in _split(text, position, end, _PARAGRAPH))
+    yield from _split_prose(text, position, end)
+
+
+def _split_prose(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
+    for span in _split(text, start, end, _PARAGRAPH):
+        yield from ((*part, False) for part in _find_tables_inside(text, *span))
 
 
 def _find_code_blocks(text: str, start: int, end: int) -> Iterator[Span]:
@@ -334,9 +417,44 @@ def _trim(text: str, start: int, end: int) -> Span | None:
     return (start, end) if start < end else None
 
 
-def _is_table(text: str, start: int, end: int) -> bool:
-    """Whether a paragraph is a table of Markdown: the full stop of a cell ends no sentence."""
-    return text.startswith("|", start) and "\n|" in text[start:end]
+def _find_table(text: str, start: int, end: int) -> _Table | None:
+    """The table that a paragraph is: of Markdown, or lines with tabs between cells, of which the first is repeated."""
+    first = text.find("\n", start, end)
+    if first < 0:
+        return None
+    second = text.find("\n", first + 1, end)
+    second = end if second < 0 else second
+    if "|" in text[start:first] and "|" in text[first:second] and _RULE.fullmatch(text, first + 1, second):
+        return _Table(start, min(second + 1, end), end)
+    if text.startswith("|", start) and text.startswith("|", first + 1):
+        return _Table(start, first + 1, end)
+    tabs = text.count("\t", start, first)
+    if not tabs:
+        return None
+    lines = text[start:end].splitlines()
+    tabbed = sum(line.count("\t") == tabs and "\t" in line.strip() for line in lines)
+    return _Table(start, first + 1, end) if tabbed >= _MIN_TABBED * len(lines) else None
+
+
+def _find_tables_inside(text: str, start: int, end: int) -> Iterator[Span]:
+    """A paragraph, apart from it the table of Markdown that follows its words without a blank line."""
+    rule = _RULE.search(text, start, end) if "|" in text[start:end] else None
+    if rule is not None and "|" in rule[0]:
+        above = text.rfind("\n", start, max(start, rule.start() - 1)) + 1
+        if start < above < rule.start() and "|" in text[above : rule.start()]:
+            before = _trim(text, start, above)
+            yield from () if before is None else (before,)
+            start = above
+    span = _trim(text, start, end)
+    yield from () if span is None else (span,)
+
+
+def _read_caption(document: Document, start: int, end: int) -> str:
+    """A paragraph above a table, if it is a short line; a heading is in the section already."""
+    line = document.text[start:end]
+    found = bisect_left(document.headings, start, key=attrgetter("start"))
+    is_heading = found < len(document.headings) and document.headings[found].start == start
+    return "" if is_heading or "\n" in line or len(line) > _CAPTION_CHARACTERS else line
 
 
 def _ends_sentence(boundary: re.Match[str]) -> bool:
@@ -387,8 +505,8 @@ def _find_break(text: str, start: int, stop: int) -> int:
 
 def _pack(atoms: Sequence[_Atom], target: int) -> Iterator[Span]:
     """Joins neighbouring atoms up to the target, in even portions, preferably between paragraphs."""
-    total = sum(atom.tokens for atom in atoms)
-    portions = max(1, -(-total // target))
+    total = sum(atom.tokens * target / max(1, target - atom.lead) for atom in atoms)
+    portions = max(1, math.ceil(total / target))
     even = total / portions
     start, end, tokens = 0, 0, 0
     for atom in atoms:
@@ -396,7 +514,7 @@ def _pack(atoms: Sequence[_Atom], target: int) -> Iterator[Span]:
             yield start, end
             tokens = 0
         if not tokens:
-            start = atom.start
+            start, tokens = atom.start, atom.lead
         end = atom.end
         tokens += atom.tokens or 1
     if tokens:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.errors import InvalidDocument, InvalidInput
 from aidre.engine.model import Document, Json
-from aidre.engine.types import RetrievedChunk
+from aidre.engine.types import RetrievedChunk, own_text
 from aidre.ingest.records import (
     RESERVED_METADATA,
     File,
@@ -96,7 +96,7 @@ def from_chunks(chunks: Sequence[RetrievedChunk], *, vectors: bool = False) -> D
     first = chunks[0]
     parts, end = list[str](), 0
     for chunk in chunks:
-        start, text = chunk.span[0], chunk.text
+        start, text = chunk.span[0], own_text(chunk)
         parts += ["\n" * (start - end), text]
         end = start + len(text)
     schema_object = first.schema_object

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from itertools import repeat
 
 from aidre.api.cli.console import counted, print_json, print_lines, print_message, printable, without_controls
-from aidre.engine.index.text import strip_layout
+from aidre.engine.index.text import strip_layout, without_headings
 from aidre.engine.model import Highlight, Json
 from aidre.engine.retrieve import RELEVANT, Answer, Reading, told_copies
 from aidre.engine.types import Facet, Hit
@@ -114,12 +114,15 @@ def hit_lines(hit: Mapping[str, Json], marks: Highlight | None = None) -> Iterab
     location = " · ".join(printable(one) for one in (url or hit["document_id"], section) if one and one != title)
     if location:
         yield f"     {location}"
-    text, first, spans = without_controls(hit["text"]), 0, list[tuple[int, int]]()
+    text = "\n".join(map(without_controls, hit["text"].split("\n")))
+    first, spans = 0, list[tuple[int, int]]()
     if marks is not None:
         first = marks.snippets[0][0] if marks.snippets else 0
         spans = [(start, end) for start, end in marks.text if start >= first] if _is_styled() else []
-    marked = ("… " if text[:first].strip() else "") + _marked(text, first, spans)
-    snippet = textwrap.shorten(strip_layout(marked), width=width * _SNIPPET_LINES, placeholder=" …")
+    columns = _names_of_columns(text, first)
+    shown = without_headings(_marked(text, first, spans), {*(section or "").split(" > "), title})
+    marked = f"{columns} … " if columns else "… " if text[:first].strip() else ""
+    snippet = textwrap.shorten(strip_layout(marked + shown), width=width * _SNIPPET_LINES, placeholder=" …")
     for line in textwrap.wrap(snippet, width):
         styled = line.replace(_BEGIN, _BOLD).replace(_END, _PLAIN)
         yield f"     {styled}{_PLAIN * (line.count(_BEGIN) > line.count(_END))}"
@@ -129,6 +132,19 @@ def hit_lines(hit: Mapping[str, Json], marks: Highlight | None = None) -> Iterab
     others = (one.get("section") or one["id"] for one in hit.get("passages", ()))
     if names := dict.fromkeys(printable(name) for name in others if name != section):
         yield f"     also: {textwrap.shorten('; '.join(names), width=width * _SNIPPET_LINES, placeholder=' …')}"
+
+
+def _names_of_columns(text: str, first: int) -> str:
+    """The names of the columns of a table, if the snippet begins with one of its rows."""
+    if "|" not in text[first:].partition("\n")[0]:
+        return ""
+    above = text[:first].splitlines()
+    for number in range(len(above) - 1, 0, -1):
+        if "|" not in above[number]:
+            break
+        if not above[number].strip(" \t|:-"):
+            return above[number - 1].strip()
+    return ""
 
 
 def _marked(text: str, first: int, spans: Iterable[tuple[int, int]]) -> str:

@@ -15,7 +15,7 @@ from aidre.engine.index.fields import RESERVED, Compare, Filter, comparisons, fi
 from aidre.engine.model import Json
 from aidre.engine.ports import Reader
 from aidre.engine.schema_text import extract_text, has_words, is_label, is_text_field, without_text
-from aidre.engine.types import RetrievedChunk
+from aidre.engine.types import RetrievedChunk, own_text
 
 
 def visible_payload(chunk: RetrievedChunk, settings: CollectionSettings) -> bytes | None:
@@ -42,7 +42,7 @@ def _text_of(schema_object: Json, chunk: RetrievedChunk) -> str | None:
     """The text of an object, if the chunk is a piece of it; that of a page or of a mapping comes from elsewhere."""
     text = extract_text(schema_object)
     start, end = chunk.span
-    return text if text[start:end] == chunk.text else None
+    return text if text[start:end] == own_text(chunk) else None
 
 
 def tells_text(field: str, reader: Reader, settings: CollectionSettings) -> bool:

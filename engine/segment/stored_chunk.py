@@ -105,7 +105,8 @@ class StoredChunk(Struct, eq=False):
         def spans(heading: str | None) -> list[Span]:
             return [] if not heading else [word[:2] for word in finder.find(heading, language)[: limits.spans]]
 
-        snippets = finder.snippets(text, words, limits.snippets, limits.snippet_chars)
+        titles = {*(self.section or "").split(" > "), self.title or ""}
+        snippets = finder.snippets(text, words, limits.snippets, limits.snippet_chars, titles)
         return Highlight([word[:2] for word in words[: limits.spans]], spans(self.title), spans(self.section), snippets)
 
     # -- its document ----------------------------------------------------------------------------------------

@@ -26,6 +26,11 @@ def cut(text: str, chunker: Chunker | None = None, **members: str) -> tuple[Chun
     return (chunker or Chunker(words, 20, 10)).chunks(document)
 
 
+def spanned(chunk: Chunk) -> str:
+    """The text of a chunk without what it repeats of a table."""
+    return chunk.text[len(chunk.text) - (chunk.end - chunk.start) :]
+
+
 def solid(text: str) -> str:
     return "".join(text.split())
 
@@ -38,8 +43,10 @@ def test_settings_differ_where_boundaries_may() -> None:
     assert Chunker(words, 8, 40).settings == Chunker(words, 8, 50).settings
 
 
-MARKS = list(" \n\t#`~-=.!?。aA漢\r\u2028\u00a0\u200b\x00\U0001f600")
-texts = st.text(st.one_of(st.sampled_from(MARKS), st.characters(exclude_categories=["Cs"])), max_size=400)
+MARKS = list(" \n\t#`~-=.!?。aA漢|\r\u2028\u00a0\u200b\x00\U0001f600")
+TABLES = ["| a | b |\n|---|---|\n", "\n| 1 | 2 |\n", "a\tb\n"]
+pieces = st.one_of(st.sampled_from(MARKS), st.sampled_from(TABLES), st.characters(exclude_categories=["Cs"]))
+texts = st.lists(pieces, max_size=400).map("".join)
 
 
 @given(texts, st.integers(8, 40), st.integers(1, 40), st.sampled_from([words, characters, None]))
@@ -48,7 +55,7 @@ def test_every_solid_character_is_in_exactly_one_chunk(text: str, limit: int, ta
     chunks = cut(text, chunker)
     at = 0
     for number, chunk in enumerate(chunks, 1):
-        assert chunk.text == text[chunk.start : chunk.end] == chunk.text.strip() != ""
+        assert spanned(chunk) == text[chunk.start : chunk.end] == spanned(chunk).strip() != ""
         assert not text[at : chunk.start].strip()
         assert (chunk.number, chunk.id) == (number, f"d#chunk_{number}")
         at = chunk.end
@@ -61,7 +68,7 @@ def test_spans_of_code_and_rows_lose_and_repeat_nothing(text: str, bounds: list[
     verbatim = tuple(zip(edges[::2], edges[1::2], strict=False))
     document = Document("d", text, headings=find_headings(text), verbatim=verbatim)
     chunks = Chunker(words, limit, limit).chunks(document)
-    assert solid("".join(chunk.text for chunk in chunks)) == solid(text)
+    assert solid("".join(map(spanned, chunks))) == solid(text)
     assert all(len(chunk.text.split()) <= limit for chunk in chunks)
 
 
@@ -96,9 +103,62 @@ def test_a_long_table_is_split_between_its_rows() -> None:
     ]
     table = "\n".join(["| key | type | meaning |", "|---|---|---|", *rows])
     texts = [chunk.text for chunk in cut(f"Before the table.\n\n{table}\n\nAfter it.", Chunker(words, 90, 60))]
-    lines = [line for text in texts for line in text.splitlines() if line.startswith("|") or line.endswith("|")]
     assert len(texts) > 4
-    assert lines == table.splitlines()
+    lines = [line for text in texts for line in text.splitlines() if line.startswith("| `") or line.endswith(". |")]
+    assert lines == rows
+
+
+HEAD = "| key | meaning |\n|---|---|"
+ROWS = [f"| key {number} | what it means |" for number in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("above", "head", "rows", "lead"),
+    [
+        ("", HEAD, ROWS, HEAD),
+        ("Table 1: keys\n\n", HEAD, ROWS, f"Table 1: keys\n\n{HEAD}"),
+        ("Words above, without a blank line.\n", HEAD, ROWS, f"Words above, without a blank line.\n\n{HEAD}"),
+        ("# Keys\n\n", HEAD, ROWS, HEAD),
+        ("Two\nlines.\n\n", HEAD, ROWS, HEAD),
+        ("", "key | meaning\n--- | :---:", [row.strip("| ") for row in ROWS], "key | meaning\n--- | :---:"),
+        ("", "key\tmeaning", [f"key {number}\twhat it means" for number in range(40)], "key\tmeaning"),
+    ],
+)
+def test_every_chunk_of_a_table_begins_with_the_names_of_its_columns(
+    above: str, head: str, rows: list[str], lead: str
+) -> None:
+    text = "\n".join([f"{above}{head}", *rows]) + "\n\nAfter it."
+    chunker = Chunker(words, 60, 50)
+    chunks = cut(text, chunker)
+    within = [chunk for chunk in chunks if "key 1" in chunk.text or "key 2" in chunk.text or "key 3" in chunk.text]
+    assert len(chunks) > 4
+    for chunk in within:
+        assert solid(lead) in solid(chunk.text) and chunk.text.endswith(text[chunk.start : chunk.end])
+        assert chunk.token_count == len(chunk.text.split()) <= 60
+        assert chunker.embedding_input(Document("d", text), chunk).endswith(chunk.text)
+    spans = [line for chunk in chunks for line in spanned(chunk).splitlines()]
+    assert [line for line in spans if line in rows] == rows
+    assert all(chunk.text.count(head) == 1 for chunk in within)
+
+
+def test_the_names_of_columns_are_never_alone_in_a_chunk() -> None:
+    text = "word " * 45 + "\n\n" + "\n".join([HEAD, *ROWS])
+    assert all("key" in spanned(chunk).replace("| key |", "") for chunk in cut(text, Chunker(words, 60, 50))[1:])
+
+
+def test_names_of_columns_that_would_fill_a_chunk_are_cut_to_half_of_it() -> None:
+    wide = "| " + " | ".join(f"column {number}" for number in range(40)) + " |"
+    row = "| " + " | ".join("x" for _ in range(40)) + " |"
+    text = "\n".join([wide, "|---" * 40 + "|", *[row] * 10])
+    chunks = cut(text, Chunker(words, 100, 100))
+    assert all(chunk.text.startswith("| column 0 | column 1 |") for chunk in chunks if "| x |" in chunk.text)
+    assert all(len(chunk.text.split()) <= 100 for chunk in chunks)
+
+
+def test_code_is_no_table() -> None:
+    code = "\n".join(f"\tif (a | b)\treturn {number};" if number % 3 else "x" for number in range(60))
+    chunks = Chunker(words, 30, 20).chunks(Document("d", code, verbatim=((0, len(code)),)))
+    assert [chunk.text for chunk in chunks] == [code[chunk.start : chunk.end] for chunk in chunks]
 
 
 def test_a_passage_that_is_longer_than_its_section_is_split_with_it() -> None:

@@ -28,7 +28,7 @@ from aidre.api.retrieval import VisibleCollection
 from aidre.engine.errors import AidreError
 from aidre.engine.model import Json
 from aidre.engine.retrieve import told_copies
-from aidre.engine.types import Hit, RetrievedChunk
+from aidre.engine.types import Hit, RetrievedChunk, own_text
 
 logger = logging.getLogger("aidre")
 
@@ -255,7 +255,9 @@ def _join_chunks(chunks: Sequence[RetrievedChunk]) -> str:
     text, end = "", 0
     for chunk in chunks:
         start, chunk_end = chunk.span
-        text += ("" if not text or start <= end else " " if start == end + 1 else "\n\n") + chunk.text
+        own = own_text(chunk)
+        gap = "" if not text or start <= end else " " if start == end + 1 else "\n\n"
+        text += ("\n" if gap == " " and len(own) < len(chunk.text) else gap) + own  # a row of a table is a line
         end = chunk_end
     return text
 

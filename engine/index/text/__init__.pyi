@@ -18,7 +18,11 @@ from .analysis import (
 )
 from .characters import strip_layout as strip_layout, strip_layout_references as strip_layout_references
 from .detection import question_language as question_language
-from .highlight import MAX_HIGHLIGHTED as MAX_HIGHLIGHTED, WordFinder as WordFinder
+from .highlight import (
+    MAX_HIGHLIGHTED as MAX_HIGHLIGHTED,
+    WordFinder as WordFinder,
+    without_headings as without_headings,
+)
 from .languages import (
     DEFAULT_LANGUAGE as DEFAULT_LANGUAGE,
     LANGUAGES as LANGUAGES,

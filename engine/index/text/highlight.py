@@ -7,7 +7,7 @@ the query; in a script without spaces it is a pair of characters, or one charact
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import islice, takewhile
 from typing import Final, NamedTuple
@@ -38,7 +38,13 @@ _SPACED_TOKEN: Final = re.compile(rf"(?:[^\W{UNSPACED}]|[{MARKS}{NON_JOINER}{nam
 _SPECIAL: Final = re.compile(f"[{UNSPACED}{MARKS}{NON_JOINER}{names.MARKS}]")
 """Without such a character the tokens of a text are those of _WORD."""
 _SENTENCE_END: Final = re.compile(r"[.!?…؟۔।。！？\n](?:(?<=[。！？\n])[」』”’）]*|[\"'”’»)\]]*(?=\s))\s*")
-_HEADING: Final = re.compile("#{1,6}[ \t]")
+_HEADING: Final = re.compile(r"[ ]{0,3}#{1,6}[ \t]+")
+_FENCE: Final = re.compile(r"[ \t]{0,12}(?:```|~~~)")
+_UNDERLINE: Final = re.compile(r"(?:={3,}|-{3,}|~{3,}|\^{3,})[ \t]*")
+_RULE: Final = re.compile(r"[ \t]{0,12}\|?(?:[ \t]{0,9}:?-+:?[ \t]{0,9}\|)+(?:[ \t]{0,9}:?-+:?)?[ \t]*")
+_BOLD: Final = re.compile(r"(\*\*|__)[^*_\n]{1,80}\1:?[ \t]*")
+_INDENT: Final = 40
+_LETTER: Final = re.compile(r"[^\W_]")
 _SPACE: Final = re.compile(r"\s")
 _SIGNS: Final = frozenset(names.SIGN_BYTES.decode())
 _MAX_CACHED_TOKENS: Final = 1 << 14
@@ -138,19 +144,22 @@ class WordFinder:
     def weight(self, found: int) -> float:
         return sum(weight for number, weight in enumerate(self._weights) if found >> number & 1)
 
-    def snippets(self, text: str, words: Sequence[Word], count: int, max_characters: int) -> list[Span]:
+    def snippets(
+        self, text: str, words: Sequence[Word], count: int, max_characters: int, titles: Collection[str] = ()
+    ) -> list[Span]:
         """The sentences of a text whose words of the query weigh most, in order, each cut to `max_characters`; without
         a word the first one.
 
-        The words of a heading count for the sentence below it, which says more than the heading, a part of `section`.
+        Headings, lines that are among the `titles`, the names of columns of a table and marks of code are none: their
+        words count for the sentence below, which says more.
         """
         by_sentence: dict[Span, list[Word]] = {}
-        sentences = _without_headings(text, _sentences(text[:MAX_HIGHLIGHTED]))
-        sentence = next(sentences, None)
-        first = sentence
+        sentences = _without_headings(text, _sentences(text[:MAX_HIGHLIGHTED]), titles)
+        first = sentence = next(sentences, None)
+        following = next(sentences, None)
         for word in words:
-            while sentence is not None and sentence[1] <= word.start:
-                sentence = next(sentences, None)
+            while following is not None and sentence is not None and sentence[1] <= word.start:
+                sentence, following = following, next(sentences, None)
             if sentence is not None:
                 by_sentence.setdefault(sentence, []).append(word)
         if not count or first is None:
@@ -170,7 +179,7 @@ class WordFinder:
         """The part of a long sentence that holds the words of most weight."""
         if sentence[1] - sentence[0] <= max_characters:
             return sentence
-        words = [word for word in words if word.start >= sentence[0]]  # the others are in headings above it
+        words = [word for word in words if sentence[0] <= word.start < sentence[1]]  # the others are in headings
         if not words:
             return _cut(text, sentence, sentence[0], max_characters)
         reach = max_characters - max_characters // _LEAD
@@ -240,19 +249,59 @@ def _sentences(text: str) -> Iterator[Span]:
         yield start, end
 
 
-def _without_headings(text: str, sentences: Iterable[Span]) -> Iterator[Span]:
-    """The sentences but for headings of Markdown; of headings with nothing below them, the last."""
+def _without_headings(text: str, sentences: Iterable[Span], titles: Collection[str]) -> Iterator[Span]:
+    """The sentences but for headings and the like; of a text of headings alone the last, without its mark."""
     heading: Span | None = None
+    is_alone = True
     for span in sentences:
-        if _HEADING.match(text, *span) is not None:
-            end = text.find("\n", span[0])
-            heading = span[0], len(text) if end < 0 else end
-        elif heading is None or span[0] >= heading[1]:  # a heading may have several sentences: "## 3. Look"
-            heading = None
+        if heading is not None and span[0] < heading[1]:  # a heading may have several sentences: "## 3. Look"
+            continue
+        end = _line_end(text, span[0]) if _begins_line(text, span[0]) else span[0]
+        mark = _mark_of(text, span[0], end, titles) if end > span[0] else None
+        if mark is not None:
+            heading = span[0] + mark, end
+        elif _LETTER.search(text, *span):
+            is_alone = False
             yield span
+    if heading is not None and is_alone and text[slice(*heading)].strip():
+        yield heading[0], heading[0] + len(text[slice(*heading)].rstrip())
+
+
+def without_headings(text: str, titles: Collection[str] = ()) -> str:
+    """The lines of a text that are sentences, rows or code; all of a text that has no such line."""
+    lines, start = list[str](), 0
+    while start < len(text):
+        end = _line_end(text, start)
+        if _mark_of(text, start, end, titles) is None and (_LETTER.search(text, start, end) or start == end):
+            lines.append(text[start:end])
+        start = end + 1
+    return "\n".join(lines).strip() or text
+
+
+def _mark_of(text: str, start: int, end: int, titles: Collection[str]) -> int | None:
+    """The length of the mark of a line that is a heading, a fence of code, or the names of columns; else None."""
+    heading = _HEADING.match(text, start, end)
     if heading is not None:
-        start, end = heading
-        yield start, start + len(text[start:end].rstrip())
+        return heading.end() - start
+    if _FENCE.match(text, start, end) is not None:
+        return end - start
+    line = text[start:end].strip()
+    following = _line_end(text, end + 1)
+    is_above_rule = _RULE.fullmatch(text, end + 1, following) is not None and "|" in line
+    underline = _UNDERLINE.fullmatch(text, end + 1, following)
+    is_underlined = underline is not None and (text[end + 1] in "=-" or following - end > len(line))
+    return 0 if line in titles or is_above_rule or is_underlined or _BOLD.fullmatch(line) else None
+
+
+def _line_end(text: str, start: int) -> int:
+    end = text.find("\n", start)
+    return len(text) if end < 0 else end
+
+
+def _begins_line(text: str, start: int) -> bool:
+    """Whether nothing but spaces is before a place in its line."""
+    before = text[max(0, start - _INDENT) : start].rstrip(" \t")
+    return not before or before.endswith("\n")
 
 
 def _ends_by(end: int, word: Word) -> bool:

@@ -54,13 +54,14 @@ class Unmapped:
         self._file = file
         self._mapped = () if mapping is None else tuple(mapping.members)
         self._is_listed = mapping is not None and mapping.metadata is not None
-        self._has_text = "text" in self._mapped or (names is not None and "text" in names)
+        self._is_text_mapped = "text" in self._mapped
         self._columns = find_columns(tuple(names)) if names is not None and mapping is None else None
         self._guessed: set[str] = set()
 
     def lacks_text(self, row: Mapping[str, Json]) -> bool:
-        """Whether neither the row, nor a column of its table, nor a mapping says what its text is."""
-        return not self._has_text and "text" not in row
+        """Whether neither the row nor a mapping says what its text is."""
+        text = row.get("text")
+        return not self._is_text_mapped and (text is None or (type(text) is str and not text.strip()))
 
     def guess_id(self, row: Mapping[str, Json]) -> str | None:
         """The id that the columns of a row have. One that is not called "id" is a guess: it holds for the first row
@@ -138,7 +139,7 @@ def _add_url_and_date(row: dict[str, Json], columns: Columns) -> None:
 def to_text(row: Mapping[str, Json]) -> str:
     """The columns of a row as lines, "name: Kettle", those with long texts first; addresses only where all are."""
     lines = [(name, text) for name, text in _texts(row) if squeeze(name.partition(".")[0]) not in _NOT_TEXT]
-    kept = [(name, text) for name, text in lines if not _ADDRESS.fullmatch(text)] or lines or list(_texts(row))
+    kept = [(name, text) for name, text in lines if not _ADDRESS.fullmatch(text)] or lines
     long = [pair for pair in kept if len(pair[1]) > _TEXT_CHARACTERS]
     short = [pair for pair in kept if len(pair[1]) <= _TEXT_CHARACTERS]
     return "\n".join(f"{name}: {text}" for name, text in (*long, *short))

@@ -77,3 +77,13 @@ def test_times_of_a_table_without_a_zone_are_in_utc(docs: aidre.Collection) -> N
     times = pa.array([datetime(2026, 4, 1, 10)], pa.timestamp("us"))
     docs.add(pa.table({"id": ["a"], "text": ["one"], "when": times, "zoned": times.cast(pa.timestamp("us", "UTC"))}))
     assert docs["a"].metadata == {"when": "2026-04-01T10:00:00Z", "zoned": "2026-04-01T10:00:00Z"}
+
+
+def test_a_document_with_a_long_table_comes_back_with_the_names_of_its_columns_once(docs: aidre.Collection) -> None:
+    rows = "\n".join(f"| part {number} of the pump | {number} EUR | hall {number % 5} |" for number in range(80))
+    text = f"Prices of parts\n\n| article | net price | store |\n|---|---|---|\n{rows}\n\nAll prices are net."
+    docs.add({"id": "prices", "text": text})
+    stored = list(docs.scan({"id": "prices"}))
+    assert docs["prices"].text == text and stored[0].text == text
+    hits = docs.search("part 70 of the pump", mode="lexical", k=1)
+    assert hits[0].chunk.text.startswith("Prices of parts\n\n| article | net price | store |\n|---|---|---|\n| part")

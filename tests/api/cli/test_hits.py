@@ -45,6 +45,21 @@ def test_a_hit_begins_with_its_best_sentence_and_every_bold_word_ends_on_its_lin
     assert all(line.count("\x1b[1m") <= line.count("\x1b[22m") for line in lines)
 
 
+@pytest.mark.parametrize("marks", [None, Highlight([], [], [], [(23, 34)])])
+def test_a_snippet_shows_no_heading_and_no_mark_of_code(marks: Highlight | None) -> None:
+    text = "# A\n\nSection B\n\n\n```md\nThe answer.\n```\n\n## Next\n\nMore."
+    source = {"title": "A", "section": "A > Section B"}
+    hit = {"rank": 1, "relevance": 1.0, "document_id": "a", "source": source, "text": text}
+    assert list(hit_lines(hit, marks))[-1].removeprefix("     ").removeprefix("… ") == "The answer. More."
+
+
+def test_a_row_of_a_table_is_shown_with_the_names_of_its_columns() -> None:
+    text = "| part | price |\n|---|---|\n| pump | 3 |\n| hose | 4 |\n| valve | 5 |"
+    marks = Highlight([], [], [], [(text.index("| hose"), text.index("\n| valve"))])
+    hit = {"rank": 1, "relevance": 1.0, "document_id": "a", "source": {}, "text": text}
+    assert list(hit_lines(hit, marks))[-1] == "     | part | price | … | hose | 4 | | valve | 5 |"
+
+
 def test_a_facet_names_what_it_leaves_out() -> None:
     assert facet_line("a\x1b", Facet((("x", 2_000), (True, 1)), 2_100, 99, None, None, 12)) == (
         "a : x (2,000), True (1); 10 more values; 99 documents without"

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.clients import Client, serving
 from tests.support.ingests import Bench
+from tests.support.mcp_calls import call
 from tests.support.recipes import ask, query, results
 
 SHOP = """sku,name,description,price,currency,brand,image
@@ -26,12 +27,16 @@ LINES: list[Any] = [
 ]
 
 
+PARTS = "# Gaskets\n\n| gasket | hall |\n|---|---|\n" + "\n".join(f"| gasket {n} of rubber | {n} |" for n in range(200))
+
+
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     bench = Bench(tmp_path_factory.mktemp("rows"))
     bench.write("shop.csv", SHOP)
     bench.write("events.csv", EVENTS)
     bench.rows("lines.jsonl", *LINES)
+    bench.write("parts.md", PARTS)
     bench.run()
     with serving(bench.root / "store") as client:
         yield client
@@ -74,3 +79,14 @@ def test_r6_a_start_date_is_a_date_however_it_is_written(client: Client) -> None
 def test_r411_a_payload_that_is_a_schema_object_is_the_item(client: Client) -> None:
     item = found(client)["payload"]
     assert (item["@type"], item["name"], item["offers"]) == ("Product", "Whistling kettle", {"price": 25})
+
+
+def test_fetch_gives_a_table_with_the_names_of_its_columns_once_and_a_line_for_each_row(client: Client) -> None:
+    (hit, *_) = call(client, "search", {"query": "gasket 150"})["structuredContent"]["results"]
+    assert call(client, "fetch", {"id": hit["id"]})["structuredContent"]["text"] == PARTS
+
+
+def test_r411_the_passage_of_a_row_of_a_table_names_its_columns(client: Client) -> None:
+    (item,) = [item for item in found(client, "gasket 150 of rubber").values() if item["name"] == "Gaskets"]
+    passage = item["grounding"]["passage"]
+    assert passage.startswith("| gasket | hall |\n|---|---|\n| gasket ")

@@ -28,8 +28,8 @@ def test_a_folder_without_a_file_may_be_the_wrong_one(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("r.csv", "a,b\n1,2\n", "[collections.NAME.mapping]"),
-        ("r.jsonl", '{"id": "a", "title": "only a title"}\n', "[collections.NAME.mapping]"),
+        ("r.csv", "id,text\n1,\n", "[collections.NAME.mapping]"),
+        ("r.jsonl", '{"id": "a", "text": ""}\n', "[collections.NAME.mapping]"),
         ("r.jsonl", "", "[collections.NAME.mapping]"),
         ("a.md", "\n", "none of its files has a text"),
     ],

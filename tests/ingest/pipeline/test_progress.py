@@ -8,7 +8,7 @@ from tests.support.ingests import Bench
 
 def test_a_document_without_text_is_skipped_and_no_failure(bench: Bench) -> None:
     bench.write("a.md", " \n\n")
-    bench.rows("r.jsonl", {"id": "a", "title": "only a title"})
+    bench.rows("r.jsonl", {"id": "a", "text": " "})
     bench.write("z.md", "Apples.")
     summary = bench.run()
     assert (summary.skipped, summary.failed, summary.documents, summary.exit_status) == (2, 0, 1, 0)
@@ -16,7 +16,7 @@ def test_a_document_without_text_is_skipped_and_no_failure(bench: Bench) -> None
 
 
 def test_of_many_rows_without_text_few_are_named_and_the_others_counted(bench: Bench) -> None:
-    bench.rows("r.jsonl", *({"id": str(number), "title": "only a title"} for number in range(1_203)))
+    bench.rows("r.jsonl", *({"id": str(number), "text": ""} for number in range(1_203)))
     bench.write("a.md", "\n")
     bench.write("b.md", "\n")
     assert bench.run().skipped == 1_205

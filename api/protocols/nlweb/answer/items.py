@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -21,6 +21,7 @@ from aidre.api.protocols.nlweb.answer.actions import build_actions
 from aidre.api.protocols.nlweb.answer.documents import DocumentHit
 from aidre.api.retrieval import VisibleCollection, visible_object
 from aidre.engine.index.fields import is_schema_date, site_of
+from aidre.engine.index.text import without_headings
 from aidre.engine.model import Json
 from aidre.engine.retrieve import told_copies
 from aidre.engine.schema_text import LABELS, TITLES
@@ -198,7 +199,7 @@ def _default_object(chunk: RetrievedChunk, returns_text: bool, as_article: bool)
         "dateModified": chunk.updated_at,
     }
     if returns_text:
-        schema_object["description"] = excerpt(chunk.text)
+        schema_object["description"] = excerpt(chunk.text, {*(chunk.section or "").split(" > "), chunk.title or ""})
     return schema_object
 
 
@@ -211,9 +212,9 @@ def _properties(metadata: Mapping[str, Json]) -> dict[str, Json]:
     return shown
 
 
-def excerpt(text: str) -> str:
-    """The beginning of a text in one line, cut between words."""
-    words = " ".join(text[: 4 * EXCERPT_CHARS].split())
+def excerpt(text: str, titles: Collection[str] = ()) -> str:
+    """The beginning of a text in one line, without headings, cut between words."""
+    words = " ".join(without_headings(text[: 4 * EXCERPT_CHARS], titles).split())
     if len(words) <= EXCERPT_CHARS:
         return words
     cut = words[:EXCERPT_CHARS].rsplit(" ", 1)[0]

@@ -7,7 +7,7 @@ import itertools
 import pytest
 from hypothesis import given, strategies as st
 
-from aidre.engine.index.text import WordFinder
+from aidre.engine.index.text import WordFinder, without_headings
 from aidre.engine.index.text.analysis import to_term, tokenize
 from aidre.engine.index.text.highlight import MAX_HIGHLIGHTED
 from tests.support.terms import analyze_query
@@ -110,11 +110,41 @@ def test_a_heading_is_no_snippet_and_its_words_count_for_the_sentence_below_it()
     assert shown("# Mites\n\n## 2. Oxalic acid\n\nTrickle 30 ml. No acid else.\n") == ["Trickle 30 ml."]
     assert shown("# Mites\n\nCount them. Wait.\n") == ["Count them."]
     assert shown("# Oxalic acid\n\n" + "trickle " * 9, 33) == ["trickle trickle trickle trickle"]
-    assert shown("Wait.\n\n## 2. Oxalic acid\n") == ["## 2. Oxalic acid"]
+    assert shown("Wait.\n\n## 2. Oxalic acid\n") == ["Wait."]
+    assert shown("## 2. Oxalic acid\n") == ["2. Oxalic acid"]
     assert shown("#acid is a tag. Wait.") == ["#acid is a tag."]
 
 
-@given(st.text(alphabet="ab c.\n#", max_size=200), st.integers(1, 60), st.integers(0, 4))
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("```md\nTrickle acid.\n```", "Trickle acid."),
+        ("~~~ sh acid\nacid --trickle\n~~~", "acid --trickle"),
+        ("Oxalic acid\n===========\n\nTrickle it.", "Trickle it."),
+        ("Oxalic acid\n-----------\nTrickle it.", "Trickle it."),
+        ("**Oxalic acid**\n\nTrickle it.", "Trickle it."),
+        ("| acid | ml |\n|---|:-:|\n| formic | 30 |", "| formic | 30 |"),
+        ("acid | ml\n--- | ---\nformic | 30", "formic | 30"),
+        ("Acids\n\nTrickle it.", "Trickle it."),
+        ("---\n\n{\n  acid: 3\n}", "acid: 3"),
+        ("  ## Oxalic acid\n\n  Trickle it.", "Trickle it."),
+        ("Trickle **oxalic acid**\nslowly.", "Trickle **oxalic acid**"),
+    ],
+)
+@pytest.mark.parametrize("query", ["acid", "nothing"])
+def test_no_heading_mark_of_code_or_name_of_a_column_is_a_snippet(text: str, shown: str, query: str) -> None:
+    words = finder(query)
+    [span] = words.snippets(text, words.find(text, "en"), 1, 100, {"Acids"})
+    assert text[slice(*span)] == shown
+    assert without_headings(text, {"Acids"}).partition("\n")[0].strip() in (shown, "{")
+
+
+def test_a_text_of_headings_alone_is_itself() -> None:
+    assert without_headings("# Acids\n\n## Oxalic") == "# Acids\n\n## Oxalic"
+    assert without_headings("Trickle it.\n\n# Acids\n\nAnd wait.") == "Trickle it.\n\n\nAnd wait."
+
+
+@given(st.text(alphabet="ab c.\n#|-`*", max_size=200), st.integers(1, 60), st.integers(0, 4))
 def test_a_snippet_is_never_longer_than_asked_and_lies_in_the_text(text: str, most: int, count: int) -> None:
     words = finder("ab")
     spans = words.snippets(text, words.find(text, "en"), count, most)

@@ -143,3 +143,9 @@ def test_columns_of_vectors_are_documents_as_before(tmp_path: Path) -> None:
     bench.rows("r.jsonl", {"id": "a", "name": "Kettle", "vectors": {"words": [1.0] * 32}})
     bench.run()
     assert bench.text("a#chunk_1") == ""
+
+
+@flat
+def test_a_row_with_a_blank_text_among_others_has_the_text_of_its_columns(tmp_path: Path, write: Format) -> None:
+    rows: list[Row] = [{"id": "a", "name": "A", "text": "Words."}, {"id": "b", "name": "B", "text": " "}]
+    assert [each.text for each in read(tmp_path / "d", write, rows)] == ["Words.", "name: B"]
