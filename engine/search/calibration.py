@@ -327,7 +327,7 @@ def _train_codebook(space: EmbeddingSpace, targets: Sequence[CalibrationTarget],
     sample = sample_rows(targets, MAX_TRAINING_ROWS)
     transform, rows = _affordable_transform(space, targets, sample, code_size), _live_rows(targets)
     if transform is not None:
-        _, mixtures = generated_samples(space, targets, rows)
+        _, mixtures, _ = generated_samples(space, targets, rows)
         if not promises_less_distortion(sample, code_size, transform) or not rotation_pays(
             space, sample, mixtures.queries, (code_size, transform), rows
         ):

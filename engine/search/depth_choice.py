@@ -1,8 +1,8 @@
 """The choice of a search depth: for each k the candidates, nprobe and gap at which every kind of query is found.
 
 Each kind has to reach the goal by itself, and what is promised holds for the hardest: the lower end of a confidence
-interval of its mean recall. Kinds that need more than rows and mixtures, which every calibration measures, leave
-factors behind (`LearnedDepth`), by which a later calibration goes deeper if it cannot measure them.
+interval of its mean recall. Kinds that need more than those which every calibration measures leave factors
+behind (`LearnedDepth`), by which a later calibration goes deeper if it cannot measure them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from aidre.engine.storage import Depth, LearnedDepth
 DEPTH_MARGIN = 1.25
 """Safety factor on the measured candidate depth, for the rows that are added until the next calibration."""
 
-NPROBE_MARGIN, GAP_MARGIN = 1.0, 1.25
-"""Safety factors on the measured nprobe and distance gap. Among 500,000 mixtures of 28,000 embeddings rows need 65 of
-1,024 lists, questions 87 and mixtures 235, but the gap of questions is 1.2 times that of mixtures."""
+NPROBE_MARGIN, GAP_MARGIN = 1.25, 1.1
+"""Safety factors on the nprobe and the gap that keep the promise: queries between clusters that no row is near to need
+somewhat more lists than those that are mixed of rows."""
 
 MAX_PROBING_SHARE = 0.8
 """Share of the expected time of a search that scans all rows: lists are probed where it takes less, as they take memory
@@ -48,8 +48,8 @@ MIN_DEPTH_ROWS, MIN_DEPTH_EXPONENT = 60_000, 0.5
 """With more rows than MIN_DEPTH_ROWS the least depth grows by this power of them, as the required depth does."""
 
 _TAIL_FACTOR: Final = 4.0
-"""How many times the allowed mean loss the fifth percentile may lose by probing: one query in twenty may lie between all
-lists, and would lose everything while the mean is kept."""
+"""How many times the allowed mean loss the fifth percentile may lose by probing: else one query in twenty could lose
+everything while the mean is kept."""
 
 _CONFIDENCE: Final = 1.645
 """Standard errors below the mean: the lower end of a one-sided interval of 95 %."""
@@ -57,7 +57,7 @@ _CONFIDENCE: Final = 1.645
 _UNREACHED_FACTOR: Final = 2.0
 """A kind that no affordable depth finds is taken to need this many times the deepest one."""
 
-_GENERATED: Final = ("rows", "mixtures")
+_GENERATED: Final = ("rows", "mixtures", "pairs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,16 +255,17 @@ def _with_probes(
         probes = min(math.ceil(NPROBE_MARGIN * nprobe), conditions.nlist)
         for factor in _DEEPER_CANDIDATES if probes else ():  # 0: all neighbours are in segments without lists
             candidates = min(math.ceil(factor * full.candidates), conditions.max_depth)
-            probed = replace(full, candidates=candidates, probes=probes, gap=GAP_MARGIN * gap)
+            needed = replace(full, candidates=candidates, probes=math.ceil(nprobe), gap=gap)
+            probed = replace(needed, probes=probes, gap=GAP_MARGIN * gap)
             cost, scanned = _probing_cost(required, probed, conditions)
-            options.append((cost, replace(probed, scanned=scanned)))
-    for cost, probed in sorted(options, key=itemgetter(0)):
+            options.append((cost, needed, replace(probed, scanned=scanned)))
+    tail = min(full.p5, 1 - _TAIL_FACTOR * (1 - conditions.goal))
+    for cost, needed, probed in sorted(options, key=itemgetter(0)):
         if cost > most:
             break
-        promising = _promising(required, probed, tier, conditions)
-        tail = 1 - _TAIL_FACTOR * (1 - conditions.goal)
-        if promising.mean >= min(conditions.goal, full.mean) and promising.p5 >= min(tail, full.p5):
-            return promising
+        mean, p5 = _promise(required, needed, tier, conditions)
+        if mean >= min(conditions.goal, full.mean) and p5 >= tail:
+            return _promising(required, probed, tier, conditions)
     return full
 
 
