@@ -178,16 +178,16 @@ def _need_of(queries: Sequence[RequiredDepth], tier: int, k: int, conditions: Co
     best = float(recall_bound(np.ones((len(queries), 1)), k)[0])  # few queries cannot prove the goal
     reaching = np.flatnonzero(bounds >= (min(goal, best) if goal <= 1 else goal))
     candidates = float(reaching[0] + 1) if len(reaching) else None
-    return Need(candidates, *_needed_probing(queries, tier, _PROBING_LOSSES[0] * (1 - goal)))
+    return Need(candidates, *_needed_probing(queries, tier, k, _PROBING_LOSSES[0] * (1 - goal)))
 
 
-def _needed_probing(queries: Sequence[RequiredDepth], tier: int, loss: float) -> tuple[float, float]:
-    """The nprobe and the gap that lose so much of the recall."""
-    nprobe, gaps = (
-        np.concatenate([getattr(query, name)[query.tiers <= tier] for query in queries]) for name in ("nprobe", "gaps")
-    )
-    share = min(1.0, 1 - loss)
-    return float(np.quantile(nprobe, share, method="higher")), float(np.quantile(gaps, share, method="higher"))
+def _needed_probing(queries: Sequence[RequiredDepth], tier: int, k: int, loss: float) -> tuple[float, float]:
+    """The nprobe and the gap that lose so much of the recall at k; of neighbours that tie, the first k count."""
+    needed = []
+    for name in ("nprobe", "gaps"):
+        values = [np.sort(getattr(query, name)[query.tiers <= tier])[:k] for query in queries]
+        needed.append(float(np.quantile(np.concatenate(values), min(1.0, 1 - loss), method="higher")))
+    return needed[0], needed[1]
 
 
 def recall_bound(recall: NDArray[np.float64], k: int) -> NDArray[np.float64]:
@@ -251,7 +251,7 @@ def _with_probes(
         return full
     options, most = [], MAX_PROBING_SHARE * _full_cost(full, conditions)
     for loss in _PROBING_LOSSES:
-        nprobe, gap = _kinds_probing(required, tier, loss * max(0.0, 1 - conditions.goal), carried)
+        nprobe, gap = _kinds_probing(required, tier, full.results, loss * max(0.0, 1 - conditions.goal), carried)
         probes = min(math.ceil(NPROBE_MARGIN * nprobe), conditions.nlist)
         for factor in _DEEPER_CANDIDATES if probes else ():  # 0: all neighbours are in segments without lists
             candidates = min(math.ceil(factor * full.candidates), conditions.max_depth)
@@ -270,10 +270,10 @@ def _with_probes(
 
 
 def _kinds_probing(
-    required: Requirements, tier: int, loss: float, carried: Sequence[LearnedDepth]
+    required: Requirements, tier: int, k: int, loss: float, carried: Sequence[LearnedDepth]
 ) -> tuple[float, float]:
     """The nprobe and the gap that every kind needs, those included that are not measured now."""
-    needs = {kind: _needed_probing(queries, tier, loss) for kind, queries in required.items()}
+    needs = {kind: _needed_probing(queries, tier, k, loss) for kind, queries in required.items()}
     generated = [need for kind, need in needs.items() if kind in _GENERATED]
     nprobe, gap = (max(values) for values in zip(*generated, strict=True))
     learned = [(nprobe * known.probes, gap * known.gap) for known in carried]
