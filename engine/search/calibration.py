@@ -51,6 +51,7 @@ from aidre.engine.index.vectors import (
     with_centroids,
 )
 from aidre.engine.model import RECALLS, EmbeddingSpace
+from aidre.engine.search.centroid_ranks import RankedCentroids, entries_by_centroid, rank_centroids
 from aidre.engine.search.cost import (
     MIN_SCANNED_ROWS,
     exact_cost,
@@ -395,7 +396,7 @@ def _measure_required_depths(
         chosen = [(index.slot or 0, indexed[target_of_slot[index.slot or 0]].live) for index in group]
         allowed = sum(live.count for _, live in chosen)
         scans.append((Scan(ScanGroup(group), bitmap=pack_bitmap(chosen)), min(max_depth + 1, allowed)))
-    entries = _entries_by_centroid(indexes)
+    entries = entries_by_centroid(indexes)
     probes = [_required_probes(truth, indexes, entries, number) for number in range(len(truth.queries))]
 
     def measure(first: int) -> list[RequiredDepth]:
@@ -455,7 +456,7 @@ def _required_probes(
     of each centroid."""
     neighbours = truth.neighbours[number].keys
     nprobe, gaps = np.zeros(len(neighbours), np.int64), np.zeros(len(neighbours))
-    ranked = dict[bytes, _RankedCentroids]()
+    ranked = dict[bytes, RankedCentroids]()
     reach: Reach | None = None
     for target_ord, index in indexes.items():
         own = target_of(neighbours) == target_ord
@@ -463,41 +464,12 @@ def _required_probes(
             continue
         centroids_key = index.codebook_key[1]
         if centroids_key not in ranked:
-            ranked[centroids_key] = _centroid_ranks(index.coarse_quantizer, truth.queries[number : number + 1])
+            ranked[centroids_key] = rank_centroids(index.coarse_quantizer, truth.queries[number : number + 1])
             reach = ranked[centroids_key].reach(entries[centroids_key])
         ranks, gap_at_rank = ranked[centroids_key].ranks, ranked[centroids_key].gaps
         nprobe[own] = ranks[index.assignments[:, row_of(neighbours[own])]].min(axis=0)
         gaps[own] = gap_at_rank[nprobe[own] - 1]
     return nprobe, gaps, reach
-
-
-def _entries_by_centroid(indexes: Mapping[int, VectorIndex]) -> dict[bytes, NDArray[np.int64]]:
-    """For each set of centroids the entries in the lists of each, copies included; the rows of indexes without them,
-    which every search scans, count in all lists alike."""
-    entries = dict[bytes, NDArray[np.int64]]()
-    for index in indexes.values():
-        if index.nlist:
-            key, own = index.codebook_key[1], index.list_sizes[: index.nlist]
-            entries[key] = entries[key] + own if key in entries else own
-    return entries
-
-
-class _RankedCentroids(NamedTuple):
-    """The centroids by rank for a query, the rank of each, from 1, and the gap at each rank."""
-
-    centroids: NDArray[np.int64]
-    ranks: NDArray[np.int64]
-    gaps: NDArray[np.float64]
-
-    def reach(self, entries: NDArray[np.int64]) -> Reach:
-        return Reach(self.gaps.astype(np.float32), entries[self.centroids].cumsum().astype(np.int32))
-
-
-def _centroid_ranks(coarse_quantizer: CoarseQuantizer, query: NDArray[np.float32]) -> _RankedCentroids:
-    centroids, gaps = coarse_quantizer.rank(query, len(coarse_quantizer))
-    ranks = np.empty(len(coarse_quantizer), np.int64)
-    ranks[centroids] = np.arange(1, len(coarse_quantizer) + 1)
-    return _RankedCentroids(centroids, ranks, gaps)
 
 
 # -- choice ------------------------------------------------------------------------------------------------
@@ -579,7 +551,7 @@ def _centroids_that_pay(
     lists_of = _lists_of_rows(targets, centroids, np.unique(np.concatenate(keys)))
     required = []
     for number in range(len(truth.queries)):
-        ranked = _centroid_ranks(coarse_quantizer, truth.queries[number : number + 1])
+        ranked = rank_centroids(coarse_quantizer, truth.queries[number : number + 1])
         nprobe = ranked.ranks[lists_of(keys[number])].min(axis=0)
         unmeasured, gaps = np.zeros_like(tiers[number]), ranked.gaps[nprobe - 1]
         required.append(RequiredDepth(unmeasured, nprobe, gaps, tiers[number], ranked.reach(entries)))

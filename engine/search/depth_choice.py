@@ -62,8 +62,8 @@ _GENERATED: Final = ("rows", "mixtures", "pairs")
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What probing reads for a query: the gaps of the centroids by rank, and the rows of the lists up to each, copies
-    and the rows of segments without lists included; arrays (nlist,)."""
+    """What probing reads for a query: the gaps of the centroids by rank, and the entries of the lists up to each, copies
+    included; arrays (nlist,)."""
 
     gaps: NDArray[np.float32]
     entries: NDArray[np.int32]
@@ -305,7 +305,7 @@ def _promising(required: Requirements, depth: Depth, tier: int, conditions: Cond
 
 
 def _least_depth(k: int, conditions: Conditions) -> int:
-    growth = max(1.0, conditions.rows / MIN_DEPTH_ROWS) ** MIN_DEPTH_EXPONENT
+    growth = math.pow(max(1.0, conditions.rows / MIN_DEPTH_ROWS), MIN_DEPTH_EXPONENT)
     share = 1.0
     if conditions.goal < 1:
         share = math.pow(math.log(1 - conditions.goal) / math.log(1 - _MIN_DEPTH_GOAL), _GOAL_EXPONENT)

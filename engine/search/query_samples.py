@@ -101,7 +101,7 @@ def generated_samples(space: EmbeddingSpace, targets: Sequence[LiveColumn], rows
     keys, vectors = _take_live(targets, picks)
     pairs = round(_PAIRS_SHARE * SAMPLED_QUERIES)
     mixtures = SAMPLED_QUERIES - row_queries - pairs
-    mixed = (
+    mixed: Sequence[tuple[Kind, NDArray[np.float32]]] = (
         ("mixtures", _mix(space, targets, rng, (mixtures, _MIXED_ROWS), evenness=1.0, noise=_NOISE)),
         ("pairs", _mix(space, targets, rng, (pairs, 2), evenness=_EVENNESS, noise=_PAIRS_NOISE)),
     )

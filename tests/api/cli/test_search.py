@@ -219,7 +219,7 @@ def test_conditions_are_read_and_said(shell: Shell) -> None:
     assert err == "aidre: 'most expensive': ordered by price, descending\n"
     assert "500" in out.splitlines()[0]
     assert shell.run("search", "a bag under 5 euros", *at)[2].startswith("aidre: nothing fits it: 'under 5 euros'\n")
-    assert shell.run("search", "a bag under 400 euros", *at, "--as-typed")[2] == ""
+    assert "price" not in shell.run("search", "a bag under 400 euros", *at, "--as-typed")[2]
 
 
 def test_facets_come_after_the_hits(filled: Shell) -> None:
