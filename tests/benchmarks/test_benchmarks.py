@@ -39,7 +39,7 @@ from tests.support.clients import TEXT
 from tests.support.judged_sets import judged
 
 ELSEWHERE = {
-    "codes", "feedback", "footprint", "languages", "main_text", "page", "quality", "relevance", "typos", "wording",
+    "codes", "extraction", "feedback", "footprint", "languages", "page", "quality", "relevance", "typos", "wording",
 }  # fmt: skip
 """Have tests of their own."""
 
