@@ -40,6 +40,10 @@ _NO_MEMORY = "unknown error"
 
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _XML_SUFFIXES = (".xml", ".rels")
+_RELATIONS = "_rels/.rels"
+_STRICT_NAME = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w{1,40})/(\w{1,40})")
+"""Namespaces and types of relations of ISO/IEC 29500 Strict ("Strict Open XML Document" in Word)."""
+
 _MAX_STYLE_DEPTH = 20
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
@@ -76,7 +80,7 @@ class _Block:
 def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
     """Text, headings and metadata of a DOCX; raises InvalidDocument."""
     _check_archive(content)
-    document = _open(content)
+    document = _open(_to_transitional(content))
     blocks = [block for block in _Body(document).blocks() if block.text and not block.style.is_contents]
     text, headings = _join_blocks(blocks)
     properties = _read_properties(document)
@@ -130,6 +134,25 @@ def _measure_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, budget: i
     if size != member.file_size:
         raise InvalidDocument("is a damaged archive: a part is not as large as it says")
     return size
+
+
+def _to_transitional(content: bytes) -> bytes:
+    """A document of the strict form of the standard with the names of the other form, which libraries know."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if _RELATIONS not in archive.namelist() or not _STRICT_NAME.search(archive.read(_RELATIONS)):
+            return content
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    rewritten = io.BytesIO()
+    with zipfile.ZipFile(rewritten, "w") as archive:
+        for name, part in parts.items():
+            is_xml = name.lower().endswith(_XML_SUFFIXES)
+            archive.writestr(name, _STRICT_NAME.sub(_to_transitional_name, part) if is_xml else part)
+    return rewritten.getvalue()
+
+
+def _to_transitional_name(name: re.Match[bytes]) -> bytes:
+    part = re.sub(rb"(?<=[a-z])Properties\b", b"-properties", name[2])
+    return b"http://schemas.openxmlformats.org/" + name[1] + b"/2006/" + part
 
 
 def _open(content: bytes) -> Document:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -16,7 +17,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.index.text import strip_layout, strip_layout_references
 from aidre.engine.model import Json
 from aidre.ingest.formats import jsonld
-from aidre.ingest.formats.pages import extract_main_text, find_title
+from aidre.ingest.formats.pages import MainText, extract_fragment_text, extract_main_text, find_title
 from aidre.ingest.formats.schemaorg import first_date, list_types
 from aidre.ingest.records import decode, find_codec
 
@@ -29,6 +30,9 @@ MAX_EXTRACTED_DEPTH = 256
 MAX_JSON_CHARACTERS = 4 << 20
 MAX_OBJECTS = 1000
 """Characters of JSON-LD that are read from a page, and objects that are kept of it."""
+
+MIN_BODY_CHARACTERS, BODY_RATIO = 200, 2
+"""Characters of an `articleBody` that is taken for the text of a page, and how many times as long it must be."""
 
 MAX_TITLE_CHARACTERS = 1000
 MAX_ROBOTS = 100
@@ -51,6 +55,7 @@ _DATES = ("article:modified_time", "og:updated_time", "article:published_time", 
 _ROBOTS = ("robots", "aidre")
 """Names of the elements with directives for all robots, and for this one."""
 
+_MARKUP = re.compile(r"</?(?:p|br|div|h[1-6]|li|ul|ol|a|span|em|strong|b|i)[\s/>]", re.IGNORECASE)
 _DECLARATION = re.compile(r"\s*<\?xml[^>]{0,200}\?>")
 
 
@@ -71,7 +76,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
     deep = depth > MAX_EXTRACTED_DEPTH and _depth_of(tree) > MAX_EXTRACTED_DEPTH
     if depth > MAX_EXTRACTED_DEPTH and not deep:  # tags that are never closed: with their ends the page is no deeper
         markup = tree.html or ""
-    main = extract_main_text(tree, markup, deep=deep)
+    main = _or_body(extract_main_text(tree, markup, deep=deep), objects)
     page = _read_head(tree, options.get("url")) | {
         "text": main.text,
         "headings": main.headings,
@@ -100,6 +105,16 @@ def _measure_depth(markup: str) -> int:
             depth = max(0, depth - 1) if match[1] else depth + 1
             deepest = max(deepest, depth)
     return deepest
+
+
+def _or_body(main: MainText, objects: Sequence[Mapping[str, Json]]) -> MainText:
+    """The main text, or the longest `articleBody` of the page's objects if it is far longer: the page shows a part."""
+    bodies = [item.get("articleBody") for item in objects]
+    longest = max((body for body in bodies if type(body) is str), key=len, default="")
+    if len(longest) < max(MIN_BODY_CHARACTERS, BODY_RATIO * len(main.text)):
+        return main
+    text = extract_fragment_text(longest if _MARKUP.search(longest) else html.escape(longest).replace("\n", "<br>"))
+    return MainText(text, ()) if len(text) >= BODY_RATIO * len(main.text) else main
 
 
 def _depth_of(tree: LexborHTMLParser) -> int:

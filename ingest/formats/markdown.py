@@ -13,6 +13,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.index.text import strip_layout
 from aidre.engine.model import Heading, Json
 from aidre.ingest.formats.front_matter import split_front_matter
+from aidre.ingest.formats.pages import strip_data_addresses
 from aidre.ingest.formats.site_markup import strip_attributes, strip_site_markup
 from aidre.ingest.formats.tables import has_url_lines, read_json_lines
 from aidre.ingest.records import (
@@ -53,7 +54,7 @@ def read_markdown(file: File, rules: VectorRules) -> Iterator[Item]:
     if publication.reason is not None:
         yield Unpublished(file.origin, publication.reason, file.source, file.origin, publication.until)
         return
-    text = strip_site_markup(body)
+    text = strip_site_markup(strip_data_addresses(body))
     is_short = len(text) <= MAX_LOCAL_CHARACTERS
     outline = find_headings(text) if is_short else headings(SHARED.parse("markdown", text.encode()), len(text))
     if members.get("title") is None:
@@ -94,7 +95,7 @@ def read_text(file: File, rules: VectorRules) -> Iterator[Item]:
     if has_url_lines(file):
         yield from read_json_lines(file, rules)
         return
-    text = strip_layout(read_text_file(file))
+    text = strip_data_addresses(strip_layout(read_text_file(file)))
     members = {"title": _find_text_title(text) or file.path.stem, "url": file.url, "type": ARTICLE}
     yield file.origin, to_document(members, file, to_document_id(file.id, "the path"), text=text)
 

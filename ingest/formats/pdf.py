@@ -15,13 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aidre.engine.errors import InvalidDocument
+from aidre.ingest.formats.pdf_lines import TableLines, find_table_lines, order_ligatures
 from aidre.ingest.formats.pdf_pages import find_page_title, strip_page_furniture
 
 if TYPE_CHECKING:
-    from pypdfium2 import PdfDocument
+    from pypdfium2 import PdfDocument, PdfPage
 
 MAX_PAGES = 20_000
 MAX_BOOKMARKS = 10_000
@@ -57,10 +58,18 @@ _NUMBERING = re.compile(
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)?)?\s*(?:(Z)|([+-]\d\d)'?(\d\d)?)?")
 _PROGRAM = re.compile(r"^Microsoft (?:Word|PowerPoint|Excel|Office\w*)\s+-\s+", re.IGNORECASE)
 _PLACEHOLDER_TITLE = re.compile(
-    r"\S.*\.(?:pdf|docx?|dotx?|rtf|odt|pptx?|xlsx?|tex|dvi|e?ps|ai|indd|qxd|pub|pages|html?|txt|tiff?|jpe?g|png)"
-    r"|untitled.{0,20}|unbenannt.{0,20}|no title|(?:document|dokument|slide|layout|title)\s*\d*|[\W\d_]*",
+    r"\S.*\.(?:pdf|docx?|dotx?|rtf|od[tpsg]|pp[st]x?|xls[xm]?|tex|dvi|e?ps|ai|indd|qxd|pub|pages|key|numbers|html?|txt|"
+    r"csv|md|vsdx?|tiff?|jpe?g|png|svg)"
+    r"|\(?(?:anonymous|unspecified|unknown|none|null|no title)\)?|(?:untitled|unbenannt|sans titre|sin título).{0,20}"
+    r"|(?:(?:microsoft )?powerpoint[ -]pr(?:e|ä|é)sentation|pr(?:e|ä|é)sentation|presentaci[oó]n|book|workbook|mappe|"
+    r"classeur|libro|sheet|tabelle|document|dokument|documento|slide|folie|layout|title|print|scan)\s*\d*|[\W\d_]*",
     re.IGNORECASE,
 )  # fmt: skip
+_NO_PAGE_TITLE = re.compile(
+    r"(?:table of )?contents?|inhalt(?:sverzeichnis)?|sommaire|table des matières|índice|indice|index|[a-zà-ÿ]\S*\.",
+    re.IGNORECASE,
+)
+"""Large type that is no title: the heading of a list of contents, and the only word of a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +79,39 @@ class _Bookmark:
     title: str
 
 
+class _Page(NamedTuple):
+    """The text has "\\r\\n" between lines."""
+
+    text: str
+    tables: TableLines
+    is_picture: bool
+
+
 def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
     """Text, headings and metadata of a PDF; raises InvalidDocument. Pages that are images have no text."""
     document = _open(content)
     try:
         bookmarks = _read_bookmarks(document)
-        pages = list(_read_pages(document))
+        read = list(_read_pages(document))
         properties = _read_properties(document)
         if "title" not in properties:
             properties |= _find_title(document, bookmarks)
     finally:
         document.close()
-    lines = [[line.strip() for line in page.split("\n")] for page in _join_hyphenated(pages)]
-    text, headings = _join_pages(strip_page_furniture(lines), bookmarks)
-    return {"text": text, "headings": headings} | properties
+    lines = [[line.strip() for line in page.split("\n")] for page in _join_hyphenated([page.text for page in read])]
+    tables = [page.tables for page in read]
+    text, headings = _join_pages(strip_page_furniture(lines), bookmarks, tables)
+    notice = _describe_pictures(read)
+    return {"text": text, "headings": headings} | properties | ({"notice": notice} if notice else {})
+
+
+def _describe_pictures(pages: Sequence[_Page]) -> str | None:
+    """That pages are pictures without a text, if any are."""
+    pictures = sum(page.is_picture for page in pages)
+    if not pictures:
+        return None
+    need = "1 page needs OCR" if pictures == 1 else f"{pictures:,} pages need OCR"
+    return f"no text: {need}" if pictures == len(pages) else f"{need}: of {len(pages):,} pages they have no text"
 
 
 def _open(content: bytes) -> PdfDocument:
@@ -102,22 +130,36 @@ def _open(content: bytes) -> PdfDocument:
     return document
 
 
-def _read_pages(document: PdfDocument) -> Iterator[str]:
-    """The text of each page, with "\\r\\n" between lines; raises InvalidDocument."""
+def _read_pages(document: PdfDocument) -> Iterator[_Page]:
+    """Raises InvalidDocument."""
     from pypdfium2 import PdfiumError
 
     budget = MAX_CHARACTERS
     for number in range(len(document)):
         try:
             page = document[number]
-            text = page.get_textpage().get_text_bounded(-_PAGE_BOUND, -_PAGE_BOUND, _PAGE_BOUND, _PAGE_BOUND)
+            text_page = page.get_textpage()
+            text = text_page.get_text_bounded(-_PAGE_BOUND, -_PAGE_BOUND, _PAGE_BOUND, _PAGE_BOUND)
+            text = order_ligatures(text, text_page)
+            tables = find_table_lines(text_page)
+            is_picture = not text.strip() and _has_picture(page)
         except PdfiumError:
             raise InvalidDocument(f"is a damaged PDF file: page {number + 1} cannot be read") from None
         page.close()
         budget -= len(text)
         if budget < 0:
             raise InvalidDocument(f"has more than {MAX_CHARACTERS >> 20} million characters of text: split it")
-        yield text
+        yield _Page(text, TableLines(*(frozenset(map(_clean_line, lines)) for lines in tables)), is_picture)
+
+
+def _has_picture(page: PdfPage) -> bool:
+    from pypdfium2 import raw as pdfium
+
+    return next(iter(page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_IMAGE], max_depth=3)), None) is not None
+
+
+def _clean_line(line: str) -> str:
+    return _clean(line).strip()
 
 
 def _read_bookmarks(document: PdfDocument) -> list[_Bookmark]:
@@ -217,12 +259,15 @@ def _find_title(document: PdfDocument, bookmarks: Sequence[_Bookmark]) -> dict[s
     with suppress(PdfiumError):
         title = find_page_title(document[0]) if len(document) else None
     title = _clean_title(_to_line(_clean(_HYPHEN.sub(r"\1\2", title or ""))))
+    title = None if title is None or _NO_PAGE_TITLE.fullmatch(title) else title
     roots = [bookmark.title for bookmark in bookmarks if bookmark.level == 1]
     title = title or (_clean_title(roots[0]) if len(roots) == 1 else None)
     return {"title": title} if title else {}
 
 
-def _join_pages(pages: Sequence[Sequence[str]], bookmarks: Sequence[_Bookmark]) -> tuple[str, list[list[Any]]]:
+def _join_pages(
+    pages: Sequence[Sequence[str]], bookmarks: Sequence[_Bookmark], tables: Sequence[TableLines]
+) -> tuple[str, list[list[Any]]]:
     """The text and its headings (start, level, title); without bookmarks each of several pages is a section."""
     waiting = deque(bookmarks)
     parts: list[str] = []
@@ -234,7 +279,7 @@ def _join_pages(pages: Sequence[Sequence[str]], bookmarks: Sequence[_Bookmark]) 
         while waiting and waiting[0].page == number:
             page_bookmarks.append(waiting.popleft())
         heading_lines = _find_heading_lines(lines, page_bookmarks)
-        text, starts = _join_lines(lines, frozenset(heading_lines))
+        text, starts = _join_lines(lines, frozenset(heading_lines), tables[number])
         goes_on = bool(parts) and 0 not in starts.values() and _goes_on(parts[-1], text)
         gap = " " if goes_on else "\n\n" if length and text else ""
         start = length + len(gap)
@@ -284,7 +329,7 @@ def _to_key(line: str) -> str:
     return re.sub(r"\W+", "", line[number.end() :] if number else line).casefold()
 
 
-def _join_lines(lines: Sequence[str], headings: frozenset[int]) -> tuple[str, dict[int, int]]:
+def _join_lines(lines: Sequence[str], headings: frozenset[int], tables: TableLines) -> tuple[str, dict[int, int]]:
     """Lines joined into paragraphs, and the start of each heading in the text by the index of its line."""
     lengths = sorted(map(len, filter(None, lines)))
     width = lengths[len(lengths) * 9 // 10] if lengths else 0
@@ -297,7 +342,7 @@ def _join_lines(lines: Sequence[str], headings: frozenset[int]) -> tuple[str, di
         if index in headings:
             gap = "\n\n"
         elif line and before and not gap:
-            gap = _find_gap(before, line, width)
+            gap = "\n" if tables.are_apart(before, line) else _find_gap(before, line, width)
         if not line:
             gap = "\n\n"
         elif length:

@@ -23,13 +23,14 @@ from aidre.ingest.chunking import Chunker
 from aidre.ingest.fetch import Fetcher
 from aidre.ingest.pipeline.embedding import StoredChunkEncoder
 from aidre.ingest.pipeline.fingerprint import settings_digest
-from aidre.ingest.pipeline.last_read import save_read_times
+from aidre.ingest.pipeline.last_read import load_readers, save_read_times
 from aidre.ingest.pipeline.progress import Event, Notice, Progress, Summary, Tally
 from aidre.ingest.pipeline.run import IngestOptions, Run
 from aidre.ingest.prefetch import prefetch
 from aidre.ingest.records import Item, VectorRules
 from aidre.ingest.sandbox import SHARED, TABLES
 from aidre.ingest.sources import (
+    READER_VERSION,
     READERS,
     FetchSession,
     ReadFiles,
@@ -85,7 +86,7 @@ def ingest(
         spaces = live_spaces(writer, spaces, report) if writer else spaces
         chunker = chunker_for(spaces, embedders, options.chunk_tokens)
         embedded = reembed(writer, spaces, embedders, chunker, report) if writer and not options.dry_run else 0
-        ids = settle_ids(survey, writer)
+        ids, anew = settle_ids(survey, writer), list(explain_read_anew(store, collection, writer, located))
         run = Run(
             writer,
             sources=located,
@@ -104,7 +105,7 @@ def ingest(
             run.take(reading.items(source, _stored_state(writer, source, settings, as_of), notes.append))
             for note in notes:
                 run.note(note)
-        for note in ids.notices:
+        for note in (*ids.notices, *anew):
             run.note(note)
         report_empty(run.tally, located, files)
         run.finish()
@@ -125,6 +126,20 @@ def report_empty(tally: Tally, sources: Sequence[Source], files: ReadFiles) -> N
     for source in {source.name: source for source in sources}.values():
         if source.name not in tally.found_sources and source.name not in files.again:
             tally.note_empty(source.name, explain_empty(source, files))
+
+
+def explain_read_anew(
+    store: ports.Source, collection: str, writer: Sink | None, sources: Sequence[Source]
+) -> Iterator[str]:
+    """The sources whose stored documents were made by readers of an earlier release, and are made anew."""
+    stored = writer.source_roots() if writer is not None else {}
+    versions = load_readers(store.path, collection) if stored else {}
+    for name in dict.fromkeys(source.name for source in sources if source.name in stored):
+        if versions.get(name) != READER_VERSION:
+            yield (
+                f"{name}: read by an earlier release of aidre before: all of it is read anew this once, and texts that "
+                "are as they were keep their vectors"
+            )
 
 
 def explain_unread(reader: Reader) -> str | None:

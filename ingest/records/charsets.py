@@ -111,8 +111,8 @@ def decode(content: bytes, declared: str | None = None) -> Decoded:
     """
     marked = find_mark(content)
     if marked is not None:
-        text = content.decode(marked, "replace").removeprefix("\ufeff")
-        return Decoded(text, marked, _describe(marked, marked, text, content))
+        lenient = content.decode(marked, "replace").removeprefix("\ufeff")
+        return Decoded(lenient, marked, _describe(marked, marked, lenient, content))
     codec = _known_codec(declared) if declared else "utf-8"
     text = _strictly(content, "utf-8")
     if text is not None and (codec == "utf-8" or _is_surely_utf8(content, codec)):
@@ -123,8 +123,8 @@ def decode(content: bytes, declared: str | None = None) -> Decoded:
     if text is not None:
         return Decoded(text, "utf-8", f"is UTF-8, not {declared} as it declares")
     encoding = find_encoding(content, codec)
-    text = content.decode(encoding, "replace")
-    return Decoded(text, encoding, _describe(encoding, codec, text, content))
+    lenient = content.decode(encoding, "replace")
+    return Decoded(lenient, encoding, _describe(encoding, codec, lenient, content))
 
 
 def find_encoding(content: bytes, declared: str | None = None) -> str:

@@ -12,6 +12,7 @@ from .locate import Source as Source, check_source_roots as check_source_roots, 
 from .own_ids import FileIds as FileIds, settle_ids as settle_ids, survey_sources as survey_sources
 from .readers import READERS as READERS, read_file as read_file
 from .web import (
+    READER_VERSION as READER_VERSION,
     FetchSession as FetchSession,
     StoredState as StoredState,
     WebSource as WebSource,

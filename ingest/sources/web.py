@@ -37,8 +37,8 @@ from aidre.ingest.sources.body import gunzip, kind_of, listing_of
 
 ReadFile: TypeAlias = Callable[[File], Iterator[Item]]
 
-VERSION = "4"
-"""Version of the conversion of pages to documents. A new one causes every page to be fetched again."""
+READER_VERSION = "4"
+"""Version of what readers make of files and pages. A new one causes every page to be fetched again."""
 
 _MAX_NAME = 60
 """Characters of a file name made from a URL."""
@@ -126,7 +126,7 @@ def load_stored_state(writer: Sink | None, source: WebSource, settings: bytes, n
         states[origin] = state or states.get(origin)
     pages = {origin: StoredPage(count, states[origin]) for origin, count in counts.items()}
     digest = hashlib.blake2b(settings, digest_size=12).hexdigest()
-    return StoredState(f"{VERSION}-{digest}", now, pages, writer.source_states())
+    return StoredState(f"{READER_VERSION}-{digest}", now, pages, writer.source_states())
 
 
 class FetchSession:

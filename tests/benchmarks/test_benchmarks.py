@@ -38,7 +38,18 @@ from tests import ROOT
 from tests.support.clients import TEXT
 from tests.support.judged_sets import judged
 
-ELSEWHERE = {"codes", "feedback", "footprint", "languages", "page", "quality", "relevance", "typos", "wording"}
+ELSEWHERE = {
+    "codes",
+    "feedback",
+    "footprint",
+    "languages",
+    "main_text",
+    "page",
+    "quality",
+    "relevance",
+    "typos",
+    "wording",
+}
 """Have tests of their own."""
 
 SERVERS = {"ask", "distributed", "http", "intent"}

@@ -1,2 +1,7 @@
-from .main_text import extract_fragment_text as extract_fragment_text, extract_main_text as extract_main_text
+from .data_addresses import strip_data_addresses as strip_data_addresses
+from .main_text import (
+    MainText as MainText,
+    extract_fragment_text as extract_fragment_text,
+    extract_main_text as extract_main_text,
+)
 from .title import find_title as find_title

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from selectolax.lexbor import LexborNode
 
+from aidre.ingest.formats.pages.data_addresses import strip_data_addresses
 from aidre.ingest.formats.pages.parts import PageParts
 
 SKIPPED = frozenset(
@@ -149,7 +150,7 @@ def _walk(root: LexborNode, skipped: frozenset[str], parts: PageParts) -> Iterat
         tag = node.tag or ""
         child = None
         if tag == "-text":
-            yield tag, node.text_content or "", node
+            yield tag, strip_data_addresses(node.text_content or ""), node
         elif node.mem_id not in left_out and _is_read(node, tag, skipped):
             tag = names.get(node.mem_id, tag)
             yield tag, None, node

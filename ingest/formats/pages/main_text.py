@@ -32,6 +32,7 @@ _ROOT_SHARE = 0.2
 """A main element with fewer words, and a smaller share of those of the page, is not the page: it is a teaser, or the
 place of a script."""
 
+_FAR_MORE = 3
 _UNSKIPPED = frozenset({"form", "aside", "noscript"})
 """Elements that may be all of a page: the form around it of some servers, a frame, what readers without scripts see."""
 
@@ -59,7 +60,7 @@ def extract_main_text(tree: LexborHTMLParser, markup: str, *, deep: bool) -> Mai
         whole = _find_own_blocks(tree.body, SKIPPED, parts)
         blocks = blocks if _count_words(blocks) >= _ROOT_SHARE * _count_words(whole) else whole
     if _count_words(blocks) < MIN_OWN_WORDS:
-        blocks = max(blocks, _find_everything(tree, parts), key=_count_enough_words)
+        blocks = _find_elsewhere(tree, root, parts, blocks)
     is_selected = not (deep or parts.is_book) and len(markup) <= MAX_CHARACTERS and markup.count("<") <= MAX_TAGS
     lines = _trafilatura(markup, fast=True) if is_selected else []
     if lines:
@@ -77,11 +78,12 @@ def _find_where_it_reads(
     """The blocks in which most of trafilatura's lines are: these, or those of the whole page with forms, or of all."""
     if _hold(blocks, lines):
         return blocks, lines
-    for skipped in (SKIPPED - {"form"}, SKIPPED - _UNSKIPPED):
-        others = _find_own_blocks(tree.body, skipped, parts)
-        if _hold(others, lines):
-            return others, lines
-    return _find_own_blocks(tree.body, SKIPPED - {"form"}, parts), lines
+    with_forms = _find_own_blocks(tree.body, SKIPPED - {"form"}, parts)
+    if not _hold(with_forms, lines):
+        everything = _find_own_blocks(tree.body, SKIPPED - _UNSKIPPED, parts)
+        if _count_words(everything) >= MIN_OWN_WORDS and _hold(everything, lines):
+            return everything, lines
+    return with_forms, lines
 
 
 def _hold(blocks: Sequence[TextBlock], lines: Sequence[str]) -> bool:
@@ -89,14 +91,19 @@ def _hold(blocks: Sequence[TextBlock], lines: Sequence[str]) -> bool:
     return 2 * sum(len(line) for line in lines if passages.contain(line)) >= sum(map(len, lines))
 
 
-def _find_everything(tree: LexborHTMLParser, parts: PageParts) -> list[TextBlock]:
-    return _find_own_blocks(tree.body, SKIPPED - _UNSKIPPED, parts)
-
-
-def _count_enough_words(blocks: Sequence[TextBlock]) -> int:
-    """The words below headings, if they are a text: a page of a script may say no more than that it needs scripts."""
-    words = _count_words(blocks)
-    return words if words >= MIN_OWN_WORDS else 0
+def _find_elsewhere(
+    tree: LexborHTMLParser, root: LexborNode | None, parts: PageParts, blocks: list[TextBlock]
+) -> list[TextBlock]:
+    """The blocks of a page without a text of its own (`blocks`), with what readers without scripts see, with asides in
+    its main element, or with all, if that is a text: a page of a script may say no more than that it needs scripts."""
+    own = _count_words(blocks)
+    is_body = root is None or root.tag == "body"
+    places = [(root, frozenset({"noscript"} if is_body else {"noscript", "aside"}))]
+    for place, unskipped in [*places, (tree.body, _UNSKIPPED)][: 1 if own else 2]:
+        others = _find_own_blocks(place, SKIPPED - unskipped, parts)
+        if _count_words(others) >= max(MIN_OWN_WORDS, _FAR_MORE * own):
+            return others
+    return blocks
 
 
 def extract_fragment_text(markup: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import zipfile
 from collections.abc import Callable
@@ -244,3 +245,27 @@ def test_a_document_that_needs_too_much_memory_costs_the_child_only() -> None:
         with pytest.raises(InvalidDocument, match=r"needs more than 150 MiB of memory to read|parser crashed"):
             sandbox.parse("docx", many)
         assert sandbox.parse("docx", PLAIN)["text"] == "HERE"
+
+
+def strict(archive: bytes) -> bytes:
+    """The document in the strict form of the standard."""
+    names = (b"officeDocument", b"wordprocessingml", b"drawingml", b"officeDocument")
+
+    def rewritten(content: bytes) -> bytes:
+        for name in names:
+            content = content.replace(
+                b"http://schemas.openxmlformats.org/%s/2006/" % name, b"http://purl.oclc.org/ooxml/%s/" % name
+            )
+        return content.replace(b"/officeDocument/extended-properties", b"/officeDocument/extendedProperties")
+
+    with zipfile.ZipFile(io.BytesIO(archive)) as parts:
+        members = {name: parts.read(name) for name in parts.namelist()}
+    xml = {name: rewritten(content) for name, content in members.items() if name.endswith((".xml", ".rels"))}
+    return repacked(archive, xml)
+
+
+def test_the_strict_form_of_the_standard_is_read() -> None:
+    archive = docx(lambda document: (document.add_heading("Bridge", 1), document.add_paragraph("Built in 1890.")))
+    assert b"purl.oclc.org" in part(strict(archive), "word/document.xml")
+    assert parse(strict(archive), {}) == parse(archive, {})
+    assert parse(strict(archive), {})["headings"] == [[0, 1, "Bridge"]]

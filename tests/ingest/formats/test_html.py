@@ -305,3 +305,22 @@ def test_pages_are_read_once(tmp_path: Path) -> None:
     bench.write("a.html", f"<title>Soup</title>{script(RECIPE | {'name': 'Other'})}<p>A soup for cold days.</p>")
     again = bench.run()
     assert (again.updated, again.embedded) == (1, 0)
+
+
+def test_the_body_of_an_article_in_json_ld_is_the_text_where_the_page_shows_a_part(tmp_path: Path) -> None:
+    body = "The old stone bridge was built in 1890 and crosses the river near the mill. " * 5
+    script = orjson.dumps({"@context": "https://schema.org", "@type": "NewsArticle", "articleBody": body}).decode()
+    page = f"<title>Bridge</title><script type='application/ld+json'>{script}</script><h1>Bridge</h1><p>%s</p>"
+    assert read(tmp_path, page % "Subscribe to read on.").text == body.strip()
+    assert read(tmp_path, page % body).text.startswith("Bridge\n\n")
+    shorter = page.replace(body, body[:100])
+    assert read(tmp_path, shorter % "Subscribe to read on.").text == "Bridge\n\nSubscribe to read on."
+
+
+def test_tags_that_are_never_closed_are_no_depth(tmp_path: Path) -> None:
+    """The script's tags are text; a page that is not deep is selected from."""
+    script = "<script>" + "x = '<div>';" * 300 + "</script>"
+    paragraph = "The city council voted on Tuesday to rebuild the old harbour bridge, closed for two winters. "
+    page = f"<body>{script}<div class='cookie-banner'><p>Accept all cookies now.</p></div><h1>Bridge</h1>"
+    text = read(tmp_path, page + "".join(f"<p>{number}. {paragraph * 2}</p>" for number in range(6)) + "</body>").text
+    assert "5. The city council" in text and "cookies" not in text

@@ -128,15 +128,23 @@ def test_bookmarks_come_in_the_order_of_their_pages() -> None:
 
 @pytest.mark.parametrize(
     "title",
-    ["", "  ", "Untitled", "untitled document 3", "report_final.docx", "Microsoft Word - a b.doc", "Document1", "12-3"],
-)
+    ["", "  ", "Untitled", "untitled document 3", "report_final.docx", "Microsoft Word - a b.doc", "Document1", "12-3",
+     "(anonymous)", "PowerPoint Presentation", "PowerPoint-Präsentation", "Book1", "Sheet 2", "slides.odp", "a b.ods",
+     "(unspecified)", "Presentation3", "20240501"],
+)  # fmt: skip
 def test_what_a_program_wrote_for_want_of_a_title_is_none(title: str) -> None:
     assert "title" not in parse(pdf([["x"]], info={"Title": title}), {})
 
 
 @pytest.mark.parametrize(
     ("title", "taken"),
-    [("Microsoft Word - Our plan", "Our plan"), ("ASP.NET", "ASP.NET"), (" A\n title ", "A title")],
+    [
+        ("Microsoft Word - Our plan", "Our plan"),
+        ("ASP.NET", "ASP.NET"),
+        ("Book of Hours", "Book of Hours"),
+        ("Unknown Pleasures", "Unknown Pleasures"),
+        (" A\n title ", "A title"),
+    ],
 )
 def test_a_title_is_taken(title: str, taken: str) -> None:
     assert parse(pdf([["x"]], info={"Title": title}), {})["title"] == taken
@@ -224,3 +232,89 @@ def test_a_stream_that_inflates_without_end_costs_the_child_only() -> None:
         with pytest.raises(InvalidDocument, match=r"cannot be read: the parser crashed|of memory to read"):
             sandbox.parse("pdf", content)
         assert sandbox.parse("pdf", pdf([["next"]]))["text"] == "next"
+
+
+def arabic(*codes: str) -> bytes:
+    """A page of one line, drawn from the left to the right, with a glyph for each code of letters."""
+    mapping = b" ".join(b"<%02x> <%s>" % (0x41 + number, code.encode()) for number, code in enumerate(codes))
+    cmap = (
+        b"/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /X def /CMapType 2 def "
+        b"1 begincodespacerange <00> <FF> endcodespacerange %d beginbfchar %s endbfchar endcmap "
+        b"CMapName currentdict /CMap defineresource pop end end" % (len(codes), mapping)
+    )
+    names = " ".join(["/a"] * len(codes)).encode()
+    letters = bytes(0x41 + number for number in range(len(codes)))
+    return pdf_file(
+        [
+            b"<< /Type /Catalog /Pages 2 0 R >>",
+            b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 300 800] /Contents 4 0 R "
+            b"/Resources << /Font << /F1 5 0 R >> >> >>",
+            stream(b"BT /F1 20 Tf 60 760 Td (%s) Tj ET" % letters),
+            b"<< /Type /Font /Subtype /Type3 /FontBBox [0 0 500 700] /FontMatrix [0.001 0 0 0.001 0 0] /FirstChar 65 "
+            b"/LastChar %d /Widths [%s] /CharProcs << /a 6 0 R >> /Encoding << /Type /Encoding /Differences [65 %s] >> "
+            b"/Resources << >> /ToUnicode 7 0 R >>" % (64 + len(codes), b" ".join([b"500"] * len(codes)), names),
+            stream(b"500 0 0 0 400 600 d1 0 0 400 600 re f"),
+            stream(cmap),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("codes", "word"),
+    [
+        (("0645", "06440627", "0633"), "سلام"),
+        (("0629", "064a", "062c", "0627", "062a", "0646", "06440625", "0627"), "الإنتاجية"),
+        (("0645", "0627", "0644"), "لام"),
+        (("05dd", "05d5", "05dc", "05e9"), "שלום"),
+    ],
+)
+def test_letters_of_one_glyph_come_in_their_order(codes: tuple[str, ...], word: str) -> None:
+    assert parse(arabic(*codes), {})["text"] == word
+
+
+def columns(*rows: str) -> bytes:
+    return pdf([rows])
+
+
+def test_rows_of_a_table_stay_lines() -> None:
+    rows = ["Start Date   End Date   Shows   Gross Amount", "12/20/24   12/24/24   48   $12,500.00"]
+    rows += ["12/25/24   12/28/24   36   $10,100.00", "12/29/24   12/31/24   12   $4,800.00"]
+    found = parse(columns(*rows), {})["text"].split("\n")
+    assert found == [" ".join(row.split()) for row in rows]
+
+
+def test_rows_between_paragraphs_stay_apart_from_them() -> None:
+    prose = [
+        "The shows of the season are listed here, with their dates and",
+        "the amounts that were taken at the door:",
+    ]
+    rows = ["Hamlet   Old Vic   36   $10,100.00", "Othello   New Vic   12   $4,800.00 "]
+    found = parse(columns(*prose, *rows), {})["text"].split("\n")
+    assert found == [" ".join(prose), *(" ".join(row.split()) for row in rows)]
+
+
+def picture_pages(*has_picture: bool) -> bytes:
+    """Pages without text, some of which draw an image."""
+    count = len(has_picture)
+    kids = b" ".join(b"%d 0 R" % (3 + number) for number in range(count))
+    image = b"<< /Resources << /XObject << /I %d 0 R >> >> /Contents %d 0 R " % (3 + count, 4 + count)
+    pages = [
+        (image if has else b"<< ") + b"/Type /Page /Parent 2 0 R /MediaBox [0 0 300 300] >>" for has in has_picture
+    ]
+    return pdf_file(
+        [
+            b"<< /Type /Catalog /Pages 2 0 R >>",
+            b"<< /Type /Pages /Kids [%s] /Count %d >>" % (kids, count),
+            *pages,
+            b"<< /Type /XObject /Subtype /Image /Width 1 /Height 1 /ColorSpace /DeviceGray /BitsPerComponent 8 "
+            b"/Length 1 >>\nstream\n\x00\nendstream",
+            stream(b"300 0 0 300 0 0 cm /I Do"),
+        ]
+    )
+
+
+def test_pages_that_are_pictures_are_counted() -> None:
+    assert parse(picture_pages(True, True), {})["notice"] == "no text: 2 pages need OCR"
+    assert parse(picture_pages(True, False), {})["notice"] == "1 page needs OCR: of 2 pages they have no text"
+    assert "notice" not in parse(picture_pages(False), {})

@@ -143,3 +143,16 @@ def test_languages_that_a_model_is_declared_to_know_are_stored_anew_without_embe
     bench.run()
     assert bench.store.open("c").collection.spaces[0].languages == ("de",)
     assert len(bench.embedder.texts) == 1
+
+
+def test_a_source_that_an_earlier_release_read_is_said_to_be_read_anew_once(bench: Bench) -> None:
+    bench.write("a.md", "Apples.")
+    bench.run()
+    assert not any("earlier release" in notice for notice in bench.notices)
+    (bench.store.path / ".checks.json").unlink()  # releases before 0.3 did not note their readers
+    bench.events.clear()
+    assert bench.run().embedded == 0
+    assert sum("read by an earlier release of aidre" in notice for notice in bench.notices) == 1
+    bench.events.clear()
+    bench.run()
+    assert not any("earlier release" in notice for notice in bench.notices)

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from aidre.engine.storage.manifest import seal
-from aidre.ingest.pipeline.last_read import FILE_NAME, load_read_times, oldest_read_times, save_read_times
+from aidre.ingest.pipeline.last_read import (
+    FILE_NAME,
+    load_read_times,
+    load_readers,
+    oldest_read_times,
+    save_read_times,
+)
+from aidre.ingest.sources.web import READER_VERSION
 
 
 def test_a_run_is_noted_for_what_it_read(tmp_path: Path) -> None:
@@ -68,3 +75,13 @@ def test_a_store_that_cannot_be_written_is_told_of_and_nothing_more(
     save_read_times(tmp_path / "gone", "docs", ["a"], [], 1.0)
     assert [record.message.startswith("the times when sources were read") for record in caplog.records] == [True, True]
     assert not (tmp_path / "gone").exists()
+
+
+def test_the_readers_of_a_source_are_noted_beside_its_time(tmp_path: Path) -> None:
+    save_read_times(tmp_path, "docs", ["a", "b"], [], 100.0)
+    save_read_times(tmp_path, "news", ["a"], [], 100.0)
+    assert load_readers(tmp_path, "docs") == {"a": READER_VERSION, "b": READER_VERSION}
+    save_read_times(tmp_path, "docs", [], ["b"], 200.0)
+    assert load_readers(tmp_path, "docs") == {"b": READER_VERSION}
+    assert load_readers(tmp_path, "other") == {}
+    assert load_read_times(tmp_path).keys() == {"docs", "news"}

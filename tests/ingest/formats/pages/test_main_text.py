@@ -147,3 +147,74 @@ def test_japanese_without_spaces_is_sieved_as_well() -> None:
     body = "".join(f"<p>{each}</p>" for each in sentences)
     page = NEWS.replace("".join(f"<p>{each}</p>" for each in PARAGRAPHS[:2]), body)
     assert all(each in read(page).text for each in sentences)
+
+
+def paragraphs(*numbers: int) -> str:
+    return "".join(f"<p>{PARAGRAPHS[number]}</p>" for number in numbers)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<div class='post'><h1>Bridge</h1><noscript>{}</noscript></div>",
+        "<main><h1>Bridge</h1><noscript>{}</noscript></main>",
+        "<main><aside class='text'><article><h1>Bridge</h1>{}</article></aside></main><footer><p>By post</p></footer>",
+        "<noscript><div><h1>Bridge</h1>{}</div></noscript>",
+    ],
+)
+@pytest.mark.parametrize("found", [True, False])
+def test_a_text_that_stands_where_no_text_of_a_page_is_expected_is_found(
+    body: str, found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not found:
+        monkeypatch.setattr(module, "_trafilatura", lambda _, fast: [])
+    text = read(f"<html><body>{body.format(paragraphs(0, 1, 2))}</body></html>").text
+    assert text.split("\n\n") == ["Bridge", *PARAGRAPHS[:3]]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<div id='root'></div><noscript>You need to enable JavaScript to run this app.</noscript>",
+        "<main><p>Closed on Mondays.</p></main><aside><p>" + PARAGRAPHS[0] + "</p></aside>",
+        f"<main><h1>Bridge</h1>{paragraphs(0)}<noscript><p>Enable JavaScript to see comments.</p></noscript></main>",
+    ],
+)
+def test_what_a_page_says_beside_its_text_is_no_text_in_its_place(page: str) -> None:
+    text = read(f"<html><body>{page}</body></html>").text
+    assert "JavaScript" not in text and not ("Closed" in text and PARAGRAPHS[0] in text)
+
+
+def test_a_teaser_is_not_the_page_though_it_is_the_only_article() -> None:
+    rest = "".join(f"<p>Section {number}. {paragraph}</p>" for number in range(4) for paragraph in PARAGRAPHS)
+    page = f"<body><article><h2>Read also</h2><p>A new ferry.</p></article><div class='text'>{rest}</div></body>"
+    assert all(f"Section 3. {paragraph}" in read(page).text for paragraph in PARAGRAPHS)
+
+
+def test_a_lead_between_the_title_and_the_text_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    lead = "After two winters the council has decided what becomes of the bridge."
+    page = f"<body><h1>Bridge</h1><p class='article-lead'>{lead}</p><p class=date>1 May</p>{paragraphs(0, 1, 2)}</body>"
+    monkeypatch.setattr(module, "_trafilatura", lambda _, fast: PARAGRAPHS[:3])
+    assert read(page).text.split("\n\n") == ["Bridge", lead, *PARAGRAPHS[:3]]
+
+
+def test_boxes_named_as_margins_go_unless_they_are_the_page() -> None:
+    box = f"<div class='relatedPosts'><p>{PARAGRAPHS[3]}</p></div>"
+    page = f"<body><div><h1>Bridge</h1>{paragraphs(0, 1)}{box}{paragraphs(2)}</div></body>"
+    assert PARAGRAPHS[3] not in read(page).text
+    assert (
+        PARAGRAPHS[3] in read(f"<body><div class='comments'><h1>Bridge</h1>{paragraphs(0, 1, 2, 3)}</div></body>").text
+    )
+
+
+def test_readings_and_numbers_of_lines_are_no_text() -> None:
+    assert (
+        read("<p>彼は<ruby>体<rp>(</rp><rt>たい</rt><rp>)</rp>罰<rt>ばつ</rt></ruby>を受けた。").text
+        == "彼は体罰を受けた。"
+    )
+    table = (
+        "<table><tr><td class='linenos'><pre>1\n2</pre></td><td class='code'><pre>a = 1\nb = 2</pre></td></tr></table>"
+    )
+    assert read(table).text == "a = 1\nb = 2"
+    assert read("<pre><span class='lnt'>1\n</span><span class='line'>x = 5</span></pre>").text == "x = 5"
+    assert read("<table><tr><td class='lines'>12</td><td>sacks</td></tr></table>").text == "12\tsacks"
