@@ -13,8 +13,8 @@ from aidre.engine.search.depth_choice import Reach
 
 
 def entries_by_centroid(indexes: Mapping[int, VectorIndex]) -> dict[bytes, NDArray[np.int64]]:
-    """For each set of centroids the entries in the lists of each, copies included, without the rows of indexes that have
-    no centroids, which every search scans."""
+    """For each set of centroids the entries in the lists of each, copies included, without the rows of indexes that
+    have no centroids, which every search scans."""
     entries = dict[bytes, NDArray[np.int64]]()
     for index in indexes.values():
         if index.nlist:

@@ -62,8 +62,8 @@ _GENERATED: Final = ("rows", "mixtures", "pairs")
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What probing reads for a query: the gaps of the centroids by rank, and the entries of the lists up to each, copies
-    included; arrays (nlist,)."""
+    """What probing reads for a query: the gaps of the centroids by rank, and the entries of the lists up to each,
+    copies included; arrays (nlist,)."""
 
     gaps: NDArray[np.float32]
     entries: NDArray[np.int32]
