@@ -51,7 +51,6 @@ from aidre.engine.index.vectors import (
     with_centroids,
 )
 from aidre.engine.model import RECALLS, EmbeddingSpace
-from aidre.engine.search.centroid_ranks import RankedCentroids, entries_by_centroid, rank_centroids
 from aidre.engine.search.cost import (
     MIN_SCANNED_ROWS,
     exact_cost,
@@ -64,10 +63,13 @@ from aidre.engine.search.depth_choice import (
     MIN_DEPTH,
     Choice,
     Conditions,
+    RankedCentroids,
     Reach,
     RequiredDepth,
     Requirements,
     choose_depths,
+    entries_by_centroid,
+    rank_centroids,
 )
 from aidre.engine.search.ground_truth import THREADS, GroundTruth, find_ground_truth
 from aidre.engine.search.query_samples import QuerySample, generated_samples, row_key, row_of, target_of

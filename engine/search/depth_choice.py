@@ -11,11 +11,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine.index.vectors import CoarseQuantizer, VectorIndex
 from aidre.engine.search.cost import probing_cost, scan_cost, scan_setup_cost
 from aidre.engine.search.query_samples import Kind
 from aidre.engine.storage import Depth, LearnedDepth
@@ -75,6 +76,35 @@ class Reach:
         filled = int(self.entries.searchsorted(2 * depth.candidates)) + 1
         lists = min(max(within, filled), depth.probes, len(self.gaps))
         return lists, int(self.entries[lists - 1])
+
+
+def entries_by_centroid(indexes: Mapping[int, VectorIndex]) -> dict[bytes, NDArray[np.int64]]:
+    """For each set of centroids the entries in the lists of each, copies included; rows of indexes without centroids,
+    which every search scans, are left out."""
+    entries = dict[bytes, NDArray[np.int64]]()
+    for index in indexes.values():
+        if index.nlist:
+            key, own = index.codebook_key[1], index.list_sizes[: index.nlist]
+            entries[key] = entries[key] + own if key in entries else own
+    return entries
+
+
+class RankedCentroids(NamedTuple):
+    """The centroids by rank for a query, the rank of each, from 1, and the gap at each rank."""
+
+    centroids: NDArray[np.int64]
+    ranks: NDArray[np.int64]
+    gaps: NDArray[np.float64]
+
+    def reach(self, entries: NDArray[np.int64]) -> Reach:
+        return Reach(self.gaps.astype(np.float32), entries[self.centroids].cumsum().astype(np.int32))
+
+
+def rank_centroids(coarse_quantizer: CoarseQuantizer, query: NDArray[np.float32]) -> RankedCentroids:
+    centroids, gaps = coarse_quantizer.rank(query, len(coarse_quantizer))
+    ranks = np.empty(len(coarse_quantizer), np.int64)
+    ranks[centroids] = np.arange(1, len(coarse_quantizer) + 1)
+    return RankedCentroids(centroids, ranks, gaps)
 
 
 @dataclass(frozen=True, slots=True)
