@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from selectolax.lexbor import LexborNode
 
 from aidre.ingest.formats.pages.data_addresses import strip_data_addresses
+from aidre.ingest.formats.pages.grid import Grid, read_grid
 from aidre.ingest.formats.pages.parts import PageParts
 
 SKIPPED = frozenset(
@@ -61,7 +63,7 @@ _LEAD_LEVELS = 3
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
 """Where a word begins in a name like relatedPost or related_post."""
 
-_DATA_ROW, _BOX, _BOX_TITLE = "-data-row", "-box", "-box-title"
+_DATA_ROW, _BOX, _BOX_TITLE, _GRID = "-data-row", "-box", "-box-title", "-grid"
 """Names of the walk for elements that are read in their own way; no element has such a name."""
 
 _OWN_LINES = frozenset({"pre", "ul", "ol", "dl", "table", "h1", "h2", "h3", "h4", "h5", "h6"})
@@ -118,13 +120,22 @@ def find_blocks(root: LexborNode | None, skipped: frozenset[str], parts: PagePar
     writer = _BlockWriter()
     if root is not None:
         for tag, text, node in _walk(root, skipped, parts):
-            if text is not None:
+            if tag == _GRID:
+                grid = read_grid(node, partial(_read_line, skipped=skipped, parts=parts), parts.hidden)
+                writer.add_grid(grid, _name_of(node))
+            elif text is not None:
                 writer.add_text(text)
             elif tag.startswith("/"):
                 writer.close(tag[1:])
             else:
                 writer.open(tag, _name_of(node))
     return writer.blocks
+
+
+def _read_line(node: LexborNode, skipped: frozenset[str], parts: PageParts) -> tuple[str, int]:
+    """The text of an element in one line, and how many of its characters are links."""
+    blocks = find_blocks(node, skipped, parts)
+    return " ".join(" ".join(block.text.split()) for block in blocks), sum(block.linked_characters for block in blocks)
 
 
 def _name_of(node: LexborNode) -> str:
@@ -145,6 +156,7 @@ def _walk(root: LexborNode, skipped: frozenset[str], parts: PageParts) -> Iterat
         **dict.fromkeys(parts.rows, _DATA_ROW),
         **dict.fromkeys(parts.boxes, _BOX),
         **dict.fromkeys(parts.titles, _BOX_TITLE),
+        **dict.fromkeys(parts.grids, _GRID),
     }
     while True:
         tag = node.tag or ""
@@ -154,8 +166,8 @@ def _walk(root: LexborNode, skipped: frozenset[str], parts: PageParts) -> Iterat
         elif node.mem_id not in left_out and _is_read(node, tag, skipped):
             tag = names.get(node.mem_id, tag)
             yield tag, None, node
-            child = node.child
-            if child is None:
+            child = None if tag == _GRID else node.child
+            if child is None and tag != _GRID:
                 yield f"/{tag}", None, node
         if child is not None:
             node = child
@@ -234,6 +246,18 @@ class _BlockWriter:
             self._write(text)
             if tail == " ":
                 self._widen(" ")
+
+    def add_grid(self, grid: Grid, name: str) -> None:
+        """A table of data, with its caption as a paragraph above."""
+        self.open("table", name)
+        if grid.caption:
+            self._write(grid.caption)
+            self._widen("\n\n")
+        if grid.text:
+            self._write(grid.text)
+            self.blocks[-1].part = self._part
+            self.blocks[-1].linked_characters += grid.linked_characters
+        self.close("table")
 
     def open(self, tag: str, name: str) -> None:
         self._break(tag)

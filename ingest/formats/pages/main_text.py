@@ -7,6 +7,7 @@ them (selection.py), or all blocks if the page says itself what is navigation.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from aidre.ingest.formats.pages.blocks import SKIPPED, TextBlock, find_blocks
-from aidre.ingest.formats.pages.parts import PageParts, find_hidden_parts, find_parts
+from aidre.ingest.formats.pages.parts import PageParts, find_fragment_parts, find_hidden_parts, find_parts
 from aidre.ingest.formats.pages.selection import Passages, count_words, select_blocks, share_found
 
 MIN_OWN_WORDS = 20
@@ -35,6 +36,9 @@ place of a script."""
 _FAR_MORE = 3
 _UNSKIPPED = frozenset({"form", "aside", "noscript"})
 """Elements that may be all of a page: the form around it of some servers, a frame, what readers without scripts see."""
+
+
+_WIDE_SPAN = re.compile(r"\b(row|col)span\s*=\s*([\"']?)\s*\d{3,}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,7 @@ def _find_elsewhere(
 def extract_fragment_text(markup: str) -> str:
     """All text of a fragment of HTML, as feeds have them, in paragraphs."""
     tree = LexborHTMLParser(markup)
-    return _join_blocks(find_blocks(tree.body, SKIPPED, find_hidden_parts(tree))).text
+    return _join_blocks(find_blocks(tree.body, SKIPPED, find_fragment_parts(tree))).text
 
 
 def _find_own_blocks(root: LexborNode | None, skipped: frozenset[str], parts: PageParts) -> list[TextBlock]:
@@ -165,6 +169,7 @@ def _trafilatura(markup: str, *, fast: bool) -> list[str]:
 
     extracted = None
     with suppress(Exception):
+        markup = _WIDE_SPAN.sub(r"\1span=\g<2>1", markup)  # it makes an element of each cell
         extracted = bare_extraction(markup, fast=fast, include_comments=False, include_tables=True)
     if extracted is None or isinstance(extracted, dict) or extracted.body is None:
         return []

@@ -6,11 +6,12 @@ Sphinx, Texinfo, MkDocs, VitePress, Docusaurus), never by words: navigation is i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from aidre.ingest.formats.pages.grid import MAX_CELLS, count_cells
 from aidre.ingest.formats.pages.hidden import find_hidden
 
 _NAVIGATION = ",".join(
@@ -61,7 +62,7 @@ _MAX_ROW_CHARACTERS = 1500
 @dataclass(frozen=True, slots=True)
 class PageParts:
     """Nodes by `mem_id`: navigation, lists of contents, boxes and the titles that they begin with, rows of data,
-    elements that no reader sees, and the numbers of lines beside code.
+    elements that no reader sees, the numbers of lines beside code, and tables that are nothing but such rows (`grids`).
 
     A page of a book says by access keys which links are navigation, as pages of DocBook, Sphinx and Texinfo do.
     """
@@ -74,6 +75,7 @@ class PageParts:
     hidden: frozenset[int]
     gutters: frozenset[int] = frozenset()
     is_book: bool = False
+    grids: frozenset[int] = frozenset()
 
 
 def find_hidden_parts(tree: LexborHTMLParser) -> PageParts:
@@ -88,6 +90,8 @@ def find_parts(tree: LexborHTMLParser) -> PageParts:
         return find_hidden_parts(tree)
     half = len(_text_of(body)) // 2
     navigation = {node.mem_id for node in tree.css(_NAVIGATION) if _is_small(node, half)}
+    rows = frozenset(node.mem_id for node in tree.css("tr") if _is_data(node))
+    hidden = find_hidden(tree)
     contents = {node.mem_id for node in tree.css(_CONTENTS) if _is_small(node, half) and _is_linked(node)}
     boxes = dict(_find_boxes(tree, half))
     return PageParts(
@@ -95,10 +99,11 @@ def find_parts(tree: LexborHTMLParser) -> PageParts:
         frozenset(contents),
         frozenset(boxes),
         frozenset(boxes.values()),
-        frozenset(node.mem_id for node in tree.css("tr") if _is_data(node)),
-        find_hidden(tree),
+        rows,
+        hidden,
         frozenset(_find_gutters(tree)),
         len(tree.css(_KEYS)) > 1,
+        frozenset(node.mem_id for node in tree.css("table") if _is_grid(node, rows, hidden)),
     )
 
 
@@ -169,6 +174,26 @@ def _find_boxes(tree: LexborHTMLParser, half: int) -> Iterator[tuple[int, int]]:
         is_short = 0 < len(words) <= _MAX_TITLE_CHARACTERS and len(text) <= max(half, _MAX_BOX_CHARACTERS)
         if is_short and len(words) < len(text) and text.startswith(words):
             yield box.mem_id, title.mem_id
+
+
+def find_fragment_parts(tree: LexborHTMLParser) -> PageParts:
+    """The parts of a fragment: hidden elements and tables."""
+    rows = frozenset(node.mem_id for node in tree.css("tr") if _is_data(node))
+    hidden = find_hidden_parts(tree)
+    grids = frozenset(node.mem_id for node in tree.css("table") if _is_grid(node, rows, hidden.hidden))
+    return replace(hidden, rows=rows, grids=grids)
+
+
+def _is_grid(table: LexborNode, rows: Collection[int], hidden: Collection[int]) -> bool:
+    """Whether a table has several rows of data that readers see, and no others but short ones with one cell."""
+    own = [row for row in table.css("tr") if row.css_first("td,th") is not None and row.mem_id not in hidden]
+    data = sum(row.mem_id in rows for row in own)
+    short = sum(row.mem_id not in rows and _is_title_row(row) for row in own)
+    return data > 1 and data + short == len(own) and count_cells(table) <= MAX_CELLS
+
+
+def _is_title_row(row: LexborNode) -> bool:
+    return row.css_first(_UNFLAT) is None and len(_text_of(row)) <= _MAX_TITLE_CHARACTERS
 
 
 def _is_data(row: LexborNode) -> bool:

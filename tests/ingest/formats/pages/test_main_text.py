@@ -60,7 +60,7 @@ def test_an_article_comes_without_what_stands_around_it() -> None:
 def test_a_manual_keeps_its_code_tables_and_definitions() -> None:
     text = read(MANUAL).text
     assert "for n in range(3):\n    print(n)\n" in text
-    assert "name\tmeaning\nstart\tthe first number\nstep\twhat is added" in text
+    assert "| name | meaning |\n|---|---|\n| start | the first number |\n| step | what is added |" in text
     assert text.endswith("Example\n\nlist(range(2))")
     for passage in ("Call it so:", "Short.", "StopIteration\nafter the last one", *PARAGRAPHS[:3]):
         assert passage in text

@@ -127,7 +127,7 @@ def test_a_row_of_a_table_is_one_line_whatever_its_cells_are_made_of() -> None:
         "<tr><td>step</td><td><ul><li>one</li><li>two</li></ul></td></tr></tbody></table>"
     )
     page = read(f"<body><h1>Range</h1><p>{FIRST}</p>{table}<p>{SECOND}</p></body>")
-    rows = "Name\tMeaning\nstart\tthe first number\nstep\tone two"
+    rows = "| Name | Meaning |\n|---|---|\n| start | the first number |\n| step | one two |"
     assert f"\n\n{rows}\n\n" in page.text
     assert [page.text[start:end] for start, end in page.verbatim] == [rows]
 
