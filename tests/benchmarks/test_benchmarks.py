@@ -39,7 +39,8 @@ from tests.support.clients import TEXT
 from tests.support.judged_sets import judged
 
 ELSEWHERE = {
-    "codes", "extraction", "feedback", "footprint", "languages", "page", "quality", "relevance", "typos", "wording",
+    "codes", "extraction", "feedback", "footprint", "group", "languages", "page", "quality", "relevance", "typos",
+    "wording",
 }  # fmt: skip
 """Have tests of their own."""
 
