@@ -180,7 +180,7 @@ class Visitor:
             "platform": {"id": PARTNER},
             "intent": {"domain": "food.recipes"},
             "context": {"language": "en"},
-            "runtime": {"session_id": secrets.token_hex(8), "turn_index": 0, "query_text": "a cake for a birthday"},
+            "runtime": {"session_id": secrets.token_hex(8), "turn_index": 0, "query_text": "sweet buns for a birthday"},
         }
         answer = self._send("/aip/retrieve", body, signed=True)
         self._line("Agentic Intent", "/.well-known/aip.json", f"signed retrieval: {answer['status']}, with a receipt")

@@ -8,8 +8,9 @@ best possible score, then so that the bound of the answer has the relevance RELE
 
 The bound is the share at which the hit with the most evidence, of the first three, would have just what is demanded
 (`evidence.py`): its own share divided by its strength, which is 1 where the log odds are 0. A hit with less evidence
-than that is irrelevant whatever its score is. So relevance falls with the score, but for hits that nobody would take
-for an answer.
+than that is irrelevant whatever its score is, and so is one with less than a quarter of the log odds of that hit:
+beside a hit that surely answers, what may be about the same subject is none. On nine test sets this leaves out 0 to 4 %
+of the judged relevant hits. So relevance falls with the score, but for hits that nobody would take for an answer.
 
 NLWeb's percentages, an intake's `min_score` and AIDRE's `relevance` are views of this scale. Where there is no evidence
 (models that are not calibrated), there is no bound, and every hit has at least RELEVANT.
@@ -34,6 +35,8 @@ FIRST_HITS: Final = 3
 """Hits of which one has to be relevant, so that anything was found."""
 
 _HIGHEST_IRRELEVANT: Final = RELEVANT - 0.0001
+_LEAST_PART: Final = 0.25
+"""The part of the log odds of the hit with the most evidence that a relevant hit has at least."""
 _ODDS_SCALE: Final = 2.0
 """Log odds at which a hit has twice the strength that is demanded."""
 _EXPONENT: Final = 3
@@ -56,6 +59,8 @@ class RelevanceScale:
     space: EmbeddingSpace | None
     bound: float
     odds: OddsOf | None = None
+    least: float = 0.0
+    """The least log odds of a relevant hit."""
     page: Sequence[Hit] = ()
     page_odds: Sequence[float] = ()
     """Those of the hits in `page`, which are told already."""
@@ -67,8 +72,8 @@ class RelevanceScale:
             return found
         told = self.page_odds if hits is self.page else self.odds(hits)
         for place, odds in enumerate(told):
-            if odds < 0 and found[place] >= RELEVANT:
-                found[place] = min(round(RELEVANT * strength(odds), 4), _HIGHEST_IRRELEVANT)
+            if odds < self.least and found[place] >= RELEVANT:
+                found[place] = min(round(RELEVANT * strength(odds - self.least), 4), _HIGHEST_IRRELEVANT)
         return found
 
     def by_score(self, hits: Iterable[Hit]) -> list[float]:
@@ -115,7 +120,8 @@ def scale_for(
     hits_leading = hits if first is None else first
     best = max(range(min(len(leading), FIRST_HITS)), key=lambda place: leading[place])
     share = to_share(hits_leading[best].score, mode, space)
-    return RelevanceScale(mode, space, bound_at(share, leading[best]), odds, hits, told)
+    least = max(0.0, _LEAST_PART * leading[best])
+    return RelevanceScale(mode, space, bound_at(share, leading[best]), odds, least, hits, told)
 
 
 def bound_at(share: float, odds: float) -> float:

@@ -419,10 +419,10 @@ def expected(place: Site, door: Door, question: Question) -> Found:
         return of_aidre(place, question)
     if door == "nlweb":
         return _by_document(place, question)
-    found = of_aidre(place, replace(question, correct=False, k=PASSAGES if door == "intent" else question.k))
+    found = of_aidre(place, replace(question, correct=False, k=ALL if door == "intent" else question.k))
     if door == "intent" and found.relevance is not None:
         fitting = [id for id, relevance in zip(found.ids or (), found.relevance, strict=True) if relevance >= RELEVANT]
-        return replace(found, ids=tuple(fitting))
+        return replace(found, ids=tuple(fitting[:PASSAGES]))
     return found
 
 
