@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,7 +163,7 @@ def escape_unprintable(text: str) -> str:
     return _UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
-def is_schema_object(payload: Json) -> bool:
+def is_schema_object(payload: Json) -> TypeGuard[dict[str, Json]]:
     """Whether a payload is one object with a type of schema.org."""
     if type(payload) is not dict:
         return False

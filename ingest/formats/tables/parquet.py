@@ -5,7 +5,6 @@ The sandbox's child reads the file (parquet_child.py) and bounds the size of eac
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar
@@ -20,6 +19,7 @@ from aidre.engine.model import EmbeddingSpace, Json
 from aidre.ingest.formats.tables.arrow_json import Faults, to_json_values, to_rows
 from aidre.ingest.formats.tables.columnar import build_row_batch
 from aidre.ingest.formats.tables.parquet_child import REJECTED
+from aidre.ingest.formats.tables.paths import encode_paths
 from aidre.ingest.formats.tables.row_documents import (
     is_graph,
     read_linked_row,
@@ -38,7 +38,6 @@ from aidre.ingest.records import (
     RowVectors,
     VectorRules,
     format_wrong_length,
-    open_file,
 )
 from aidre.ingest.sandbox import TABLES
 
@@ -92,7 +91,7 @@ def find_parquet_columns(file: File) -> list[dict[str, Json]]:
 
 def _stream_batches(file: File) -> Iterator[pa.RecordBatch]:
     """The child's batches of a file; in smaller ones from where it runs out of memory."""
-    request = _encode_paths(file)
+    request = encode_paths(file)
     rows, done = BATCH_ROWS, 0
     while True:
         options = {"rows": rows, "skip": done, "columns": _find_used_columns(file.mapping)}
@@ -118,15 +117,8 @@ def _count_rows(batch: pa.RecordBatch) -> int:
     return max(1, len(batch))
 
 
-def _encode_paths(file: File) -> bytes:
-    """The child's request. The file is opened here first, since the child's errors say less about the cause."""
-    with open_file(file):
-        paths = ("" if file.within is None else file.within.absolute(), file.path.absolute())
-        return b"\0".join(map(os.fsencode, paths))
-
-
 def _read_schema(file: File, member: str, kind: type[T]) -> T:
-    answer = TABLES.parse("parquet schema", _encode_paths(file))
+    answer = TABLES.parse("parquet schema", encode_paths(file))
     value = answer.get(member) if type(answer) is dict else None
     if not isinstance(value, kind):
         raise InvalidDocument("cannot be read: its parser gave an invalid answer")
