@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,6 @@ from benchmarks.machine import machine
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results"
-MARKED: Final = re.compile(r"(<!-- figures -->\n).*?(<!-- /figures -->)", re.DOTALL)
 
 
 def record(
@@ -55,6 +54,14 @@ def write(results: Path = RESULTS, root: Path = ROOT) -> None:
     shown = pages.write(found, root / "benchmarks")
     if found.main is None:  # another benchmark alone was run here: the table of an earlier run stays
         return
-    path = root / "README.md"
-    short = "\n".join(pages.short(found, shown))
-    path.write_text(MARKED.sub(lambda match: f"{match[1]}\n{short}\n{match[2]}", path.read_text("utf-8")), "utf-8")
+    write_between(root / "README.md", "figures", pages.short(found, shown))
+
+
+def write_between(path: Path, name: str, lines: Iterable[str]) -> None:
+    """Replaces what a page has between the comments `<!-- name -->` and `<!-- /name -->`. ValueError without them."""
+    marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+    text = "\n".join(lines)
+    written, count = marked.subn(lambda match: f"{match[1]}\n{text}\n\n{match[2]}", path.read_text("utf-8"))
+    if count == 0:
+        raise ValueError(f"{path} has no comments <!-- {name} --> and <!-- /{name} -->")
+    path.write_text(written, "utf-8")

@@ -20,6 +20,8 @@ from aidre.engine.types import Hit
 
 DEPTH_FACTOR: Final = 4
 """Growth of the number of documents where some of them do not fit."""
+LAST_CONSIDERED: Final = 3
+"""Last documents of which none fits where no more are asked for."""
 MOST_CONSIDERED: Final = 40
 """Documents that are looked at for a few; for more of them DEPTH_FACTOR times as many."""
 MAX_BOOST: Final = 0.05
@@ -154,14 +156,17 @@ def _order_key(document: DocumentHit, order: FieldOrder | None) -> tuple[bool, f
 def _scope(place: int, question: Question, state: State, bound: float) -> Generator[Step, Any, _Scope]:
     """The best documents of one collection, at most `question.top_k`.
 
-    A document that does not fit may stand before one that does: more are asked for while relevant ones may follow.
+    A document that does not fit may stand before one that does: more are asked for while the last ones have one.
     """
     count, most = question.top_k, max(MOST_CONSIDERED, question.top_k * DEPTH_FACTOR)
     while True:
         found: Answer = yield from find(question._replace(group="document"), state)
         assert found.scale is not None
         documents = _relevant(place, found, bound)
-        is_end = len(found.hits) < question.top_k or found.scale.by_score(found.hits[-1:])[0] < bound
+        last = {hit.chunk.document_key for hit in found.hits[-LAST_CONSIDERED:]}
+        is_end = len(found.hits) < question.top_k or last.isdisjoint(
+            document.hits[0].chunk.document_key for document in documents[-LAST_CONSIDERED:]
+        )
         if len(documents) >= count or is_end or question.top_k >= most:
             is_cut = len(documents) < len(found.hits)
             return _Scope(documents[:count], is_cut, finding(found.hits, found.scale))

@@ -8,8 +8,8 @@
 5. Choose for each target recall and each k the candidates and the nprobe that every kind of query needs, with a margin
    (`depth_choice`). The joint recall is measured again, and that of the hardest kind is promised.
 6. Record the code size that makes the search cheapest, and its depths, as a Calibration. If no affordable depth reaches
-   the target with any code size, the space stays exact and the record says why; if more than a quarter of the lists
-   would have to be probed, all rows are scanned.
+   the target with any code size, the space stays exact and the record says why; where probing is expected to take
+   about the time of a full scan, all rows are scanned.
 """
 
 from __future__ import annotations
@@ -63,10 +63,13 @@ from aidre.engine.search.depth_choice import (
     MIN_DEPTH,
     Choice,
     Conditions,
+    RankedCentroids,
+    Reach,
     RequiredDepth,
     Requirements,
     choose_depths,
-    choose_nprobe,
+    entries_by_centroid,
+    rank_centroids,
 )
 from aidre.engine.search.ground_truth import THREADS, GroundTruth, find_ground_truth
 from aidre.engine.search.query_samples import QuerySample, generated_samples, row_key, row_of, target_of
@@ -82,6 +85,9 @@ _FIRST_MAX_DEPTH = 2_048
 
 _DEEPER_SHARE = 4
 """One query in so many is measured again for a k that needs more: the recalls of a large k differ little."""
+
+_SIZED_ROWS = 1 << 15
+"""Rows from whose lists the sizes of all lists are estimated."""
 
 _K_VALUES_THAT_PAY = 1
 """Inverted lists are kept only if probing pays for the first k values, as many as this number: they take memory, and a
@@ -166,7 +172,7 @@ def calibrate(
         if training is not None:
             first, codebook = training.result()
             sizes = sizes[sizes.index(first) :]
-    centroids = _centroids_that_pay(space, truth, targets, goal)
+    centroids = _centroids_that_pay(space, truth, targets, sizes[0], goal)
     best: _Coded | None = None
     known = carried
     for code_size in sizes:
@@ -324,7 +330,7 @@ def _train_codebook(space: EmbeddingSpace, targets: Sequence[CalibrationTarget],
     sample = sample_rows(targets, MAX_TRAINING_ROWS)
     transform, rows = _affordable_transform(space, targets, sample, code_size), _live_rows(targets)
     if transform is not None:
-        _, mixtures = generated_samples(space, targets, rows)
+        _, mixtures, _ = generated_samples(space, targets, rows)
         if not promises_less_distortion(sample, code_size, transform) or not rotation_pays(
             space, sample, mixtures.queries, (code_size, transform), rows
         ):
@@ -392,7 +398,8 @@ def _measure_required_depths(
         chosen = [(index.slot or 0, indexed[target_of_slot[index.slot or 0]].live) for index in group]
         allowed = sum(live.count for _, live in chosen)
         scans.append((Scan(ScanGroup(group), bitmap=pack_bitmap(chosen)), min(max_depth + 1, allowed)))
-    probes = [_required_probes(truth, indexes, number) for number in range(len(truth.queries))]
+    entries = entries_by_centroid(indexes)
+    probes = [_required_probes(truth, indexes, entries, number) for number in range(len(truth.queries))]
 
     def measure(first: int) -> list[RequiredDepth]:
         queries = truth.queries[first : first + _QUERIES_AT_ONCE]
@@ -400,8 +407,9 @@ def _measure_required_depths(
         return [
             RequiredDepth(
                 _candidate_ranks(truth, number, target_of_slot, candidates, max_depth),
-                *probes[number],
+                *probes[number][:2],
                 truth.neighbours[number].tiers,
+                probes[number][2],
             )
             for number, candidates in enumerate(by_query, first)
         ]
@@ -444,33 +452,26 @@ def _candidate_ranks(
 
 
 def _required_probes(
-    truth: GroundTruth, indexes: Mapping[int, VectorIndex], number: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The `nprobe` and the `gaps` of the true neighbours of a query."""
+    truth: GroundTruth, indexes: Mapping[int, VectorIndex], entries: Mapping[bytes, NDArray[np.int64]], number: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64], Reach | None]:
+    """The `nprobe` and the `gaps` of the true neighbours of a query, and what probing reads for it; `entries` are those
+    of each centroid."""
     neighbours = truth.neighbours[number].keys
     nprobe, gaps = np.zeros(len(neighbours), np.int64), np.zeros(len(neighbours))
-    ranked: dict[bytes, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
+    ranked = dict[bytes, RankedCentroids]()
+    reach: Reach | None = None
     for target_ord, index in indexes.items():
         own = target_of(neighbours) == target_ord
         if not index.nlist or not own.any():
             continue
         centroids_key = index.codebook_key[1]
         if centroids_key not in ranked:
-            ranked[centroids_key] = _centroid_ranks(index.coarse_quantizer, truth.queries[number : number + 1])
-        ranks, gap_at_rank = ranked[centroids_key]
+            ranked[centroids_key] = rank_centroids(index.coarse_quantizer, truth.queries[number : number + 1])
+            reach = ranked[centroids_key].reach(entries[centroids_key])
+        ranks, gap_at_rank = ranked[centroids_key].ranks, ranked[centroids_key].gaps
         nprobe[own] = ranks[index.assignments[:, row_of(neighbours[own])]].min(axis=0)
         gaps[own] = gap_at_rank[nprobe[own] - 1]
-    return nprobe, gaps
-
-
-def _centroid_ranks(
-    coarse_quantizer: CoarseQuantizer, query: NDArray[np.float32]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The rank of each centroid for a query, from 1, and the gap at each rank."""
-    centroids, gaps = coarse_quantizer.rank(query, len(coarse_quantizer))
-    ranks = np.empty(len(coarse_quantizer), np.int64)
-    ranks[centroids] = np.arange(1, len(coarse_quantizer) + 1)
-    return ranks, gaps
+    return nprobe, gaps, reach
 
 
 # -- choice ------------------------------------------------------------------------------------------------
@@ -490,7 +491,8 @@ def _measure_depths(
     max_depth = min(_FIRST_MAX_DEPTH, affordable)
     indexed = {number: target for number, target in enumerate(targets) if target.index is not None and target.is_large}
     nlist = max((target.index.nlist for target in targets if target.index is not None), default=0)
-    conditions = Conditions(_live_rows(targets), nlist, max_depth, next(iter(learned)))
+    row_bytes = targets[0].column.row_bytes
+    conditions = Conditions(_live_rows(targets), nlist, max_depth, next(iter(learned)), code_size, row_bytes)
     required = _required_by_kind(truth, indexed, max_depth)
 
     def chosen(goal: float) -> Choice:
@@ -530,16 +532,20 @@ def _affordable_depth(targets: Sequence[CalibrationTarget], code_size: int) -> i
 
 
 def _centroids_that_pay(
-    space: EmbeddingSpace, truth: GroundTruth, targets: Sequence[CalibrationTarget], goal: float
+    space: EmbeddingSpace, truth: GroundTruth, targets: Sequence[CalibrationTarget], code_size: int, goal: float
 ) -> NDArray[np.float32] | None:
     """Centroids for a space that has become large; None if it has some already, or if probing would not pay.
 
-    Whether it pays follows from the lists of the true neighbours alone, before any row is encoded.
+    Whether it pays follows from the lists of the true neighbours, and from the sizes of lists of sampled rows, before
+    any row is encoded: `choose_depths` decides it by the expected time, as it will when the lists are there.
     """
-    nlist = nlist_for(max(target.live.count for target in targets))
+    rows, nlist = _live_rows(targets), nlist_for(max(target.live.count for target in targets))
     if not nlist or any(target.index is not None and target.index.nlist for target in targets):
         return None
-    centroids = train_centroids(space, sample_rows(targets, nlist * TRAINING_ROWS_PER_LIST), nlist)
+    sample = sample_rows(targets, nlist * TRAINING_ROWS_PER_LIST)
+    centroids = train_centroids(space, sample, nlist)
+    sizes = np.bincount(assign_lists(centroids, sample[:_SIZED_ROWS].astype(np.float32))[0], minlength=nlist)
+    entries = (sizes * (2 * rows / sizes.sum())).astype(np.int64)
     coarse_quantizer, k_values = CoarseQuantizer(space, centroids), truth.k_values[:_K_VALUES_THAT_PAY]
     considered = [neighbours.tiers < len(k_values) for neighbours in truth.neighbours]
     keys = [neighbours.keys[own] for neighbours, own in zip(truth.neighbours, considered, strict=True)]
@@ -547,13 +553,13 @@ def _centroids_that_pay(
     lists_of = _lists_of_rows(targets, centroids, np.unique(np.concatenate(keys)))
     required = []
     for number in range(len(truth.queries)):
-        ranks, _ = _centroid_ranks(coarse_quantizer, truth.queries[number : number + 1])
-        nprobe = ranks[lists_of(keys[number])].min(axis=0)
-        unmeasured = np.zeros_like(tiers[number])
-        required.append(RequiredDepth(unmeasured, nprobe, np.zeros(len(nprobe)), tiers[number]))
-    by_kind, conditions = truth.by_kind(required), Conditions(_live_rows(targets), nlist, 0, goal)
-    pays = [choose_nprobe(by_kind, tier, k, conditions) > 0 for tier, k in enumerate(k_values)]
-    return centroids if all(pays) else None
+        ranked = rank_centroids(coarse_quantizer, truth.queries[number : number + 1])
+        nprobe = ranked.ranks[lists_of(keys[number])].min(axis=0)
+        unmeasured, gaps = np.zeros_like(tiers[number]), ranked.gaps[nprobe - 1]
+        required.append(RequiredDepth(unmeasured, nprobe, gaps, tiers[number], ranked.reach(entries)))
+    conditions = Conditions(rows, nlist, _FIRST_MAX_DEPTH, goal, code_size, targets[0].column.row_bytes)
+    choice = choose_depths(truth.by_kind(required), k_values, conditions)
+    return centroids if all(depth.probes for depth in choice.depths) else None
 
 
 def _lists_of_rows(

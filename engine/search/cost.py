@@ -36,6 +36,7 @@ class Costs(NamedTuple):
     scan_row: float
     scan_code: float
     list: float
+    probed_list: float
     candidate: float
     exact_bitmap_row: float
     scan_bitmap_row: float
@@ -53,6 +54,7 @@ FAISS = Costs(
     scan_row=1e-3,
     scan_code=1.8e-5,
     list=0.5,
+    probed_list=1.0,
     candidate=0.05,
     exact_bitmap_row=2e-3,
     scan_bitmap_row=2e-3,
@@ -69,6 +71,7 @@ KERNEL = Costs(
     scan_row=1e-4,
     scan_code=2e-5,
     list=0.05,
+    probed_list=0.5,
     candidate=0.02,
     exact_bitmap_row=7e-4,
     scan_bitmap_row=1e-4,
@@ -122,6 +125,11 @@ def scan_cost(rows: int, code_size: int, allowed: int, lists: int = 0) -> float:
     )
 
 
+def probing_cost(entries: int, code_size: int, lists: float, nlist: int, row_bytes: int) -> float:
+    """Rank the centroids of `nlist` lists, and scan the `entries` of some lists, after the setup of the scan."""
+    return exact_cost(nlist, row_bytes) + scan_cost(entries, code_size, entries) + lists * COSTS.probed_list
+
+
 def scan_setup_cost(candidates: int, row_bytes: int) -> float:
     """The cost of a scan that does not depend on its rows: call, look-up tables, heap and comparing the candidates."""
     return COSTS.call + COSTS.scan_call + candidates * COSTS.candidate + gather_cost(candidates, row_bytes)
@@ -168,17 +176,29 @@ def recall_costs(segments: Segments, space_id: str, calibration: Calibration | N
 
 def _dense_cost(segments: Segments, space_id: str, depth: SearchDepth | None, *, is_filtered: bool) -> float:
     """Microseconds of a vector search as it is planned."""
-    exact = scan = 0.0
-    row_bytes = 0
+    exact = scan = listed = 0.0
+    row_bytes = code_size = nlist = 0
     for view in segments:
         column, index = view.segment.columns[space_id], view.segment.scans.get(space_id)
         rows, row_bytes = len(column), column.row_bytes
         compared = exact_cost(rows, row_bytes)
         exact += compared
-        scan += compared if index is None else min(compared, scan_cost(rows, index.code_size, rows - is_filtered))
+        own = compared if index is None else min(compared, scan_cost(rows, index.code_size, rows - is_filtered))
+        scan += own
+        if index is not None and index.nlist:
+            listed, code_size, nlist = listed + own, index.code_size, index.nlist
     if depth is None:
         return exact
+    if nlist and depth.scanned and not is_filtered:
+        probed_lists = depth.scanned * nlist / max(1, _listed_entries(segments, space_id))
+        scan += min(0.0, probing_cost(depth.scanned, code_size, probed_lists, nlist, row_bytes) - listed)
     return min(exact, scan + scan_setup_cost(depth.candidates, row_bytes))
+
+
+def _listed_entries(segments: Segments, space_id: str) -> int:
+    """The entries of all lists, copies included."""
+    indexes = (view.segment.scans.get(space_id) for view in segments)
+    return sum(2 * len(index) for index in indexes if index is not None and index.nlist)
 
 
 def estimate_lexical(segments: Segments, text: str) -> float:

@@ -1,8 +1,8 @@
 """The choice of a search depth: for each k the candidates, nprobe and gap at which every kind of query is found.
 
 Each kind has to reach the goal by itself, and what is promised holds for the hardest: the lower end of a confidence
-interval of its mean recall. Kinds that need more than rows and mixtures, which every calibration measures, leave
-factors behind (`LearnedDepth`), by which a later calibration goes deeper if it cannot measure them.
+interval of its mean recall. Kinds that need more than those which every calibration measures leave factors
+behind (`LearnedDepth`), by which a later calibration goes deeper if it cannot measure them.
 """
 
 from __future__ import annotations
@@ -10,24 +10,32 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from operator import itemgetter
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine.index.vectors import CoarseQuantizer, VectorIndex
+from aidre.engine.search.cost import probing_cost, scan_cost, scan_setup_cost
 from aidre.engine.search.query_samples import Kind
 from aidre.engine.storage import Depth, LearnedDepth
 
 DEPTH_MARGIN = 1.25
 """Safety factor on the measured candidate depth, for the rows that are added until the next calibration."""
 
-NPROBE_MARGIN, GAP_MARGIN = 1.0, 1.25
-"""Safety factors on the measured nprobe and distance gap. Among 500,000 mixtures of 28,000 embeddings rows need 65 of
-1,024 lists, questions 87 and mixtures 235, but the gap of questions is 1.2 times that of mixtures."""
+NPROBE_MARGIN, GAP_MARGIN = 1.25, 1.1
+"""Safety factors on the nprobe and the gap that keep the promise: queries between clusters that no row is near to need
+somewhat more lists than those that are mixed of rows."""
 
-MAX_PROBED_SHARE = 0.25
-"""Share of the lists; if nprobe exceeds it, all rows are scanned instead: the lists hold every row twice, those near a
-query are longer than others, and the processor waits for memory at the start of each."""
+MAX_PROBING_SHARE = 0.8
+"""Share of the expected time of a search that scans all rows: lists are probed where it takes less, as they take memory
+and time to build."""
+
+_PROBING_LOSSES: Final = (0.5, 0.75, 0.25, 0.1, 0.03)
+_DEEPER_CANDIDATES: Final = (1.0, 1.6, 2.5)
+"""Shares of the allowed recall loss that probing may have, and factors on the candidates of a full scan: of all pairs
+the cheapest is chosen that keeps the promise."""
 
 MIN_DEPTH_PER_RESULT, MIN_DEPTH = 5, 50
 """Candidates: no depth is less than MIN_DEPTH_PER_RESULT * k + MIN_DEPTH, unless the affordable depth is. They cost
@@ -40,13 +48,63 @@ the required depth of embeddings does: a quarter for .90, two fifths for .95, fo
 MIN_DEPTH_ROWS, MIN_DEPTH_EXPONENT = 60_000, 0.5
 """With more rows than MIN_DEPTH_ROWS the least depth grows by this power of them, as the required depth does."""
 
+_TAIL_FACTOR: Final = 4.0
+"""How many times the allowed mean loss the fifth percentile may lose by probing: else one query in twenty could lose
+everything while the mean is kept."""
+
 _CONFIDENCE: Final = 1.645
 """Standard errors below the mean: the lower end of a one-sided interval of 95 %."""
 
 _UNREACHED_FACTOR: Final = 2.0
 """A kind that no affordable depth finds is taken to need this many times the deepest one."""
 
-_GENERATED: Final = ("rows", "mixtures")
+_GENERATED: Final = ("rows", "mixtures", "pairs")
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What probing reads for a query: the gaps of the centroids by rank, and the entries of the lists up to each,
+    copies included; arrays (nlist,)."""
+
+    gaps: NDArray[np.float32]
+    entries: NDArray[np.int32]
+
+    def probed(self, depth: Depth) -> tuple[int, int]:
+        """The lists and the entries that a search of that depth reads: those within the gap, and as many more as hold
+        two copies of each candidate, up to `probes`."""
+        within = int(self.gaps.searchsorted(np.float32(depth.gap), side="right")) if depth.gap else depth.probes
+        filled = int(self.entries.searchsorted(2 * depth.candidates)) + 1
+        lists = min(max(within, filled), depth.probes, len(self.gaps))
+        return lists, int(self.entries[lists - 1])
+
+
+def entries_by_centroid(indexes: Mapping[int, VectorIndex]) -> dict[bytes, NDArray[np.int64]]:
+    """For each set of centroids the entries in the lists of each, copies included; rows of indexes without centroids,
+    which every search scans, are left out."""
+    entries = dict[bytes, NDArray[np.int64]]()
+    for index in indexes.values():
+        if index.nlist:
+            key, own = index.codebook_key[1], index.list_sizes[: index.nlist]
+            entries[key] = entries[key] + own if key in entries else own
+    return entries
+
+
+class RankedCentroids(NamedTuple):
+    """The centroids by rank for a query, the rank of each, from 1, and the gap at each rank."""
+
+    centroids: NDArray[np.int64]
+    ranks: NDArray[np.int64]
+    gaps: NDArray[np.float64]
+
+    def reach(self, entries: NDArray[np.int64]) -> Reach:
+        return Reach(self.gaps.astype(np.float32), entries[self.centroids].cumsum().astype(np.int32))
+
+
+def rank_centroids(coarse_quantizer: CoarseQuantizer, query: NDArray[np.float32]) -> RankedCentroids:
+    centroids, gaps = coarse_quantizer.rank(query, len(coarse_quantizer))
+    ranks = np.empty(len(coarse_quantizer), np.int64)
+    ranks[centroids] = np.arange(1, len(coarse_quantizer) + 1)
+    return RankedCentroids(centroids, ranks, gaps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +113,14 @@ class RequiredDepth:
 
     `ranks` are their ranks among the candidates (the largest measured depth means not found), `nprobe` the numbers of
     centroids whose lists must be probed (0: the row is in no list), `gaps` the gaps of the last of these centroids.
-    Tier t of `tiers` holds the neighbours that are first needed for `k_values[t]`.
+    Tier t of `tiers` holds the neighbours that are first needed for `k_values[t]`. `reach` is None without lists.
     """
 
     ranks: NDArray[np.int64]
     nprobe: NDArray[np.int64]
     gaps: NDArray[np.float64]
     tiers: NDArray[np.int64]
+    reach: Reach | None = None
 
     def recall(self, tier: int, k: int, *, candidates: int, nprobe: int, max_gap: float) -> float:
         """The recall at k of a search of that depth; max_gap 0: no bound."""
@@ -76,13 +135,15 @@ Requirements = Mapping[Kind, Sequence[RequiredDepth]]
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a search meets: `rows` rows in `nlist` lists (0: none). Depths of up to `max_depth` candidates were
-    measured, to reach the recall `goal`."""
+    """What a search meets: `rows` rows of `row_bytes` bytes, with codes of `code_size`, in `nlist` lists (0: none).
+    Depths of up to `max_depth` candidates were measured, to reach the recall `goal`."""
 
     rows: int
     nlist: int
     max_depth: int
     goal: float
+    code_size: int = 64
+    row_bytes: int = 768
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +184,8 @@ def choose_depths(
         carried = [known for known in learned if known.results == k]
         need = _largest([*needs.values(), *(_scaled(generated, known) for known in carried)])
         depth = _depth_for(required, need, tier, k, conditions)
+        if depth is not None:
+            depth = _with_probes(required, depth, tier, conditions, carried)
         if depth is not None and len(depths) == tier:
             depths.append(replace(depth, mean=min([depth.mean, *(known.recall for known in carried)])))
         for kind, own in needs.items():
@@ -136,12 +199,6 @@ def choose_depths(
     return Choice(tuple(depths), tuple(measured))
 
 
-def choose_nprobe(required: Requirements, tier: int, k: int, conditions: Conditions) -> int:
-    """nprobe with its margin; 0 means all lists."""
-    needed = [_needed_nprobe(queries, tier, k, conditions) for queries in required.values()]
-    return _with_margin(max(needed), conditions.nlist)
-
-
 # -- the need of one kind ------------------------------------------------------------------------------------
 
 
@@ -151,9 +208,16 @@ def _need_of(queries: Sequence[RequiredDepth], tier: int, k: int, conditions: Co
     best = float(recall_bound(np.ones((len(queries), 1)), k)[0])  # few queries cannot prove the goal
     reaching = np.flatnonzero(bounds >= (min(goal, best) if goal <= 1 else goal))
     candidates = float(reaching[0] + 1) if len(reaching) else None
-    gaps = np.concatenate([query.gaps[query.tiers <= tier] for query in queries])
-    gap = float(np.quantile(gaps, min(1.0, _goal_of_probing(goal)), method="higher"))
-    return Need(candidates, _needed_nprobe(queries, tier, k, conditions), gap)
+    return Need(candidates, *_needed_probing(queries, tier, k, _PROBING_LOSSES[0] * (1 - goal)))
+
+
+def _needed_probing(queries: Sequence[RequiredDepth], tier: int, k: int, loss: float) -> tuple[float, float]:
+    """The nprobe and the gap that lose so much of the recall at k; of neighbours that tie, the first k count."""
+    needed = []
+    for name in ("nprobe", "gaps"):
+        values = [np.sort(getattr(query, name)[query.tiers <= tier])[:k] for query in queries]
+        needed.append(float(np.quantile(np.concatenate(values), min(1.0, 1 - loss), method="higher")))
+    return needed[0], needed[1]
 
 
 def recall_bound(recall: NDArray[np.float64], k: int) -> NDArray[np.float64]:
@@ -173,16 +237,6 @@ def _recall_by_depth(
     counts = [np.bincount(field(query)[query.tiers <= tier], minlength=size + 1)[:size].cumsum() for query in queries]
     recall: NDArray[np.float64] = np.minimum(np.stack(counts), k) / k
     return recall
-
-
-def _needed_nprobe(queries: Sequence[RequiredDepth], tier: int, k: int, conditions: Conditions) -> int:
-    recall_at = _recall_by_depth(queries, tier, k, lambda query: query.nprobe, conditions.nlist + 1).mean(axis=0)
-    return int(np.argmax(recall_at >= _goal_of_probing(conditions.goal)))
-
-
-def _goal_of_probing(goal: float) -> float:
-    """Half of the allowed recall loss is budgeted to probing."""
-    return (1 + goal) / 2
 
 
 def _largest(needs: Sequence[Need]) -> Need:
@@ -213,19 +267,75 @@ def _depth_for(required: Requirements, need: Need, tier: int, k: int, conditions
         return None
     least = _least_depth(k, conditions)
     candidates = min(max(math.ceil(need.candidates * DEPTH_MARGIN), least), conditions.max_depth)
-    depth = Depth(k, candidates, 0.0, 0.0)
+    return _promising(required, Depth(k, candidates, 0.0, 0.0), tier, conditions)
+
+
+def _with_probes(
+    required: Requirements, full: Depth, tier: int, conditions: Conditions, carried: Sequence[LearnedDepth]
+) -> Depth:
+    """The same depth with the probing that makes it cheapest; without, where all rows are scanned in about the time.
+
+    Probing is judged by the time that it is expected to take: the gap ends most searches long before `probes`.
+    """
+    if not conditions.nlist:
+        return full
+    options, most = [], MAX_PROBING_SHARE * _full_cost(full, conditions)
+    for loss in _PROBING_LOSSES:
+        nprobe, gap = _kinds_probing(required, tier, full.results, loss * max(0.0, 1 - conditions.goal), carried)
+        probes = min(math.ceil(NPROBE_MARGIN * nprobe), conditions.nlist)
+        for factor in _DEEPER_CANDIDATES if probes else ():  # 0: all neighbours are in segments without lists
+            candidates = min(math.ceil(factor * full.candidates), conditions.max_depth)
+            needed = replace(full, candidates=candidates, probes=math.ceil(nprobe), gap=gap)
+            probed = replace(needed, probes=probes, gap=GAP_MARGIN * gap)
+            cost, scanned = _probing_cost(required, probed, conditions)
+            options.append((cost, needed, replace(probed, scanned=scanned)))
+    tail = min(full.p5, 1 - _TAIL_FACTOR * (1 - conditions.goal))
+    for cost, needed, probed in sorted(options, key=itemgetter(0)):
+        if cost > most:
+            break
+        mean, p5 = _promise(required, needed, tier, conditions)
+        if mean >= min(conditions.goal, full.mean) and p5 >= tail:
+            return _promising(required, probed, tier, conditions)
+    return full
+
+
+def _kinds_probing(
+    required: Requirements, tier: int, k: int, loss: float, carried: Sequence[LearnedDepth]
+) -> tuple[float, float]:
+    """The nprobe and the gap that every kind needs, those included that are not measured now."""
+    needs = {kind: _needed_probing(queries, tier, k, loss) for kind, queries in required.items()}
+    generated = [need for kind, need in needs.items() if kind in _GENERATED]
+    nprobe, gap = (max(values) for values in zip(*generated, strict=True))
+    learned = [(nprobe * known.probes, gap * known.gap) for known in carried]
+    nprobe, gap = (max(values) for values in zip(*needs.values(), *learned, strict=True))
+    return nprobe, gap
+
+
+def _full_cost(depth: Depth, conditions: Conditions) -> float:
+    """Microseconds of a search that scans all rows."""
+    scan = scan_cost(conditions.rows, conditions.code_size, conditions.rows)
+    return scan + scan_setup_cost(depth.candidates, conditions.row_bytes)
+
+
+def _probing_cost(required: Requirements, depth: Depth, conditions: Conditions) -> tuple[float, int]:
+    """Microseconds of a search that probes, and the entries that it scans: means over the kinds of queries."""
+    by_kind = []
+    for queries in required.values():
+        read = [query.reach.probed(depth) for query in queries if query.reach is not None]
+        by_kind.append(np.mean(read, axis=0) if read else np.array([conditions.nlist, 2 * conditions.rows]))
+    lists, entries = np.mean(by_kind, axis=0).tolist()
+    cost = probing_cost(round(entries), conditions.code_size, lists, conditions.nlist, conditions.row_bytes)
+    return cost + scan_setup_cost(depth.candidates, conditions.row_bytes), max(1, round(entries))
+
+
+def _promising(required: Requirements, depth: Depth, tier: int, conditions: Conditions) -> Depth:
+    """The depth with what it promises."""
     mean, p5 = _promise(required, depth, tier, conditions)
-    nprobe = _with_margin(need.nprobe, conditions.nlist)
-    if nprobe:
-        probed = replace(depth, probes=nprobe, gap=GAP_MARGIN * need.gap)
-        probed_mean, probed_p5 = _promise(required, probed, tier, conditions)
-        if probed_mean >= min(conditions.goal, mean):
-            return replace(probed, mean=probed_mean, p5=probed_p5)
     return replace(depth, mean=mean, p5=p5)
 
 
 def _least_depth(k: int, conditions: Conditions) -> int:
-    growth = max(1.0, conditions.rows / MIN_DEPTH_ROWS) ** MIN_DEPTH_EXPONENT
+    growth = math.pow(max(1.0, conditions.rows / MIN_DEPTH_ROWS), MIN_DEPTH_EXPONENT)
     share = 1.0
     if conditions.goal < 1:
         share = math.pow(math.log(1 - conditions.goal) / math.log(1 - _MIN_DEPTH_GOAL), _GOAL_EXPONENT)
@@ -242,8 +352,3 @@ def _promise(required: Requirements, depth: Depth, tier: int, conditions: Condit
         bounds.append(float(recall_bound(recall, k)[0]))
         percentiles.append(float(np.percentile(recall, 5)))
     return min(bounds), min(percentiles)
-
-
-def _with_margin(nprobe: float, nlist: int) -> int:
-    probed = math.ceil(NPROBE_MARGIN * nprobe)
-    return probed if probed <= MAX_PROBED_SHARE * nlist else 0

@@ -40,7 +40,7 @@ def load_read_times(store: Path) -> ReadTimes:
 
 
 def load_readers(store: Path, collection: str) -> Mapping[str, str]:
-    """The version of the readers by source, for sources that a release since 0.3 has read."""
+    """The version of the readers by source, for sources that were read since readers have versions."""
     readers = _load(store).get(_READERS)
     found = readers.get(collection) if isinstance(readers, dict) else None
     return found if isinstance(found, dict) else {}

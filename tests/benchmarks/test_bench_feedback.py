@@ -1,17 +1,14 @@
-"""The benchmarks of feedback, of relevance and of codes: what they choose and report."""
+"""The benchmarks of feedback and of codes: what they choose and report."""
 
 from __future__ import annotations
 
 import random
 
-import pytest
-
 from aidre.engine.index.text import find_codes
 from aidre.engine.search import hybrid
-from benchmarks import bench_feedback, bench_relevance
+from benchmarks import bench_feedback
 from benchmarks.bench_codes import FORMATS, codes, with_code
 from benchmarks.bench_feedback import Setting, choose, tuned
-from benchmarks.bench_relevance import Judged
 
 LOW: Setting = (0.1, 40.0, 5)
 HIGH: Setting = (0.2, 40.0, 5)
@@ -32,16 +29,6 @@ def test_a_setting_holds_for_its_searches_alone() -> None:
     with tuned((0.9, 1.0, 2)):
         assert (hybrid._FEEDBACK_WEIGHT, hybrid._FEEDBACK_SHARPNESS, hybrid._FEEDBACK_SEEDS) == (0.9, 1.0, 2)
     assert before == hybrid._FEEDBACK_WEIGHT != 0.9
-
-
-def test_told_and_lost_are_the_shares_below_the_bound() -> None:
-    judged = [
-        Judged("hybrid", "a", 0, 0, set, margin) for set, margin in (("a", 0.2), ("a", -0.1), ("b", -0.3), ("b", -0.2))
-    ]
-    assert bench_relevance.rate(judged, 0.0) == (1.0, 0.5)
-    assert bench_relevance.rate(judged, -0.25) == (0.5, 0.0)
-    others = [Judged("hybrid", "b", 0, 0, "b", place / 100) for place in range(101)]
-    assert bench_relevance.offset([*judged, *others], "a") == pytest.approx(0.013)
 
 
 def test_codes_are_distinct_of_every_format_and_look_like_codes() -> None:

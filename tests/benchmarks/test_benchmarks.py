@@ -39,17 +39,9 @@ from tests.support.clients import TEXT
 from tests.support.judged_sets import judged
 
 ELSEWHERE = {
-    "codes",
-    "feedback",
-    "footprint",
-    "languages",
-    "main_text",
-    "page",
-    "quality",
-    "relevance",
-    "typos",
+    "codes", "extraction", "feedback", "footprint", "group", "languages", "page", "quality", "relevance", "typos",
     "wording",
-}
+}  # fmt: skip
 """Have tests of their own."""
 
 SERVERS = {"ask", "distributed", "http", "intent"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from benchmarks import pages, report
 
 
@@ -40,3 +42,13 @@ def test_samples_lie_apart_from_figures(measured: Path) -> None:
     raw = json.loads((measured / "results" / "raw" / "bench_http.json").read_bytes())
     assert raw["samples"] == [1, 2] and raw["machine"]
     assert "samples" not in json.loads((measured / "results" / "bench_http.json").read_bytes())
+
+
+def test_figures_are_written_between_the_comments_of_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- rates -->\nold\n<!-- /rates -->\nafter\n")
+    for _ in range(2):
+        report.write_between(page, "rates", ["| a |", "|---|"])
+        assert page.read_text() == "before\n<!-- rates -->\n\n| a |\n|---|\n\n<!-- /rates -->\nafter\n"
+    with pytest.raises(ValueError, match="no comments <!-- other -->"):
+        report.write_between(page, "other", [])

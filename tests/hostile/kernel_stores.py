@@ -5,6 +5,7 @@ tests.hostile.kernel_stores FOLDER` answers the questions of every store in a fo
 from __future__ import annotations
 
 import json
+import math
 import random
 import sys
 from dataclasses import asdict, dataclass
@@ -111,7 +112,7 @@ def set_costs(shape: Shape) -> None:
     factor = SLOW_MEMORY if shape.is_scanned else 1
     cost.COSTS = costs._replace(byte=costs.byte * factor, scattered_byte=costs.scattered_byte * factor)
     quantizer.MIN_LISTED_ROWS = 2_000 if shape.is_listed else 500_000
-    depth_choice.MAX_PROBED_SHARE = 2.0 if shape.is_listed else 0.7
+    depth_choice.MAX_PROBING_SHARE = math.inf if shape.is_listed else 0.7
 
 
 def make(folder: Path, shape: Shape) -> None:

@@ -6,6 +6,7 @@ Everything here runs in a child: what damage does to a process is seen from outs
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -83,7 +84,7 @@ def make(folder: Path, *, listed: bool = False) -> None:
     """The store, its backup and a key file, beside each other in a folder; the index has several lists, or one."""
     store = folder / "store"
     if listed:  # as otherwise only a hundred times as many rows have
-        quantizer.MIN_LISTED_ROWS, depth_choice.MAX_PROBED_SHARE = ROWS // 2, 2.0
+        quantizer.MIN_LISTED_ROWS, depth_choice.MAX_PROBING_SHARE = ROWS // 2, math.inf
     with Store(store).writer(NAME, spaces=SPACES, dates=["day"], description="About docs") as writer:
         for first, count in ((0, ROWS), (ROWS, MORE)):
             put(writer, _records(first, count), _vectors(first, count), {LARGE.id: _keys(first, count)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,7 +47,7 @@ def list_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantizer, "MIN_LISTED_ROWS", 6_000)
     monkeypatch.setattr(quantizer, "_TARGET_ROWS_PER_LIST", 64)
     monkeypatch.setattr(quantizer, "MIN_ROWS_PER_LIST", 32)
-    monkeypatch.setattr(depth_choice, "MAX_PROBED_SHARE", 1.0)
+    monkeypatch.setattr(depth_choice, "MAX_PROBING_SHARE", math.inf)
     monkeypatch.setattr(query_samples, "_NOISE", 1.0)  # noisier mixtures need all of so few lists
 
 
@@ -142,30 +143,11 @@ def test_lists_are_made_when_there_are_rows_enough(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("early")
 def test_a_space_whose_lists_do_not_pay_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(depth_choice, "MAX_PROBED_SHARE", 0.0)
+    monkeypatch.setattr(depth_choice, "MAX_PROBING_SHARE", 0.0)
     rows = structured(STORED, 384)
     snapshot = fill(tmp_path, space_of("cosine", 384), rows)
     assert lists_of(snapshot) == [0]
     assert all((depth.probes, depth.gap) == (0, 0) for depth in calibration_of(snapshot).depths)
-    assert measured(snapshot, "cosine", rows, np.array(IDS)) >= 0.98
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("early")
-def test_lists_that_pay_for_few_results_alone_are_made_and_not_asked_for_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = structured(STORED, 384)
-    monkeypatch.setattr(depth_choice, "NPROBE_MARGIN", 1)
-    few, *_ = [depth.probes for depth in calibration_of(fill(tmp_path / "bare", space_of("cosine", 384), rows)).depths]
-    monkeypatch.setattr(depth_choice, "NPROBE_MARGIN", 2)
-    monkeypatch.setattr(depth_choice, "MAX_PROBED_SHARE", (2 * few + 0.5) / 128)
-    snapshot = fill(tmp_path / "wide", space_of("cosine", 384), rows)
-    assert lists_of(snapshot) == [128]
-    probed, *others = [depth.probes for depth in calibration_of(snapshot).depths]
-    assert probed == 2 * few
-    assert others
-    assert not any(others)
     assert measured(snapshot, "cosine", rows, np.array(IDS)) >= 0.98
 
 

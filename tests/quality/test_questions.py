@@ -38,9 +38,8 @@ HYBRID_FLOOR = 0.85
 MAX_UNANSWERED = 1
 MIN_REGAINED = 0.4
 """Of the reciprocal rank that one wrong letter in a third of the words costs, without taking a suggestion."""
-MAX_FOREIGN_ANSWERED = 4
-"""Of ten; three are, and one may be more on another processor. A word that a sample has, or a script that the model
-cannot read, makes some of them look relevant."""
+MAX_FOREIGN_ANSWERED = 1
+"""Of ten; none is, and one may be on another processor."""
 
 
 @dataclass(frozen=True, slots=True)

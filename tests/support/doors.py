@@ -419,8 +419,11 @@ def expected(place: Site, door: Door, question: Question) -> Found:
         return of_aidre(place, question)
     if door == "nlweb":
         return _by_document(place, question)
-    asked = replace(question, correct=False, k=PASSAGES if door == "intent" else question.k)
-    return of_aidre(place, asked)
+    found = of_aidre(place, replace(question, correct=False, k=PASSAGES if door == "intent" else question.k))
+    if door == "intent" and found.relevance is not None:
+        fitting = [id for id, relevance in zip(found.ids or (), found.relevance, strict=True) if relevance >= RELEVANT]
+        return replace(found, ids=tuple(fitting))
+    return found
 
 
 def of_aidre(place: Site, question: Question) -> Found:

@@ -151,8 +151,8 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
 
 
 def _recall(collections: list[VisibleCollection]) -> dict[str, Any]:
-    """The extension `recall`: what may be asked for, and by collection its default and what each recall costs in its
-    spaces; absent where no engine measures it."""
+    """The extension `recall`: what may be asked for, and by public collection its default and what each recall costs in
+    its spaces; absent where no engine measures it."""
     measured = [one for one in collections if one.snapshot.can.recall]
     if collections and not measured:
         return {}
@@ -162,6 +162,7 @@ def _recall(collections: list[VisibleCollection]) -> dict[str, Any]:
             "milliseconds": {space["id"]: milliseconds_of(space) for space in one.snapshot.status()["spaces"]},
         }
         for one in measured
+        if one.visibility == "public"  # the document is the same for all callers
     }
     return {"recall": {"values": [*RECALLS, 1.0], "results": COSTED_RESULTS, "collections": costs}}
 

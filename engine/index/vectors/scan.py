@@ -289,7 +289,7 @@ class Scan:
     ) -> NDArray[np.int64] | None:
         """The lists of the nearest centroids, nearest first; None if a full scan is better.
 
-        The gap is no bound if the lists within it hold fewer than `min_entries` allowed entries.
+        Where the lists within the gap hold fewer than `min_entries` allowed entries, the next ones are added.
         """
         coarse_quantizer, counts = self.group.coarse_quantizer, self._filter_counts
         assert coarse_quantizer is not None
@@ -297,9 +297,12 @@ class Scan:
         nprobe = depth.nprobe(selectivity)
         if not nprobe:
             return None
-        nearest = coarse_quantizer.probe(query, nprobe, depth.max_gap(selectivity))
-        if self._entries_of[nearest].sum() < min_entries:
-            nearest = coarse_quantizer.probe(query, nprobe)
+        nearest, gaps = coarse_quantizer.rank(query, nprobe)
+        if max_gap := depth.max_gap(selectivity):
+            within = int(gaps.searchsorted(max_gap, side="right"))
+            if self._entries_of[nearest[:within]].sum() < min_entries:
+                within = int(self._entries_of[nearest].cumsum().searchsorted(min_entries)) + 1
+            nearest = nearest[:within]
         if counts is None:
             return self._lists_of[nearest].ravel()
         for probed in (nearest[: -(-len(nearest) // 4)], nearest):  # the nearest quarter, then all

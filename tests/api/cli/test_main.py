@@ -171,7 +171,7 @@ def test_a_closed_standard_output_ends_quietly(read_only: Shell) -> None:
 
 @pytest.mark.process
 def test_with_a_closed_standard_error_messages_do_not_get_among_the_data(shell: Shell) -> None:
-    (shell.source / "wrong.md").write_bytes(b"\xff")
+    (shell.source / "wrong.jsonl").write_bytes(b"no row\n")
     words = ["ingest", str(shell.source), "--store", str(shell.store), "--collection", "docs", "--json"]
     command = shlex.join([*COMMAND, *words, "--config", str(shell.config)])
     done = subprocess.run(["sh", "-c", f"{command} 2>&-"], stdout=subprocess.PIPE, text=True, check=False)

@@ -214,12 +214,12 @@ def test_conditions_are_read_and_said(shell: Shell) -> None:
     assert (status, err) == (0, "aidre: 'under 400 euros' is read as --filter '{\"price\": {\"lt\": 400}}'\n")
     assert "500" not in out
     _, _, err = shell.run("search", "a bag under 400", *at)
-    assert err == "aidre: 'under 400' may mean --filter '{\"price\": {\"lt\": 400}}'\n"
+    assert err.startswith("aidre: 'under 400' may mean --filter '{\"price\": {\"lt\": 400}}'\n")
     _, out, err = shell.run("search", "the most expensive bag", *at)
     assert err == "aidre: 'most expensive': ordered by price, descending\n"
     assert "500" in out.splitlines()[0]
-    assert shell.run("search", "a bag under 5 euros", *at)[2] == "aidre: nothing fits it: 'under 5 euros'\n"
-    assert shell.run("search", "a bag under 400 euros", *at, "--as-typed")[2] == ""
+    assert shell.run("search", "a bag under 5 euros", *at)[2].startswith("aidre: nothing fits it: 'under 5 euros'\n")
+    assert "price" not in shell.run("search", "a bag under 400 euros", *at, "--as-typed")[2]
 
 
 def test_facets_come_after_the_hits(filled: Shell) -> None:

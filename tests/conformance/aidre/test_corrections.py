@@ -68,9 +68,13 @@ def test_facets_and_highlights_are_those_of_the_corrected_text(client: Client) -
 
 
 def test_what_finds_something_stays_and_the_repaired_text_is_offered(client: Client) -> None:
-    answer = asked(client, "womabts in burrows", mode="lexical")
-    assert told(answer) == {"suggestion": "wombats in burrows"}
-    assert answer["results"] == asked(client, "womabts in burrows", mode="lexical", correct=False)["results"]
+    answer = asked(client, "wombats in burrows mosa", mode="lexical")
+    assert told(answer) == {"suggestion": "wombats in burrows moas"}
+    assert answer["results"] == asked(client, "wombats in burrows mosa", mode="lexical", correct=False)["results"]
+
+
+def test_what_finds_one_of_two_words_alone_is_answered_repaired(client: Client) -> None:
+    assert told(asked(client, "womabts in burrows", mode="lexical")) == {"corrected": "wombats in burrows"}
 
 
 def test_the_request_may_refuse_both(client: Client) -> None:
@@ -111,9 +115,10 @@ def test_pages_of_a_corrected_search_go_on_with_the_query_as_typed_or_corrected(
 
 
 def test_pages_of_a_search_as_typed_offer_what_the_first_one_offers(client: Client) -> None:
-    first = asked(client, "burrows mosa", mode="lexical", top_k=1)
-    assert told(first) == {"suggestion": "burrows moas"}
-    later = asked(client, "burrows mosa", mode="lexical", top_k=1, cursor=first["meta"]["next_cursor"])
+    typed = "wombats in burrows mosa"
+    first = asked(client, typed, mode="lexical", top_k=1)
+    assert told(first) == {"suggestion": "wombats in burrows moas"}
+    later = asked(client, typed, mode="lexical", top_k=1, cursor=first["meta"]["next_cursor"])
     assert told(later) == told(first)
 
 
@@ -127,7 +132,7 @@ def test_collections_that_withhold_their_words_tell_none(client: Client) -> None
 def test_the_budget_is_charged_for_what_is_answered_alone(tmp_path: Path) -> None:
     fill(tmp_path, "docs", [a_document(one, text) for one, text in TEXTS.items()])
     with serving(tmp_path, "[limits]\nchunks_per_day = 2") as client:
-        assert told(asked(client, "womabts burrows kiwsi", mode="lexical")) == {"suggestion": "wombats burrows kiwis"}
+        assert told(asked(client, "wombats burrows kiwsi", mode="lexical")) == {"suggestion": "wombats burrows kiwis"}
         refused(client.search({"query": "moas", "mode": "lexical"}), 429, "rate_limited")
 
 

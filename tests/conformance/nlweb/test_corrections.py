@@ -41,14 +41,14 @@ def test_what_finds_nothing_as_typed_is_answered_repaired(animals: Client) -> No
 
 
 def test_what_finds_something_stays_and_the_repaired_text_is_offered(animals: Client) -> None:
-    meta, found = meta_of(animals, "womabts burrows")
-    assert meta == {"suggestion": "wombats burrows"}
-    assert found == meta_of(animals, "womabts burrows", prefer={"correct": False})[1]
+    meta, found = meta_of(animals, "wombats burrows kiwsi")
+    assert meta == {"suggestion": "wombats burrows kiwis"}
+    assert found == meta_of(animals, "wombats burrows kiwsi", prefer={"correct": False})[1]
     assert meta_of(animals, "wombats burrows")[0] == {}
 
 
 def test_the_request_may_refuse_both(animals: Client) -> None:
-    assert meta_of(animals, "womabts burrows", prefer={"correct": False})[0] == {}
+    assert meta_of(animals, "wombats burrows kiwsi", prefer={"correct": False})[0] == {}
     failure = told(ask(animals, {**query("womabts", site="animals"), "prefer": {"correct": False}}), "failure")
     assert failure["error"]["code"] == "NO_RESULTS"
     assert animals.get("/ask?query=womabts&site=animals&correct=false").json()["error"]["code"] == "NO_RESULTS"
@@ -65,7 +65,8 @@ def test_prose_says_it_in_words(animals: Client) -> None:
         content = told(ask(animals, body), "answer")["content"]
         return "\n".join(part["text"] for part in content)
 
-    assert prose("womabts burrows").startswith("Did you mean “wombats burrows”?\n2 results for “womabts burrows”:")
+    said = "Did you mean “wombats burrows kiwis”?\n1 result for “wombats burrows kiwsi”:"
+    assert prose("wombats burrows kiwsi").startswith(said)
     assert prose("womabts").startswith("Nothing fits “womabts” as well.\n1 result for “wombats”:")
 
 

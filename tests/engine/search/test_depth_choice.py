@@ -8,10 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from aidre.engine.model import RECALLS
 from aidre.engine.search.depth_choice import (
     DEPTH_MARGIN,
+    GAP_MARGIN,
+    MIN_DEPTH,
+    MIN_DEPTH_PER_RESULT,
+    NPROBE_MARGIN,
     Choice,
     Conditions,
+    Reach,
     RequiredDepth,
     choose_depths,
     recall_bound,
@@ -97,11 +103,60 @@ def test_what_was_learned_of_other_numbers_of_results_does_not_count() -> None:
     assert chosen({"rows": 20, "mixtures": 200}, learned) == chosen({"rows": 20, "mixtures": 200})
 
 
+# -- lists -------------------------------------------------------------------------------------------------------
+
+LISTED = replace(CONDITIONS, rows=1_000_000, nlist=100)
+
+
+def probing(nprobe: int, gap: float, within: int, count: int = 150, far: int = 0) -> list[RequiredDepth]:
+    """Queries whose neighbours are found among twenty candidates in the nearest `nprobe` lists and the gap, which holds
+    `within` lists of 20,000 entries; of `far` queries the last neighbour is in the last list."""
+    gaps = np.concatenate([np.linspace(0, gap, within), np.linspace(1.01 * gap, 10 * gap, 100 - within)])
+    reach = Reach(gaps.astype(np.float32), (20_000 * np.arange(1, 101)).astype(np.int32))
+    near = replace(queries(20, 1, nprobe)[0], gaps=np.full(10, gap), reach=reach)
+    lost = replace(near, nprobe=np.array([nprobe] * 9 + [100]))
+    return [lost] * far + [near] * (count - far)
+
+
 def test_lists_are_probed_only_as_far_as_the_promise_holds() -> None:
-    conditions = replace(CONDITIONS, nlist=100)
-    near: dict[Kind, list[RequiredDepth]] = {"rows": queries(20, nprobe=4), "mixtures": queries(20, nprobe=8)}
-    [depth] = choose_depths(near, (10,), conditions).depths
-    assert 8 <= depth.probes <= 25
-    assert depth.gap >= 0.8
-    far: dict[Kind, list[RequiredDepth]] = {"rows": queries(20, nprobe=4), "mixtures": queries(20, nprobe=60)}
-    assert choose_depths(far, (10,), conditions).depths[0].probes == 0
+    required: dict[Kind, list[RequiredDepth]] = {"rows": probing(4, 0.1, 3), "mixtures": probing(8, 0.2, 5)}
+    [depth] = choose_depths(required, (10,), LISTED).depths
+    assert 8 <= depth.probes <= 8 * NPROBE_MARGIN
+    assert depth.gap == pytest.approx(0.2 * GAP_MARGIN)
+    assert 20_000 < depth.scanned < 250_000
+    assert depth.mean >= 0.99
+
+
+def test_many_lists_are_no_reason_to_scan_all_rows_where_the_gap_ends_most_searches() -> None:
+    easy, hard = probing(2, 0.1, 2), probing(60, 0.1, 2)
+    required: dict[Kind, list[RequiredDepth]] = {"rows": easy, "mixtures": [*easy, *hard[:10]]}
+    [depth] = choose_depths(required, (10,), LISTED).depths
+    assert depth.probes >= 60
+    assert depth.scanned < 100_000
+
+
+def test_all_rows_are_scanned_where_probing_is_expected_to_take_as_long() -> None:
+    required: dict[Kind, list[RequiredDepth]] = {"rows": probing(4, 0.1, 3), "mixtures": probing(80, 0.2, 78)}
+    assert choose_depths(required, (10,), LISTED).depths[0].probes == 0
+    small = replace(LISTED, rows=5_000)
+    near: dict[Kind, list[RequiredDepth]] = {"rows": probing(4, 0.1, 3), "mixtures": probing(4, 0.1, 3)}
+    assert choose_depths(near, (10,), small).depths[0].probes == 0
+
+
+def test_a_lower_recall_leaves_the_neighbours_in_far_lists_out() -> None:
+    required: dict[Kind, list[RequiredDepth]] = {"rows": probing(4, 0.1, 3), "mixtures": probing(4, 0.1, 3, far=45)}
+    high, low = (
+        choose_depths(required, (10,), replace(LISTED, goal=goal)).depths[0] for goal in (0.99, 0.9)
+    )  # the far ones are a fiftieth of the neighbours
+    assert low.probes <= 4 * NPROBE_MARGIN < high.probes or high.probes == 0
+    assert low.mean < 0.99 <= high.mean
+    assert low.candidates < high.candidates
+
+
+def test_the_least_depth_goes_with_the_recall_and_holds_the_results() -> None:
+    least = [
+        chosen({"rows": 1, "mixtures": 1}, (), replace(CONDITIONS, goal=goal)).depths[0].candidates for goal in RECALLS
+    ]
+    assert least == sorted(set(least))
+    assert least[RECALLS.index(0.99)] == MIN_DEPTH_PER_RESULT * 10 + MIN_DEPTH
+    assert least[0] >= 10

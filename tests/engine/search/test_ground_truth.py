@@ -36,10 +36,10 @@ def test_neighbours_are_those_of_brute_force_over_the_live_rows_without_the_quer
     rows = np.concatenate([codes[mask] for codes, mask in zip(stored, live, strict=True)])
     truth = find_ground_truth(space, targets, len(keys), generated_samples(space, targets, len(keys)))
     assert truth.k_values == (10, 100)
-    assert truth.kinds == {"rows": slice(0, 6), "mixtures": slice(6, 30)}
+    assert truth.kinds == {"rows": slice(0, 7), "mixtures": slice(7, 23), "pairs": slice(23, 30)}
     assert len(truth.queries) == len(truth.query_keys) == len(truth.neighbours) == 30
-    assert {target_of(key) for key in truth.query_keys[:6]} == {0, 1, 2}
-    assert set(truth.query_keys[6:]) == {NO_ROW}
+    assert {target_of(key) for key in truth.query_keys[:7]} == {0, 1, 2}
+    assert set(truth.query_keys[7:]) == {NO_ROW}
     for key, query, found in zip(truth.query_keys, truth.queries, truth.neighbours, strict=True):
         assert key == NO_ROW or (query == stored[target_of(key)][row_of(key)]).all()
         others = keys != key

@@ -149,7 +149,7 @@ def test_a_source_that_an_earlier_release_read_is_said_to_be_read_anew_once(benc
     bench.write("a.md", "Apples.")
     bench.run()
     assert not any("earlier release" in notice for notice in bench.notices)
-    (bench.store.path / ".checks.json").unlink()  # releases before 0.3 did not note their readers
+    (bench.store.path / ".checks.json").unlink()  # earlier releases did not note their readers
     bench.events.clear()
     assert bench.run().embedded == 0
     assert sum("read by an earlier release of aidre" in notice for notice in bench.notices) == 1

@@ -229,9 +229,13 @@ def test_more_lists_are_gone_over_where_the_nearest_hold_too_few_rows() -> None:
     for one, count in ((Scan(ScanGroup([scan])), 200), (masked, 100)):
         wide = SearchDepth(count, 10, (Depth(10, count, 1.0, 1.0, 8), Depth(1000, 5_000, 1.0, 1.0, 8)))
         tight = SearchDepth(count, 10, tuple(replace(depth, gap=1e-9) for depth in wide.depths))
-        found = one.search(query, count, tight)[0].tolist()
-        assert found == one.search(query, count, wide)[0].tolist()
-        assert found != one.search(query, count)[0].tolist()
+        probed, all_probed = (one.probed_lists(query, count, depth) for depth in (tight, wide))
+        assert probed is not None
+        assert all_probed is not None
+        assert probed.tolist() == all_probed[: len(probed)].tolist()
+        assert 1 < len(probed) < len(all_probed)
+        assert len(one.search(query, count, tight)[0]) == count
+        assert one.search(query, count, tight)[0].tolist() != one.search(query, count)[0].tolist()
 
 
 def test_a_longer_query_goes_over_the_same_lists() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bench_main_text
-from benchmarks.bench_main_text import Extracted, Page, compare_runs, count_passages, without_title
+from benchmarks import bench_extraction
+from benchmarks.bench_extraction import Extracted, Page, compare_runs, count_passages, without_title
 
 PAGE = "<html><body><h1>Bridge</h1><p>The old bridge was built in 1890.</p><footer>Imprint</footer></body></html>"
 
@@ -34,7 +34,7 @@ def test_the_title_at_the_beginning_of_a_text_is_taken_off() -> None:
 def test_both_sets_are_read_and_shown_in_one_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench_main_text, "record", lambda name, figures: None)
+    monkeypatch.setattr(bench_extraction, "record", lambda name, figures: None)
     (tmp_path / "one" / "tests" / "eval").mkdir(parents=True)
     (tmp_path / "one" / "tests" / "eval" / "a.html").write_text(PAGE)
     item = {"file": "a.html", "with": ["built in 1890"], "without": ["Login"]}
@@ -43,7 +43,7 @@ def test_both_sets_are_read_and_shown_in_one_table(
     (tmp_path / "two" / "html" / "a.html.gz").write_bytes(gzip.compress(PAGE.encode()))
     article = {"articleBody": "The old bridge was built in 1890."}
     (tmp_path / "two" / "ground-truth.json").write_text(json.dumps({"a": article}))
-    assert bench_main_text.main(["--sets", str(tmp_path / "one"), str(tmp_path / "two")]) == 0
+    assert bench_extraction.main(["--sets", str(tmp_path / "one"), str(tmp_path / "two")]) == 0
     shown = capsys.readouterr().out
     assert "| one, 1 pages, passages | aidre | 1.000 | 1.000 | 1.000 |" in shown
     assert "| two, 1 pages, runs of words | trafilatura" in shown
@@ -51,4 +51,4 @@ def test_both_sets_are_read_and_shown_in_one_table(
 
 def test_a_folder_that_is_neither_set_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="clone one of the two sets"):
-        bench_main_text.main(["--sets", str(tmp_path)])
+        bench_extraction.main(["--sets", str(tmp_path)])

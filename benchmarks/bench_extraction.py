@@ -1,6 +1,6 @@
 """The main text of web pages: precision and recall of aidre, beside trafilatura and readability-lxml.
 
-    python -m benchmarks main_text --sets FOLDER ... [--readability PYTHON] [--update-readme]
+    python -m benchmarks extraction --sets FOLDER ... [--readability PYTHON] [--update-readme]
 
 A folder is a clone of github.com/adbar/trafilatura, whose evaluation set names passages that belong to a page and
 passages that do not, or of github.com/scrapinghub/article-extraction-benchmark, which has the text of articles, without
@@ -85,13 +85,13 @@ class Score(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="bench_main_text", description=__doc__)
+    parser = argparse.ArgumentParser(prog="bench_extraction", description=__doc__)
     parser.add_argument("--sets", type=Path, nargs="*", default=[], help="clones of the repositories with pages")
     parser.add_argument("--readability", default=sys.executable, help="an interpreter that has readability-lxml")
     parser.add_argument("--update-readme", action="store_true", help="no figure of this benchmark is in README.md")
     options = parser.parse_args(argv)
     if not options.sets:
-        print("bench_main_text: nothing measured: name clones of sets of pages with --sets", file=sys.stderr)
+        print("bench_extraction: nothing measured: name clones of sets of pages with --sets", file=sys.stderr)
         return 0
     figures: dict[str, Any] = {}
     for folder in options.sets:
@@ -103,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 figures.setdefault(f"{folder.resolve().name}, {measure}", {})[name] = row
                 print(f"{folder.resolve().name}, {measure}, {name}: {score.f1:.4f}", file=sys.stderr, flush=True)
     print("\n".join(table(figures)))
-    record("bench_main_text", figures)
+    record("bench_extraction", figures)
     return 0
 
 
@@ -147,7 +147,7 @@ def extractors(readability: str) -> Iterator[tuple[str, Extract]]:
         ) as process:
             yield "readability-lxml", lambda content: _ask(process, content)
     else:
-        print("bench_main_text: readability-lxml is missing: name an interpreter that has it", file=sys.stderr)
+        print("bench_extraction: readability-lxml is missing: name an interpreter that has it", file=sys.stderr)
 
 
 def extract_with_aidre(content: bytes) -> Extracted:
