@@ -38,6 +38,7 @@ from aidre.ingest.records import (
     RowVectors,
     VectorRules,
     format_wrong_length,
+    note,
 )
 from aidre.ingest.sandbox import TABLES
 
@@ -69,7 +70,10 @@ def read_parquet(file: File, rules: VectorRules) -> Iterator[Item]:
     for batch in prefetch(_stream_batches(file), 1):
         reason = (batch.schema.metadata or {}).get(REJECTED)
         if reason is None:
-            unmapped = unmapped or Unmapped(file, batch.schema.names)
+            if unmapped is None:
+                unmapped = Unmapped(file, batch.schema.names)
+                for field in filter(lambda field: _holds_bytes(field.type), batch.schema):
+                    note(file, "columns of bytes are left out", field.name)
             yield from _read_batch(batch, first, file, rules, unmapped)
         else:
             yield Rejected(f"{file.origin}:{first}", reason.decode(), file.source, file.origin)
@@ -183,10 +187,17 @@ def _apply_mapping(mapping: ColumnMapping, row: dict[str, Json], index: int, fau
 
 
 def _without_vectors(batch: pa.RecordBatch, mapping: ColumnMapping | None) -> list[tuple[str, pa.Array]]:
-    """Names and columns, without those that hold vectors."""
+    """Names and columns, without those that hold vectors or bytes."""
     excluded = {"vectors", *(() if mapping is None else mapping.vectors.values())}
     pairs = zip(batch.schema.names, batch.columns, strict=True)
-    return [(name, column) for name, column in pairs if name not in excluded]
+    return [(name, column) for name, column in pairs if name not in excluded and not _holds_bytes(column.type)]
+
+
+def _holds_bytes(kind: pa.DataType) -> bool:
+    """Whether values are bytes, such as pictures, of which JSON and a search know nothing."""
+    if pa.types.is_struct(kind):
+        return any(_holds_bytes(field.type) for field in kind)
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def _rename_columns(batch: pa.RecordBatch, mapping: ColumnMapping) -> list[tuple[str, pa.Array]]:
