@@ -64,8 +64,8 @@ def workbook(
     parts["xl/styles.xml"] = STYLES
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in {**parts, **(more or {})}.items():
-            archive.writestr(name, content)
+        for name, part in {**parts, **(more or {})}.items():
+            archive.writestr(name, part)
     return file.getvalue()
 
 

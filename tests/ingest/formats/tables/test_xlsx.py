@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.support.ingests import Bench
 from tests.support.rows import RULES, documents
 from tests.support.workbooks import SPREADSHEET, Styled, workbook
 
-SHOP = [
+SHOP: list[list[Any]] = [
     ["Shop of 2026"],
     [],
     ["SKU", "Name", "Price", "In stock", "Since", "Opened", "Work", "Weight", "Sum", "Bad"],
@@ -46,7 +47,7 @@ def test_rows_are_documents_with_the_types_of_their_cells(tmp_path: Path) -> Non
 
 
 def test_every_visible_sheet_is_read_and_merged_cells_are_in_each_row(tmp_path: Path) -> None:
-    sheets = {
+    sheets: dict[str, list[list[Any]]] = {
         "Fares": [["line", "kind", "fare"], ["Bus", "adult", 4], [None, "child", 2], ["Tram", "adult", 5]],
         "Notes": [["note"], ["Valid in the city."]],
         "Secret": [["x", "y"], ["1", "2"]],
