@@ -129,7 +129,7 @@ def ingest(
 ) -> int:
     """Ingest new and changed documents into a collection.
 
-    Reads Markdown, text, HTML, PDF, DOCX, CSV, JSON Lines, Parquet, schema.org JSON-LD, feeds and sitemaps. Exit
+    Reads Markdown, text, HTML, PDF, DOCX, CSV, XLSX, JSON Lines, Parquet, schema.org JSON-LD, feeds and sitemaps. Exit
     status 1: some documents failed; each is named on standard error, and the others are stored; or a source has no
     document at all. A merge or publication that fails after the commit is a warning, and tried again by the next one.
     """

@@ -35,6 +35,7 @@ KINDS: dict[str, str] = {
     "sitemap": "aidre.ingest.formats.sitemap:parse",
     "markdown": "aidre.ingest.formats.markdown:parse",
     "parquet": "aidre.ingest.formats.tables.parquet_child:read_batches",
+    "xlsx": "aidre.ingest.formats.tables.xlsx_child:read_rows",
     "parquet schema": "aidre.ingest.formats.tables.parquet_child:read_schema",
 }
 """The parser of each kind of document, as "module:function"; imported at its first use."""

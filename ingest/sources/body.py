@@ -13,7 +13,7 @@ PAGE_KINDS = frozenset({".html", ".pdf", ".docx", ".txt"})
 """Kinds that a sitemap may list. The readers of other kinds trust the author of a file: they are for addresses that the
 operator names."""
 
-_TABLE_KINDS = frozenset({".jsonl", ".ndjson", ".json", ".jsonld", ".csv", ".tsv", ".parquet"})
+_TABLE_KINDS = frozenset({".jsonl", ".ndjson", ".json", ".jsonld", ".csv", ".tsv", ".xlsx", ".xlsm", ".parquet"})
 _BLOCK_BYTES = 1 << 16
 _GZIP_MAGIC = b"\x1f\x8b"
 _UNTYPED = ("", "application/octet-stream", "binary/octet-stream", "text/plain")
@@ -32,6 +32,8 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "application/vnd.apache.parquet": (".parquet",),
     "text/markdown": (".md",),
     "text/csv": (".csv",),
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": (".xlsx",),
+    "application/vnd.ms-excel.sheet.macroenabled.12": (".xlsm",),
     "text/tab-separated-values": (".tsv",),
 }
 """Suffixes by media type, the preferred one first."""

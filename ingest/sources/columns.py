@@ -24,6 +24,8 @@ from aidre.ingest.formats.tables import (
     find_json_lines_spaces,
     find_parquet_columns,
     find_parquet_spaces,
+    find_xlsx_columns,
+    find_xlsx_spaces,
 )
 from aidre.ingest.records import ColumnMapping, File, Mappings, escape_unprintable, get_column
 from aidre.ingest.sources.folder import FileSource, walk
@@ -47,6 +49,8 @@ _TABLES: dict[str, _TableFormat] = {
     ".jsonld": _TableFormat(find_json_file_spaces, find_json_file_columns),
     ".csv": _TableFormat(find_csv_spaces, find_csv_columns),
     ".tsv": _TableFormat(find_csv_spaces, find_csv_columns),
+    ".xlsx": _TableFormat(find_xlsx_spaces, find_xlsx_columns),
+    ".xlsm": _TableFormat(find_xlsx_spaces, find_xlsx_columns),
     ".parquet": _TableFormat(find_parquet_spaces, find_parquet_columns),
 }
 

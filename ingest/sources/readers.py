@@ -13,7 +13,14 @@ import pyarrow as pa
 
 from aidre.engine.errors import AidreError
 from aidre.ingest.formats import SNIFF_BYTES, XmlKind, read_feed, read_html, read_markdown, read_text, sniff_xml
-from aidre.ingest.formats.tables import holds_documents, read_csv, read_json_file, read_json_lines, read_parquet
+from aidre.ingest.formats.tables import (
+    holds_documents,
+    read_csv,
+    read_json_file,
+    read_json_lines,
+    read_parquet,
+    read_xlsx,
+)
 from aidre.ingest.records import File, Item, Mappings, Notes, Rejected, VectorRules, escape_unprintable, open_file
 from aidre.ingest.sandbox import sandboxed_reader
 from aidre.ingest.sources.body import lists_addresses
@@ -35,6 +42,8 @@ READERS: dict[str, Reader] = {
     ".jsonld": read_json_file,
     ".csv": read_csv,
     ".tsv": read_csv,
+    ".xlsx": read_xlsx,
+    ".xlsm": read_xlsx,
     ".parquet": read_parquet,
     ".xml": read_feed,
     ".rss": read_feed,

@@ -25,3 +25,4 @@ from .parquet import (
     read_parquet as read_parquet,
 )
 from .row_documents import read_json_row as read_json_row
+from .xlsx import find_xlsx_columns as find_xlsx_columns, find_xlsx_spaces as find_xlsx_spaces, read_xlsx as read_xlsx

@@ -57,7 +57,7 @@ def read_csv(file: File, rules: VectorRules) -> Iterator[Item]:
         names = table.read_header()
         if names is None:
             return
-        types = _CellTypes.of(file.mapping, table.layout)
+        types = CellTypes.of(file.mapping, table.layout)
         unmapped = Unmapped(file, names)
         caption = {} if table.layout.caption is None else {"section": table.layout.caption}
         for number, cells in table.rows():
@@ -90,7 +90,7 @@ def find_csv_spaces(file: File) -> set[str]:
             columns = table.read_header() or []
             for _, cells in islice(table.rows(), SAMPLE_ROWS) if "vectors" in columns else ():
                 with suppress(InvalidDocument):
-                    vectors = _parse_row(columns, cells, _CellTypes.of(None, table.layout)).get("vectors")
+                    vectors = _parse_row(columns, cells, CellTypes.of(None, table.layout)).get("vectors")
                     names.update(vectors if type(vectors) is dict else ())
     return names
 
@@ -201,7 +201,7 @@ def _read_sample(stream: BinaryIO) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _CellTypes:
+class CellTypes:
     """Columns whose cells are always text, and columns whose cells may be JSON."""
 
     texts: frozenset[str]
@@ -209,7 +209,7 @@ class _CellTypes:
     has_decimal_commas: bool
 
     @classmethod
-    def of(cls, mapping: ColumnMapping | None, layout: Layout) -> _CellTypes:
+    def of(cls, mapping: ColumnMapping | None, layout: Layout) -> CellTypes:
         if mapping is None:
             return cls(_TEXT_COLUMNS, _JSON_COLUMNS, layout.has_decimal_commas)
         mapped = {column for member in _TEXT_COLUMNS for column in mapping.columns_of(member)}
@@ -218,7 +218,7 @@ class _CellTypes:
         return cls(texts, jsons, layout.has_decimal_commas)
 
 
-def _parse_row(names: Sequence[str], cells: Sequence[str] | InvalidDocument, types: _CellTypes) -> dict[str, Json]:
+def _parse_row(names: Sequence[str], cells: Sequence[str] | InvalidDocument, types: CellTypes) -> dict[str, Json]:
     if isinstance(cells, InvalidDocument):
         raise cells
     if any(cells[len(names) :]):
@@ -240,7 +240,7 @@ def _as_written(names: Sequence[str], cells: Sequence[str] | InvalidDocument) ->
     }
 
 
-def _parse_cell(name: str, cell: str, types: _CellTypes) -> Json:
+def _parse_cell(name: str, cell: str, types: CellTypes) -> Json:
     text = cell.strip()
     if name in types.jsons and text[0] in "{[":
         try:

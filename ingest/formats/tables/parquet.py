@@ -5,7 +5,6 @@ The sandbox's child reads the file (parquet_child.py) and bounds the size of eac
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar
@@ -20,6 +19,7 @@ from aidre.engine.model import EmbeddingSpace, Json
 from aidre.ingest.formats.tables.arrow_json import Faults, to_json_values, to_rows
 from aidre.ingest.formats.tables.columnar import build_row_batch
 from aidre.ingest.formats.tables.parquet_child import REJECTED
+from aidre.ingest.formats.tables.paths import encode_paths
 from aidre.ingest.formats.tables.row_documents import (
     is_graph,
     read_linked_row,
@@ -38,7 +38,7 @@ from aidre.ingest.records import (
     RowVectors,
     VectorRules,
     format_wrong_length,
-    open_file,
+    note,
 )
 from aidre.ingest.sandbox import TABLES
 
@@ -70,7 +70,10 @@ def read_parquet(file: File, rules: VectorRules) -> Iterator[Item]:
     for batch in prefetch(_stream_batches(file), 1):
         reason = (batch.schema.metadata or {}).get(REJECTED)
         if reason is None:
-            unmapped = unmapped or Unmapped(file, batch.schema.names)
+            if unmapped is None:
+                unmapped = Unmapped(file, batch.schema.names)
+                for field in filter(lambda field: _holds_bytes(field.type), batch.schema):
+                    note(file, "columns of bytes are left out", field.name)
             yield from _read_batch(batch, first, file, rules, unmapped)
         else:
             yield Rejected(f"{file.origin}:{first}", reason.decode(), file.source, file.origin)
@@ -92,7 +95,7 @@ def find_parquet_columns(file: File) -> list[dict[str, Json]]:
 
 def _stream_batches(file: File) -> Iterator[pa.RecordBatch]:
     """The child's batches of a file; in smaller ones from where it runs out of memory."""
-    request = _encode_paths(file)
+    request = encode_paths(file)
     rows, done = BATCH_ROWS, 0
     while True:
         options = {"rows": rows, "skip": done, "columns": _find_used_columns(file.mapping)}
@@ -118,15 +121,8 @@ def _count_rows(batch: pa.RecordBatch) -> int:
     return max(1, len(batch))
 
 
-def _encode_paths(file: File) -> bytes:
-    """The child's request. The file is opened here first, since the child's errors say less about the cause."""
-    with open_file(file):
-        paths = ("" if file.within is None else file.within.absolute(), file.path.absolute())
-        return b"\0".join(map(os.fsencode, paths))
-
-
 def _read_schema(file: File, member: str, kind: type[T]) -> T:
-    answer = TABLES.parse("parquet schema", _encode_paths(file))
+    answer = TABLES.parse("parquet schema", encode_paths(file))
     value = answer.get(member) if type(answer) is dict else None
     if not isinstance(value, kind):
         raise InvalidDocument("cannot be read: its parser gave an invalid answer")
@@ -191,10 +187,17 @@ def _apply_mapping(mapping: ColumnMapping, row: dict[str, Json], index: int, fau
 
 
 def _without_vectors(batch: pa.RecordBatch, mapping: ColumnMapping | None) -> list[tuple[str, pa.Array]]:
-    """Names and columns, without those that hold vectors."""
+    """Names and columns, without those that hold vectors or bytes."""
     excluded = {"vectors", *(() if mapping is None else mapping.vectors.values())}
     pairs = zip(batch.schema.names, batch.columns, strict=True)
-    return [(name, column) for name, column in pairs if name not in excluded]
+    return [(name, column) for name, column in pairs if name not in excluded and not _holds_bytes(column.type)]
+
+
+def _holds_bytes(kind: pa.DataType) -> bool:
+    """Whether values are bytes, such as pictures, of which JSON and a search know nothing."""
+    if pa.types.is_struct(kind):
+        return any(_holds_bytes(field.type) for field in kind)
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def _rename_columns(batch: pa.RecordBatch, mapping: ColumnMapping) -> list[tuple[str, pa.Array]]:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.folders import documents, found_in, rejections, write
 from tests.support.rows import documents as documents_of
+from tests.support.workbooks import workbook
 
 
 def test_every_kind_of_file_is_read_by_its_own_parser(tmp_path: Path) -> None:
@@ -33,8 +34,9 @@ def test_every_kind_of_file_is_read_by_its_own_parser(tmp_path: Path) -> None:
     for name, content in samples.items():
         write(folder / name, content)
     pq.write_table(pa.table({"title": ["T"], "text": ["words"]}), folder / "m.parquet")
+    (folder / "n.xlsx").write_bytes(workbook({"A": [["title", "text"], ["T", "words"]]}))
     found = documents(folder)
-    assert [each.origin for each in found] == [*samples, "m.parquet"]
+    assert [each.origin for each in found] == [*samples, "m.parquet", "n.xlsx"]
     assert {each.text for each in found[1:]} == {"words"}
     assert {each.title for each in found} == {"T", "b"}
 

@@ -90,3 +90,11 @@ def test_a_table_without_a_column_of_text_has_the_text_of_its_columns(tmp_path: 
     assert (lamp.metadata["price"], lamp.metadata["when"]) == (3.5, "2026-05-01")
     assert (chair.id, chair.text) == ("b", "sku: b\nname: Chair")
     assert table(tmp_path, {"sku": pa.array([], pa.string())}) == []
+
+
+def test_columns_of_bytes_cost_no_row(tmp_path: Path) -> None:
+    picture = pa.array(
+        [{"bytes": b"\xff", "path": "a.png"}], pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    )
+    (found,) = documents(table(tmp_path, {"name": ["Cat"], "raw": pa.array([b"\xff"]), "image": picture}))
+    assert (found.text, found.metadata) == ("name: Cat", {"name": "Cat"})
