@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import aidre
+from aidre.api.cli.console import status_lines
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.index.fields import parse_filter
@@ -78,6 +79,18 @@ def test_recall_of_one_is_exact_and_a_lower_one_compares_fewer_rows(snapshot: Sn
     wanted = IDS[nearest("cosine", rows, queries, 10)].tolist()
     assert recall([ask(snapshot, query, recall=1.0) for query in queries], wanted) >= 0.9995  # float16 rows
     assert recall([ask(snapshot, query, recall=0.9) for query in queries], wanted) < 1
+
+
+def test_the_status_says_what_each_recall_costs(snapshot: Snapshot) -> None:
+    status = {**snapshot.status(), "disk_bytes": 1}
+    costs = status["spaces"][0]["costs"]  # type: ignore[index]
+    assert [cost["recall"] for cost in costs] == [*RECALLS, 1.0]
+    times = [cost["milliseconds"] for cost in costs]
+    assert times == sorted(times)
+    assert times[0] < times[-1]
+    assert all(cost["promised"] >= min(cost["recall"], 0.99) for cost in costs)
+    [line] = [line for line in status_lines(status) if "by recall" in line]
+    assert f"0.9: {times[0]:g} ms" in line
 
 
 @pytest.mark.parametrize("target", [0.9, 0.95])

@@ -89,7 +89,7 @@ BEHAVIOUR = {
     "copies of that one counts it, and names up to extensions.group.copies_max; collapse: false makes it a result",
     "recall": "the share of the nearest vectors that a search finds: extensions.recall.values are calibrated, the next "
     "higher one answers another, 1 compares every vector; a lower one is faster: extensions.recall.collections has the "
-    "default of each collection and, by space, the milliseconds of a search for extensions.recall.results",
+    "default of each public collection and, by space, the milliseconds of a search for extensions.recall.results",
     "suggest": "endpoints.suggest completes the last word of q by the words of the collection, the most frequent "
     "first; limit says how many at most; a collection that does not return text refuses (403)",
     "media_types": "application/aidre+json is provisional and preferred; application/json is accepted and sent too",
@@ -152,7 +152,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
 
 def _recall(collections: list[VisibleCollection]) -> dict[str, Any]:
     """The extension `recall`: what may be asked for, and by public collection its default and what each recall costs in
-    its spaces; absent where no engine measures it."""
+    its spaces, as the document is the same for every caller; absent where no engine measures it."""
     measured = [one for one in collections if one.snapshot.can.recall]
     if collections and not measured:
         return {}
@@ -162,7 +162,7 @@ def _recall(collections: list[VisibleCollection]) -> dict[str, Any]:
             "milliseconds": {space["id"]: milliseconds_of(space) for space in one.snapshot.status()["spaces"]},
         }
         for one in measured
-        if one.visibility == "public"  # the document is the same for all callers
+        if one.visibility == "public"
     }
     return {"recall": {"values": [*RECALLS, 1.0], "results": COSTED_RESULTS, "collections": costs}}
 

@@ -24,10 +24,10 @@ from aidre.engine.index.vectors.quantizer import (
     row_blocks,
     without_centroids,
 )
-from aidre.engine.index.vectors.scan import Scan, ScanGroup, SearchDepth
+from aidre.engine.index.vectors.scan import Scan, ScanGroup, SearchDepth, search_depth
 from aidre.engine.model import Distance
 from aidre.engine.storage.format import MAX_SEGMENT_ROWS
-from aidre.engine.storage.manifest import Depth
+from aidre.engine.storage.manifest import Calibration, Depth, TargetDepths
 from tests.support.stores import DISTANCES, space_of, structured
 from tests.support.vector_indexes import (
     DIMENSIONS,
@@ -203,6 +203,20 @@ def test_lists_farther_behind_are_gone_over_where_fewer_rows_are_allowed() -> No
     assert reach.max_gap(0.1) == pytest.approx(0.2)
     assert SearchDepth(100).max_gap() == 0
     assert SearchDepth(100, 10, (Depth(10, 100, 1.0, 1.0, 10),)).max_gap() == 0
+
+
+def test_a_recall_is_answered_by_the_next_higher_one_that_was_calibrated() -> None:
+    deep, low = (Depth(10, 100, 1.0, 1.0), Depth(100, 500, 1.0, 1.0)), (Depth(10, 30, 0.95, 0.9),)
+    calibration = Calibration("scan", 0.99, 9_000, depths=deep, others=(TargetDepths(0.9, low),))
+    asked = {0.5: 30, 0.9: 30, 0.900001: 30, 0.91: 100, 0.99: 100, float(np.float32(0.99)): 100, 0.995: None, 1.0: None}
+    for recall, candidates in asked.items():
+        depth = search_depth(calibration, 10, recall)
+        assert (None if depth is None else depth.candidates) == candidates, recall
+    assert search_depth(calibration, 10) == search_depth(calibration, 10, 0.99)
+    assert search_depth(calibration, 100, 0.9) is None, "what no depth reaches is exact"
+    older = replace(calibration, others=())
+    assert search_depth(older, 10, 0.9) == search_depth(older, 10)
+    assert search_depth(replace(calibration, kind="exact"), 10, 0.9) is None
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
