@@ -132,7 +132,7 @@ def test_documents_of_a_server_are_those_of_the_library(tmp_path: Path) -> None:
         assert max(map(len, pages)) == 4
         assert sorted(hit.document_id for page in pages for hit in page) == sorted(one.document.id for one in pieces())
         with pytest.raises(aidre_client.InvalidInput, match="use chunk or document"):
-            remote.search("heron", group="page")
+            remote.search("heron", group="page")  # type: ignore[arg-type]
 
         async def found() -> list[str]:
             async with aidre_client.connect_async(proxy.url) as client:

@@ -265,7 +265,11 @@ def strict(archive: bytes) -> bytes:
 
 
 def test_the_strict_form_of_the_standard_is_read() -> None:
-    archive = docx(lambda document: (document.add_heading("Bridge", 1), document.add_paragraph("Built in 1890.")))
+    def bridge(document: Any) -> None:
+        document.add_heading("Bridge", 1)
+        document.add_paragraph("Built in 1890.")
+
+    archive = docx(bridge)
     assert b"purl.oclc.org" in part(strict(archive), "word/document.xml")
     assert parse(strict(archive), {}) == parse(archive, {})
     assert parse(strict(archive), {})["headings"] == [[0, 1, "Bridge"]]
