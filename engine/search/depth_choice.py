@@ -24,7 +24,7 @@ from aidre.engine.storage import Depth, LearnedDepth
 DEPTH_MARGIN = 1.25
 """Safety factor on the measured candidate depth, for the rows that are added until the next calibration."""
 
-NPROBE_MARGIN, GAP_MARGIN = 1.25, 1.1
+NPROBE_MARGIN, GAP_MARGIN = 1.6, 1.1
 """Safety factors on the nprobe and the gap that keep the promise: queries between clusters that no row is near to need
 somewhat more lists than those that are mixed of rows."""
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -294,9 +295,11 @@ def write_current(folder: Path, generation: int) -> None:
 
 
 def _flatten_space(state: dict[str, Any]) -> dict[str, Any]:
-    calibration = state["calibration"]
-    learned = calibration.pop("learned") if calibration else []  # a release that lacks it refuses others below
-    return {**state.pop("space"), **state, "learned": learned}
+    """Members that release 0.1.0 does not know are beside the calibration: it refuses them inside."""
+    calibration = state["calibration"] or {"depths": []}
+    learned, others = calibration.pop("learned", []), calibration.pop("others", [])
+    scanned = [depth.pop("scanned") for depth in calibration["depths"]]
+    return {**state.pop("space"), **state, "learned": learned, "others": others, "scanned": scanned}
 
 
 # -- read --------------------------------------------------------------------------------------------------------
@@ -360,7 +363,10 @@ def _from_json(value: Mapping[str, Any]) -> Manifest:
 def _nest_space(space: Mapping[str, Any]) -> dict[str, Any]:
     calibration = space["calibration"]
     if calibration:
-        calibration = {**calibration, "learned": space.get("learned", [])}  # absent in older releases
+        scanned = chain(space.get("scanned", ()), repeat(0))  # these members are absent in older releases
+        depths = [{**depth, "scanned": codes} for depth, codes in zip(calibration["depths"], scanned, strict=False)]
+        beside = {name: space.get(name, []) for name in ("learned", "others")}
+        calibration = {**calibration, **beside, "depths": depths}
     return {**space, "space": space, "calibration": calibration}
 
 

@@ -121,7 +121,7 @@ def probing(nprobe: int, gap: float, within: int, count: int = 150, far: int = 0
 def test_lists_are_probed_only_as_far_as_the_promise_holds() -> None:
     required: dict[Kind, list[RequiredDepth]] = {"rows": probing(4, 0.1, 3), "mixtures": probing(8, 0.2, 5)}
     [depth] = choose_depths(required, (10,), LISTED).depths
-    assert 8 <= depth.probes <= 8 * NPROBE_MARGIN
+    assert 8 <= depth.probes <= 8 * NPROBE_MARGIN + 1
     assert depth.gap == pytest.approx(0.2 * GAP_MARGIN)
     assert 20_000 < depth.scanned < 250_000
     assert depth.mean >= 0.99
@@ -148,7 +148,7 @@ def test_a_lower_recall_leaves_the_neighbours_in_far_lists_out() -> None:
     high, low = (
         choose_depths(required, (10,), replace(LISTED, goal=goal)).depths[0] for goal in (0.99, 0.9)
     )  # the far ones are a fiftieth of the neighbours
-    assert low.probes <= 4 * NPROBE_MARGIN < high.probes or high.probes == 0
+    assert low.probes <= 4 * NPROBE_MARGIN + 1 < high.probes
     assert low.mean < 0.99 <= high.mean
     assert low.candidates < high.candidates
 

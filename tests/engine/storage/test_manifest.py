@@ -21,6 +21,7 @@ from aidre.engine.storage.manifest import (
     Manifest,
     SegmentEntry,
     SpaceState,
+    TargetDepths,
     encode_manifest,
     first_manifest,
     read_manifest,
@@ -33,7 +34,9 @@ from tests.support.stores import space_of
 FILE = FileEntry(9, "ab" * 16, ((0, 4), (6, 3)), "cd" * 16)
 SPACE = with_precision(space_of("cosine", 8, model="m", revision="r"))
 LEARNED = (LearnedDepth("given", 10, 1.5, 1.0, 1.25, 0.97),)
-CALIBRATION = Calibration("scan", 0.95, 1_000, 64, 12, (Depth(10, 100, 0.99, 0.9, 4, 0.5),), None, 7, LEARNED)
+OTHERS = (TargetDepths(0.9, (Depth(10, 40, 0.93, 0.8, 2, 0.25, 600),), LEARNED),)
+DEPTHS = (Depth(10, 100, 0.99, 0.9, 4, 0.5, 2_500), Depth(100, 600, 0.99, 0.9))
+CALIBRATION = Calibration("scan", 0.95, 1_000, 64, 12, DEPTHS, None, 7, LEARNED, OTHERS)
 WHOLE = Manifest(
     generation=3,
     parent=2,
@@ -114,6 +117,16 @@ def test_learned_depths_stand_beside_the_calibration_where_an_older_release_pass
     body = orjson.loads(unseal(write(tmp_path, WHOLE).read_bytes()))
     assert body["spaces"][0]["learned"][0]["candidates"] == 1.5
     assert "learned" not in body["spaces"][0]["calibration"]
+
+
+def test_other_recalls_stand_beside_it_too_and_an_older_manifest_has_none(tmp_path: Path) -> None:
+    [space, _] = orjson.loads(unseal(write(tmp_path, WHOLE).read_bytes()))["spaces"]
+    assert (space["others"][0]["target"], space["scanned"]) == (0.9, [2_500, 0])
+    assert "others" not in space["calibration"]
+    assert not any("scanned" in depth for depth in space["calibration"]["depths"])
+    changed(tmp_path, lambda body: [(space.pop("others"), space.pop("scanned")) for space in body["spaces"]])
+    calibration = read_manifest(tmp_path, 3, "docs").spaces[0].calibration
+    assert calibration == replace(CALIBRATION, others=(), depths=tuple(replace(one, scanned=0) for one in DEPTHS))
 
 
 def test_a_later_format_is_refused_by_its_number(tmp_path: Path) -> None:
