@@ -71,7 +71,7 @@ def _add(outcomes: Outcomes, name: str, answers: dict[bool, list[bool]], kind: s
 def test_a_rate_has_the_foreign_questions_that_are_answered_and_the_own_ones_that_are_not() -> None:
     outcomes = Outcomes()
     _add(outcomes, "a", {False: [True, False, False, False] * 2, True: [True, True, True, False, False] * 2})
-    assert outcomes.rate("hybrid", WHOLE, "questions", "a") == Rate(0.25, pytest.approx(0.4))
+    assert outcomes.rate("hybrid", WHOLE, "questions", "a") == pytest.approx(Rate(0.25, 0.4))
     assert outcomes.rate("hybrid", WHOLE, "titles", "a") == Rate(None, None)
     _add(outcomes, "a", {False: [True] * (FEWEST - 1)}, kind="words")
     assert outcomes.rate("hybrid", WHOLE, "words", "a") == Rate(None, None)
