@@ -79,6 +79,8 @@ VAGUE: Final = frozenset({"metatool"})
 HELD_OUT: Final = frozenset({"cisi", "cranfield", "pystdlib_code"})
 OWN: Final = 250
 """Questions that a collection is asked about its own documents, of each kind."""
+FEWEST: Final = 8
+"""Questions of which a share is told."""
 CODES: Final = 30
 BLOCK: Final = 40
 TOP_K: Final = 10
@@ -93,7 +95,7 @@ class Asked(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """The shares of foreign questions that are answered and of own ones that are not; None where none is asked."""
+    """The shares of foreign questions that are answered and of own ones that are not; None of fewer than FEWEST."""
 
     answered: float | None
     lost: float | None
@@ -115,8 +117,8 @@ class Outcomes:
 
     def rate(self, mode: str, size: int, kind: str, name: str) -> Rate:
         found = self.counts.get((mode, size, kind, name), {False: [], True: []})
-        lost = [not answered for answered in found[True]]
-        return Rate(fmean(found[False]) if found[False] else None, fmean(lost) if lost else None)
+        answered, kept = (fmean(each) if len(each) >= FEWEST else None for each in (found[False], found[True]))
+        return Rate(answered, None if kept is None else 1 - kept)
 
     def mean(self, mode: str, sizes: Sequence[int], kind: str, without: Collection[str] = ()) -> Rate:
         """The mean over the collections and sizes."""
@@ -295,8 +297,11 @@ def own_questions(documents: Sequence[Stored], own: Sequence[Subject], rng: rand
     titles = sorted({one.title for one in documents if one.title and one.title.strip()})
     for title in rng.sample(titles, min(len(titles), OWN)):
         yield Asked("titles", title, True)
-    topics = [topic for one in own for topic in one.topics if by_id.keys() & topic.grades.keys()]
-    for topic in rng.sample(topics, min(len(topics), OWN)):
+    topics = []
+    for one in own:
+        answered = [topic for topic in one.topics if by_id.keys() & topic.grades.keys()]
+        topics += rng.sample(answered, min(len(answered), OWN // len(own)))
+    for topic in topics:
         yield Asked("questions", topic.text, True)
         texts = [f"{by_id[id].title or ''} {by_id[id].text}" for id in sorted(topic.grades.keys() & by_id.keys())]
         words = [word for word in content_words(topic.text) if any(words_met(word, text)[0] == 1 for text in texts)]

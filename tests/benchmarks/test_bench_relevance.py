@@ -12,6 +12,7 @@ from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
 from aidre.engine.retrieve import Question, State, answer, run
 from benchmarks import samples
 from benchmarks.bench_relevance import (
+    FEWEST,
     MIXED,
     WHOLE,
     WORDS_ALONE,
@@ -69,15 +70,17 @@ def _add(outcomes: Outcomes, name: str, answers: dict[bool, list[bool]], kind: s
 
 def test_a_rate_has_the_foreign_questions_that_are_answered_and_the_own_ones_that_are_not() -> None:
     outcomes = Outcomes()
-    _add(outcomes, "a", {False: [True, False, False, False], True: [True, True, True, False, False]})
-    assert outcomes.rate("hybrid", WHOLE, "questions", "a") == Rate(0.25, 0.4)
+    _add(outcomes, "a", {False: [True, False, False, False] * 2, True: [True, True, True, False, False] * 2})
+    assert outcomes.rate("hybrid", WHOLE, "questions", "a") == pytest.approx(Rate(0.25, 0.4))
     assert outcomes.rate("hybrid", WHOLE, "titles", "a") == Rate(None, None)
+    _add(outcomes, "a", {False: [True] * (FEWEST - 1)}, kind="words")
+    assert outcomes.rate("hybrid", WHOLE, "words", "a") == Rate(None, None)
 
 
 def test_a_mean_counts_each_collection_once_and_leaves_out_what_it_is_told_to() -> None:
     outcomes = Outcomes()
-    _add(outcomes, "a", {False: [True, True], True: [True]})
-    _add(outcomes, "b", {False: [False] * 8})
+    _add(outcomes, "a", {False: [True] * 20, True: [True] * 8})
+    _add(outcomes, "b", {False: [False] * 60})
     assert outcomes.mean("hybrid", [WHOLE], "questions") == Rate(0.5, 0.0)
     assert outcomes.mean("hybrid", [WHOLE], "questions", frozenset({"a"})) == Rate(0.0, None)
 
@@ -85,9 +88,10 @@ def test_a_mean_counts_each_collection_once_and_leaves_out_what_it_is_told_to() 
 def test_the_summary_has_a_row_for_each_kind_and_size_and_for_the_demo() -> None:
     outcomes = Outcomes()
     for mode in ("hybrid", "dense", "lexical", "vectors alone", WORDS_ALONE):
-        outcomes.add(mode, 20, Asked("titles", "?", False), "a", answered=True)
-        outcomes.add(mode, MIXED, Asked("codes", "?", True), "mixed", answered=False)
-        outcomes.add(mode, MIXED, Asked("codes", "?", False), "mixed", answered=False)
+        for _ in range(FEWEST):
+            outcomes.add(mode, 20, Asked("titles", "?", False), "a", answered=True)
+            outcomes.add(mode, MIXED, Asked("codes", "?", True), "mixed", answered=False)
+            outcomes.add(mode, MIXED, Asked("codes", "?", False), "mixed", answered=False)
     demo = {"ellery": {"hybrid answered": "1 of 20", "hybrid lost": "0 of 40", "lexical answered": "3 of 20"}}
     demo["ellery"]["lexical lost"] = "2 of 40"
     half = {"xquad_ar": {"hybrid answered": "3.0%", "hybrid lost": "1.0%", "lexical answered": "9.0%"}}
