@@ -122,7 +122,8 @@ def _find_definitions(document: Document) -> tuple[dict[str, Element], dict[str,
     from docx.opc.constants import RELATIONSHIP_TYPE
 
     try:
-        root = document.part.part_related_by(RELATIONSHIP_TYPE.NUMBERING).element
+        part: Any = document.part.part_related_by(RELATIONSHIP_TYPE.NUMBERING)
+        root = part.element
     except (KeyError, AttributeError, ValueError):  # without lists, or with a part that is none
         return {}, {}
     abstracts = {each.get(f"{_W}abstractNumId", ""): each for each in root.findall(f"{_W}abstractNum")}

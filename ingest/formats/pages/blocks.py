@@ -11,7 +11,7 @@ from selectolax.lexbor import LexborNode
 
 from aidre.ingest.formats.pages.data_addresses import strip_data_addresses
 from aidre.ingest.formats.pages.grid import Grid, read_grid
-from aidre.ingest.formats.pages.inline import is_raised, read_math, read_picture, write_raised
+from aidre.ingest.formats.pages.inline import is_formula, is_raised, read_math, read_picture, write_raised
 from aidre.ingest.formats.pages.parts import PageParts
 
 SKIPPED = frozenset(
@@ -75,6 +75,7 @@ _SENTENCE_ENDS = tuple(".:!?…。：！？؟")
 _PERMALINKS = frozenset({"¶", "#", "§", "🔗", "⚓", "⚓\ufe0e", "\u200b"})
 """Texts of links to the place where they stand, as documentation generators add them behind headings and terms."""
 
+_WORD = re.compile(r"\w+")
 _SPACE = re.compile(r"[ \t\r\n\f]+")
 
 
@@ -141,7 +142,7 @@ def find_blocks(root: LexborNode | None, skipped: frozenset[str], parts: PagePar
             elif tag == "sup" and text is not None:
                 writer.add_raised(node)
             elif text is not None and tag in ("img", "math"):
-                writer.add_picture(text, is_whole=tag == "img")
+                writer.add_picture(text, is_whole=not is_formula(node))
             elif text is not None:
                 writer.add_text(text)
             elif tag.startswith("/"):
@@ -262,6 +263,8 @@ class _BlockWriter:
         self._part = 0
         self._has_title = False
         """Whether words of the open title of a box were written."""
+        self._said: set[str] = set()
+        """The words of headings and of descriptions of pictures."""
         self._number = ""
         """The number of the open item, until its first text."""
         self._is_titled = False
@@ -297,14 +300,24 @@ class _BlockWriter:
         self.add_text(node.text(deep=True) or "" if self._depth["pre"] else write_raised(node, before))
 
     def add_picture(self, text: str, *, is_whole: bool) -> None:
-        """A formula, or the description of a picture, which is a part of its own in a line."""
-        if text:
+        """A formula, or the description of a picture, which is a part of its own in a line, once in a page.
+
+        Headings are read without the descriptions of their pictures.
+        """
+        if text and not (is_whole and (self._heading is not None or self._is_written(text))):
             if is_whole:
                 self._widen(" ")
             self._write(text)
             self.blocks[-1].marks.append(len(self.blocks[-1].parts) - 1)
             if is_whole:
                 self._widen(" ")
+
+    def _is_written(self, text: str) -> bool:
+        """Whether a picture or a heading above says the same."""
+        words = " ".join(_WORD.findall(text.casefold()))
+        is_known = words in self._said
+        self._said.add(words)
+        return is_known
 
     def number(self, number: str) -> None:
         """The number of the item that was opened."""
@@ -340,6 +353,7 @@ class _BlockWriter:
         if tag in _HEADINGS and self._heading is not None:
             heading, self._heading = self._heading, None
             title = " ".join("".join(heading.parts).split())
+            self._said.add(" ".join(_WORD.findall(title.casefold())))
             if title and heading.block is not None:
                 heading.block.headings.append((heading.start, heading.level, title))
         self._break(tag)

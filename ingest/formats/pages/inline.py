@@ -82,12 +82,17 @@ def read_math(node: LexborNode) -> str:
     return " ".join("".join(_read_formula(node, _MAX_MATH_DEPTH)).split())
 
 
+def is_formula(node: LexborNode) -> bool:
+    """Whether an element is a formula, or the picture of one, as wikis have them."""
+    return node.tag == "math" or _FORMULA_PICTURE.search(node.attributes.get("class") or "") is not None
+
+
 def read_picture(node: LexborNode) -> str:
     """The description of a picture that belongs to the text; empty for ornaments, icons and names of files."""
     attributes = node.attributes
     alt = strip_data_addresses(" ".join((attributes.get("alt") or "").split()))
     names = f"{attributes.get('class') or ''} {attributes.get('id') or ''}"
-    if _FORMULA_PICTURE.search(names):
+    if is_formula(node):
         return _without_style(alt)[:_MAX_ALT_CHARACTERS]
     is_ornament = attributes.get("role") in ("presentation", "none") or attributes.get("aria-hidden") == "true"
     if is_ornament or _ORNAMENT.search(names) or _FILE_NAME.fullmatch(alt) or _is_tiny(node):

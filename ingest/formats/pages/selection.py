@@ -118,7 +118,7 @@ def _with_missed(
         if kept[index] or block.is_link_list or (index in margins and not block.is_note):
             continue
         if block.is_picture:
-            kept[index] = first <= index <= last and not block.is_linked
+            kept[index] = first <= index <= last and not block.is_linked and (is_reference or _is_among(block, kinds))
             continue
         is_kin = words[index] >= _KIN_WORDS and not block.is_linked and kinds[block.kind] >= _KIN_SHARE * total
         is_missed = is_reference or block.is_verbatim or block.is_note
@@ -126,6 +126,16 @@ def _with_missed(
     for index in _find_leads(blocks, words, first):
         kept[index] = kept[index] or index not in margins
     return kept
+
+
+def _is_among(block: TextBlock, kinds: Counter[tuple[str, ...]]) -> bool:
+    """Whether a picture stands among paragraphs of the text, as one of them or beside them.
+
+    Pictures of the news stand in elements of their own, and what describes them is no part of the article.
+    """
+    around = {name for kind, words in kinds.items() if words for name in kind[1:]}
+    inner, *outer = (*block.kind, "", "")[:2]
+    return kinds[block.kind] > 0 or inner in around or (inner in ("figure", "div") and outer[0] in around)
 
 
 def _find_leads(blocks: Sequence[TextBlock], words: Sequence[int], first: int) -> list[int]:

@@ -122,3 +122,12 @@ def test_pictures_around_the_text_and_links_with_pictures_say_nothing() -> None:
     text = f"<article>{''.join(f'<p>{paragraph}</p>' for paragraph in PARAGRAPHS)}</article>"
     linked = text.replace("</p><p>", f'</p><div><a href="/other">{picture}</a></div><p>', 1)
     assert PUMP not in read(f"<html><body>{linked}<div>{picture}</div></body></html>")
+
+
+def test_a_description_is_read_once_and_not_in_headings_or_where_a_heading_says_the_same() -> None:
+    picture = f'<img alt="{PUMP}" src="pump.png">'
+    assert read(f"<p>a {picture} b</p><p>c {picture} d</p>") == f"a {PUMP} b\n\nc d"
+    assert read(f"<h2>{picture} Parts</h2><p>a</p>") == "Parts\n\na"
+    assert read(f"<h2>{PUMP}</h2><p>a {picture} b</p>") == f"{PUMP}\n\na b"
+    formula = '<img class="math" alt="a + b + c">'
+    assert read(f"<p>{formula} is {formula}.</p>") == "a + b + c is a + b + c."
