@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest.formats import docx as module
-from aidre.ingest.formats.docx import MAX_ARCHIVE_MEMBERS, parse
+from aidre.ingest.formats.word import docx as module
+from aidre.ingest.formats.word.docx import MAX_ARCHIVE_MEMBERS, parse
 from aidre.ingest.records.file import File
 from aidre.ingest.records.vectors import VectorRules
 from aidre.ingest.sandbox.parent import SHARED, Sandbox, SandboxLimits

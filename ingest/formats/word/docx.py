@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest.formats.docx_numbers import LEVELS, Numbering
+from aidre.ingest.formats.word.numbers import LEVELS, Numbering
 
 if TYPE_CHECKING:
     from docx.document import Document
