@@ -55,6 +55,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "records chunking prefetch",
         "fetch sandbox",
         "formats formats/tables formats/pages",
+        "formats/word",
         "sources",
         "pipeline",
     ),

@@ -95,7 +95,7 @@ CALIBRATED: Final[dict[str | None, _Calibrated]] = {
         likeness=0.04,
     ),
     MULTILINGUAL.model: _Calibrated(
-        Coefficients(cosine=50.4, words=5.95, likeness=-16.6, size=0.5, length=0.15, bound=27.3),
+        Coefficients(cosine=50.4, words=5.95, likeness=-16.6, size=0.5, length=0.15, bound=27.55),
         Coefficients(cosine=52.5, words=0.0, likeness=-31.0, size=0.5, length=0.4, bound=16.0),
         likeness=0.76,
     ),
@@ -151,8 +151,10 @@ def evidence_for(query: Query, space: EmbeddingSpace | None, reader: Reader, *, 
     calibrated = None if space is None else CALIBRATED.get(space.model)
     if space is not None and calibrated is None:
         return None
-    if calibrated is None or space is None or (by_words and not reader.knows_question(space.id, str(query.text))):
+    if calibrated is None or space is None:
         return Evidence(query, reader, WORDS, reader.chunks, 0.0) if by_words else None
+    if by_words and not reader.knows_question(space.id, str(query.text)):
+        return None if query.mode == "dense" else Evidence(query, reader, WORDS, reader.chunks, 0.0)
     likeness = likeness_of(reader.centroid(space.id), query.vector)
     coefficients = calibrated.both if by_words else calibrated.vectors
     known = calibrated.likeness if likeness is None else likeness

@@ -29,7 +29,7 @@ with a message for the publisher."""
 
 KINDS: dict[str, str] = {
     "pdf": "aidre.ingest.formats.pdf:parse",
-    "docx": "aidre.ingest.formats.docx:parse",
+    "docx": "aidre.ingest.formats.word.docx:parse",
     "html": "aidre.ingest.formats.html_parser:parse",
     "feed": "aidre.ingest.formats.feed:parse",
     "sitemap": "aidre.ingest.formats.sitemap:parse",

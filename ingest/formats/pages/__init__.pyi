@@ -4,4 +4,5 @@ from .main_text import (
     extract_fragment_text as extract_fragment_text,
     extract_main_text as extract_main_text,
 )
+from .numerals import to_roman as to_roman
 from .title import find_title as find_title

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -11,12 +11,13 @@ from selectolax.lexbor import LexborNode
 
 from aidre.ingest.formats.pages.data_addresses import strip_data_addresses
 from aidre.ingest.formats.pages.grid import Grid, read_grid
+from aidre.ingest.formats.pages.inline import is_formula, is_raised, read_math, read_picture, write_raised
 from aidre.ingest.formats.pages.parts import PageParts
 
 SKIPPED = frozenset(
     {
         "script", "style", "noscript", "template", "head", "nav", "aside", "form", "button", "select", "textarea",
-        "iframe", "svg", "math", "object", "canvas", "dialog", "rt", "rp",
+        "iframe", "svg", "object", "canvas", "dialog", "rt", "rp",
     }
 )  # fmt: skip
 """Elements with text that is not the page's own."""
@@ -74,6 +75,7 @@ _SENTENCE_ENDS = tuple(".:!?…。：！？؟")
 _PERMALINKS = frozenset({"¶", "#", "§", "🔗", "⚓", "⚓\ufe0e", "\u200b"})
 """Texts of links to the place where they stand, as documentation generators add them behind headings and terms."""
 
+_WORD = re.compile(r"\w+")
 _SPACE = re.compile(r"[ \t\r\n\f]+")
 
 
@@ -94,10 +96,24 @@ class TextBlock:
     is_lead: bool = False
     margins: tuple[int, ...] = ()
     """Numbers of the elements around it that are named as margins of a page."""
+    marks: list[int] = field(default_factory=list)
+    """Indexes of the parts that are numbers of items, formulas and descriptions of pictures."""
 
     @property
     def text(self) -> str:
         return "".join(self.parts)
+
+    @property
+    def words(self) -> str:
+        """The text that other extractors find, too: without marks."""
+        if not self.marks:
+            return self.text
+        marks = set(self.marks)
+        return "".join(part for index, part in enumerate(self.parts) if index not in marks)
+
+    @property
+    def is_picture(self) -> bool:
+        return bool(self.marks) and not self.words.strip()
 
     @property
     def is_link_list(self) -> bool:
@@ -111,7 +127,7 @@ class TextBlock:
     @property
     def is_link(self) -> bool:
         """Whether all its words are links."""
-        return len("".join(self.text.split())) <= self.linked_characters
+        return len("".join(self.words.split())) <= self.linked_characters
 
 
 def find_blocks(root: LexborNode | None, skipped: frozenset[str], parts: PageParts) -> list[TextBlock]:
@@ -123,12 +139,18 @@ def find_blocks(root: LexborNode | None, skipped: frozenset[str], parts: PagePar
             if tag == _GRID:
                 grid = read_grid(node, partial(_read_line, skipped=skipped, parts=parts), parts.hidden)
                 writer.add_grid(grid, _name_of(node))
+            elif tag == "sup" and text is not None:
+                writer.add_raised(node)
+            elif text is not None and tag in ("img", "math"):
+                writer.add_picture(text, is_whole=not is_formula(node))
             elif text is not None:
                 writer.add_text(text)
             elif tag.startswith("/"):
                 writer.close(tag[1:])
             else:
                 writer.open(tag, _name_of(node))
+                if node.mem_id in parts.numbers:
+                    writer.number(parts.numbers[node.mem_id])
     return writer.blocks
 
 
@@ -163,6 +185,8 @@ def _walk(root: LexborNode, skipped: frozenset[str], parts: PageParts) -> Iterat
         child = None
         if tag == "-text":
             yield tag, strip_data_addresses(node.text_content or ""), node
+        elif tag in _LEAVES and node.mem_id not in left_out and (tag != "sup" or is_raised(node)):
+            yield tag, _LEAVES[tag](node), node
         elif node.mem_id not in left_out and _is_read(node, tag, skipped):
             tag = names.get(node.mem_id, tag)
             yield tag, None, node
@@ -179,6 +203,14 @@ def _walk(root: LexborNode, skipped: frozenset[str], parts: PageParts) -> Iterat
             node = parent
             yield f"/{names.get(node.mem_id, node.tag or '')}", None, node
         node = node.next
+
+
+_LEAVES: dict[str, Callable[[LexborNode], str]] = {
+    "img": read_picture,
+    "math": read_math,
+    "sup": lambda node: node.text(deep=True) or "",
+}
+"""Elements that are read whole."""
 
 
 def _is_read(node: LexborNode, tag: str, skipped: frozenset[str]) -> bool:
@@ -231,6 +263,10 @@ class _BlockWriter:
         self._part = 0
         self._has_title = False
         """Whether words of the open title of a box were written."""
+        self._said: set[str] = set()
+        """The words of headings and of descriptions of pictures."""
+        self._number = ""
+        """The number of the open item, until its first text."""
         self._is_titled = False
         """Whether the title of a box was written last, which the next paragraph goes on with."""
 
@@ -259,6 +295,34 @@ class _BlockWriter:
             self.blocks[-1].linked_characters += grid.linked_characters
         self.close("table")
 
+    def add_raised(self, node: LexborNode) -> None:
+        before = self.blocks[-1].parts[-1] if self.blocks and not self._gap else ""
+        self.add_text(node.text(deep=True) or "" if self._depth["pre"] else write_raised(node, before))
+
+    def add_picture(self, text: str, *, is_whole: bool) -> None:
+        """A formula, or the description of a picture, which is a part of its own in a line, once in a page.
+
+        Headings are read without the descriptions of their pictures.
+        """
+        if text and not (is_whole and (self._heading is not None or self._is_written(text))):
+            if is_whole:
+                self._widen(" ")
+            self._write(text)
+            self.blocks[-1].marks.append(len(self.blocks[-1].parts) - 1)
+            if is_whole:
+                self._widen(" ")
+
+    def _is_written(self, text: str) -> bool:
+        """Whether a picture or a heading above says the same."""
+        words = " ".join(_WORD.findall(text.casefold()))
+        is_known = words in self._said
+        self._said.add(words)
+        return is_known
+
+    def number(self, number: str) -> None:
+        """The number of the item that was opened."""
+        self._number = number
+
     def open(self, tag: str, name: str) -> None:
         self._break(tag)
         self._names.append((tag, name))
@@ -277,6 +341,8 @@ class _BlockWriter:
         if self._margins and self._margins[-1][0] == len(self._names):
             self._margins.pop()
         self._names.pop()
+        if tag == "li":
+            self._number = ""
         if tag in self._depth:
             self._depth[tag] -= 1
         if tag == _BOX_TITLE and self._has_title:
@@ -287,6 +353,7 @@ class _BlockWriter:
         if tag in _HEADINGS and self._heading is not None:
             heading, self._heading = self._heading, None
             title = " ".join("".join(heading.parts).split())
+            self._said.add(" ".join(_WORD.findall(title.casefold())))
             if title and heading.block is not None:
                 heading.block.headings.append((heading.start, heading.level, title))
         self._break(tag)
@@ -316,6 +383,10 @@ class _BlockWriter:
             self.blocks.append(self._new_block())
             self._gap = ""
         block = self.blocks[-1]
+        if self._number:
+            block.marks.append(len(block.parts))
+            block.parts.append(f"{self._gap}{self._number} ")
+            self._gap = self._number = ""
         heading = self._heading
         if heading is not None:
             if heading.block is None:

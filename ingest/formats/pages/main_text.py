@@ -91,7 +91,7 @@ def _find_where_it_reads(
 
 
 def _hold(blocks: Sequence[TextBlock], lines: Sequence[str]) -> bool:
-    passages = Passages("\n".join(block.text for block in blocks).splitlines())
+    passages = Passages("\n".join(block.words for block in blocks).splitlines())
     return 2 * sum(len(line) for line in lines if passages.contain(line)) >= sum(map(len, lines))
 
 
@@ -134,7 +134,7 @@ def _find_own_blocks(root: LexborNode | None, skipped: frozenset[str], parts: Pa
 
 def _count_words(blocks: Sequence[TextBlock]) -> int:
     """The words below headings."""
-    return sum(count_words(block.text) for block in blocks if not block.headings)
+    return sum(count_words(block.words) for block in blocks if not block.headings)
 
 
 def _strip_links_above(blocks: Sequence[TextBlock]) -> Sequence[TextBlock]:

@@ -6,13 +6,14 @@ Sphinx, Texinfo, MkDocs, VitePress, Docusaurus), never by words: navigation is i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from aidre.ingest.formats.pages.grid import MAX_CELLS, count_cells
 from aidre.ingest.formats.pages.hidden import find_hidden
+from aidre.ingest.formats.pages.inline import number_items
 
 _NAVIGATION = ",".join(
     (
@@ -76,12 +77,16 @@ class PageParts:
     gutters: frozenset[int] = frozenset()
     is_book: bool = False
     grids: frozenset[int] = frozenset()
+    numbers: Mapping[int, str] = field(default_factory=dict)
+    """Of items of ordered lists."""
 
 
 def find_hidden_parts(tree: LexborHTMLParser) -> PageParts:
     """The parts of a fragment, or of a page that is too deep for the others: hidden elements alone."""
     none = frozenset[int]()
-    return PageParts(none, none, none, none, none, find_hidden(tree), frozenset(_find_gutters(tree)))
+    return PageParts(
+        none, none, none, none, none, find_hidden(tree), frozenset(_find_gutters(tree)), numbers=number_items(tree)
+    )
 
 
 def find_parts(tree: LexborHTMLParser) -> PageParts:
@@ -104,12 +109,15 @@ def find_parts(tree: LexborHTMLParser) -> PageParts:
         frozenset(_find_gutters(tree)),
         len(tree.css(_KEYS)) > 1,
         frozenset(node.mem_id for node in tree.css("table") if _is_grid(node, rows, hidden)),
+        number_items(tree),
     )
 
 
 def _find_gutters(tree: LexborHTMLParser) -> Iterator[int]:
-    """Elements beside or in code with nothing but the numbers of lines."""
-    return (node.mem_id for node in tree.css(_GUTTERS) if _squeeze(_text_of(node)).isdecimal())
+    """Elements beside or in code with nothing but the numbers of lines, and formulas that stand as <math>, too."""
+    yield from (node.mem_id for node in tree.css(_GUTTERS) if _squeeze(_text_of(node)).isdecimal())
+    if tree.css_first(".katex math") is not None:
+        yield from (node.mem_id for node in tree.css(".katex-html"))
 
 
 def _squeeze(text: str) -> str:

@@ -77,21 +77,21 @@ def count_words(text: str) -> int:
 def share_found(blocks: Sequence[TextBlock], lines: Sequence[str]) -> float:
     """The share of the words of a page, outside link lists, that are in some lines; 1.0 for a page without words."""
     passages = Passages(lines)
-    prose = [(count_words(block.text), passages.contain(block.text)) for block in blocks if not block.is_link_list]
+    prose = [(count_words(block.words), passages.contain(block.words)) for block in blocks if not block.is_link_list]
     total = sum(words for words, _ in prose)
     return sum(words for words, is_found in prose if is_found) / total if total else 1.0
 
 
 def select_blocks(blocks: Sequence[TextBlock], lines: Sequence[str]) -> Sequence[TextBlock]:
     """The blocks that trafilatura's lines contain, and those that belong to them; all if it finds too few words."""
-    words = [count_words(block.text) for block in blocks]
+    words = [count_words(block.words) for block in blocks]
     if sum(count for count, block in zip(words, blocks, strict=True) if not block.is_link_list) < MIN_WORDS:
         return blocks
     if share_found(blocks, lines) < MIN_WORD_SHARE:
         return blocks
     passages = Passages(lines)
     margins = _find_margins(blocks, words)
-    found = [passages.contain(block.text) for block in blocks]
+    found = [passages.contain(block.words) for block in blocks]
     if sum(words[index] for index in margins if found[index]) < _MAX_MARGINS * _sum_where(words, found):
         found = [is_found and index not in margins for index, is_found in enumerate(found)]
     if True not in found:
@@ -117,12 +117,25 @@ def _with_missed(
     for index, block in enumerate(blocks):
         if kept[index] or block.is_link_list or (index in margins and not block.is_note):
             continue
+        if block.is_picture:
+            kept[index] = first <= index <= last and not block.is_linked and (is_reference or _is_among(block, kinds))
+            continue
         is_kin = words[index] >= _KIN_WORDS and not block.is_linked and kinds[block.kind] >= _KIN_SHARE * total
         is_missed = is_reference or block.is_verbatim or block.is_note
         kept[index] = (is_missed and first <= index <= last) or (is_kin and index >= first - _KIN_ABOVE)
     for index in _find_leads(blocks, words, first):
         kept[index] = kept[index] or index not in margins
     return kept
+
+
+def _is_among(block: TextBlock, kinds: Counter[tuple[str, ...]]) -> bool:
+    """Whether a picture stands among paragraphs of the text, as one of them or beside them.
+
+    Pictures of the news stand in elements of their own, and what describes them is no part of the article.
+    """
+    around = {name for kind, words in kinds.items() if words for name in kind[1:]}
+    inner, *outer = (*block.kind, "", "")[:2]
+    return kinds[block.kind] > 0 or inner in around or (inner in ("figure", "div") and outer[0] in around)
 
 
 def _find_leads(blocks: Sequence[TextBlock], words: Sequence[int], first: int) -> list[int]:

@@ -13,11 +13,12 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aidre.engine.errors import InvalidDocument
+from aidre.ingest.formats.word.numbers import LEVELS, Numbering
 
 if TYPE_CHECKING:
     from docx.document import Document
@@ -45,6 +46,9 @@ _STRICT_NAME = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w{1,40})/(\w{1,40})"
 """Namespaces and types of relations of ISO/IEC 29500 Strict ("Strict Open XML Document" in Word)."""
 
 _MAX_STYLE_DEPTH = 20
+_MAX_SPAN = 63
+"""Columns of a table in Word."""
+
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
@@ -61,20 +65,30 @@ _INVISIBLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\xad]")
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """The role of a paragraph: a heading of a level (0: none), a list item, or a line of the table of contents."""
+    """The role of a paragraph: a heading of a level (0: none), a list item, or a line of the table of contents.
+
+    `number` and `depth` are the id and the level of its numbering; without a depth the style's own level is meant.
+    """
 
     level: int = 0
     is_title: bool = False
     is_item: bool = False
     is_contents: bool = False
+    number: str = ""
+    depth: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A paragraph or a table as text."""
+    """A paragraph or a table as text; `label` is the number of an item or a heading."""
 
     text: str
     style: _Style = _Style()
+    label: str = ""
+
+    @property
+    def shown(self) -> str:
+        return f"{self.label} {self.text}" if self.label else self.text
 
 
 def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,6 +190,7 @@ class _Body:
         body = getattr(document.element, "body", None)
         self._root: Element = () if body is None else body
         self._styles = _resolve_styles(document)
+        self._numbering = Numbering(document)
 
     def blocks(self) -> Iterator[_Block]:
         return self._read_blocks(self._root)
@@ -185,33 +200,80 @@ class _Body:
             if child.tag == f"{_W}p":
                 yield from self._read_paragraph(child)
             elif child.tag == f"{_W}tbl":
-                yield _Block("\n".join(self._read_rows(child)))
+                yield _Block(self._read_table(child))
             elif child.tag in _CONTAINERS and not _is_contents(child):
                 yield from self._read_blocks(child)
 
     def _read_paragraph(self, paragraph: Element) -> Iterator[_Block]:
         boxes: list[Element] = []
-        text = "".join(_read_text(paragraph, boxes))
-        yield _Block(_clean(text), self._find_style(paragraph))
+        text = _clean("".join(_read_text(paragraph, boxes)))
+        style, name = self._find_style(paragraph)
+        label = ""
+        if style.number and not style.is_contents:
+            depth = self._numbering.find_level(style.number, name) if style.depth is None else style.depth
+            label = self._numbering.count(style.number, depth)
+        yield _Block(text, style, label)
         for box in boxes:
             yield from self._read_blocks(box)
 
-    def _read_rows(self, table: Element) -> Iterator[str]:
+    def _read_table(self, table: Element) -> str:
+        """A table of several rows and columns as one of Markdown; others hold a text together, and are its lines."""
+        rows = [row for row in self._read_rows(table) if any(row)]
+        width = max(map(len, rows), default=0)
+        if len(rows) < 2 or width < 2:
+            return "\n".join("\t".join(row) for row in rows)
+        cells = [[cell.replace("|", "\\|") for cell in row] + [""] * (width - len(row)) for row in rows]
+        lines = [f"| {' | '.join(row)} |" for row in cells]
+        return "\n".join([lines[0], "|" + "---|" * width, *lines[1:]])
+
+    def _read_rows(self, table: Element) -> Iterator[list[str]]:
+        """The cells of each row by column: a cell that spans rows is in each of them, one that spans columns is in the
+        first; of the names of columns, which the first row has, it is in each."""
+        merged: dict[int, str] = {}
+        names, width = True, _count_columns(table)
         for row in table.iter(f"{_W}tr"):
             if next(row.iterancestors(f"{_W}tbl")) is table:
-                cells = [cell for cell in row.iter(f"{_W}tc") if next(cell.iterancestors(f"{_W}tr")) is row]
-                line = "\t".join(self._read_cell(cell) for cell in cells)
-                if line.strip():
-                    yield line
+                above, merged = merged, {}
+                texts = [""] * _find_number(row, "trPr/gridBefore", 0)
+                for cell in row.iter(f"{_W}tc"):
+                    if next(cell.iterancestors(f"{_W}tr")) is row:
+                        span, merge = _find_number(cell, "tcPr/gridSpan", 1), _find_merge(cell)
+                        own, column = self._read_cell(cell), len(texts)
+                        text = own or above.get(column, "") if merge == "continue" else own
+                        if merge:
+                            merged[column] = text
+                        texts += [text] + [text if names and span < width else ""] * (span - 1)
+                names = names and not any(texts)
+                yield texts
 
     def _read_cell(self, cell: Element) -> str:
-        return " ".join(word for block in self._read_blocks(cell) for word in block.text.split())
+        return " ".join(word for block in self._read_blocks(cell) if block.text for word in block.shown.split())
 
-    def _find_style(self, paragraph: Element) -> _Style:
+    def _find_style(self, paragraph: Element) -> tuple[_Style, str]:
+        """The role of a paragraph, and the id of its style."""
         properties = paragraph.find(f"{_W}pPr")
         reference = None if properties is None else properties.find(f"{_W}pStyle")
-        style = self._styles.get(reference.get(f"{_W}val"), _Style()) if reference is not None else _Style()
-        return _apply_properties(style, properties)
+        name = "" if reference is None else reference.get(f"{_W}val") or ""
+        style = self._styles.get(name, _Style())
+        return _apply_number(_apply_properties(style, properties), properties), name
+
+
+def _count_columns(table: Element) -> int:
+    grid = table.find(f"{_W}tblGrid")
+    return sys.maxsize if grid is None else len(grid.findall(f"{_W}gridCol"))
+
+
+def _find_number(element: Element, path: str, default: int) -> int:
+    """A number of columns in the properties of a cell or a row."""
+    found = element.find("/".join(f"{_W}{name}" for name in path.split("/")))
+    value = "" if found is None else found.get(f"{_W}val") or ""
+    return min(int(value), _MAX_SPAN) if value.isascii() and value.isdecimal() and len(value) < 9 else default
+
+
+def _find_merge(cell: Element) -> str:
+    """`restart` for the first cell of a span of rows, `continue` for the others, empty for a cell of one row."""
+    found = cell.find(f"{_W}tcPr/{_W}vMerge")
+    return "" if found is None else found.get(f"{_W}val") or "continue"
 
 
 def _resolve_styles(document: Document) -> dict[str, _Style]:
@@ -226,18 +288,20 @@ def _resolve_style(name: str, elements: Mapping[str, Element], depth: int) -> _S
         return _Style()
     label = element.find(f"{_W}name")
     label = "" if label is None else (label.get(f"{_W}val") or "").lower()
-    heading = _HEADING.fullmatch(label)
-    if heading:
-        return _Style(level=int(heading[1]))
-    if label == "title":
-        return _Style(level=1, is_title=True)
-    if label.startswith("toc "):
-        return _Style(is_contents=True)
     parent = element.find(f"{_W}basedOn")
     style = _Style() if parent is None else _resolve_style(parent.get(f"{_W}val") or "", elements, depth - 1)
-    if label.startswith("list "):
-        style = _Style(is_item=True)
-    return _apply_properties(style, element.find(f"{_W}pPr"))
+    properties = element.find(f"{_W}pPr")
+    heading = _HEADING.fullmatch(label)
+    if heading:
+        style = replace(style, level=int(heading[1]), is_title=False, is_item=False)
+    elif label == "title":
+        style = replace(style, level=1, is_title=True, is_item=False)
+    elif label.startswith("toc "):
+        return _Style(is_contents=True)
+    else:
+        style = replace(style, level=0, is_item=True) if label.startswith("list ") else style
+        style = _apply_properties(style, properties)
+    return _apply_number(style, properties)
 
 
 def _apply_properties(style: _Style, properties: Element) -> _Style:
@@ -247,11 +311,24 @@ def _apply_properties(style: _Style, properties: Element) -> _Style:
     outline = properties.find(f"{_W}outlineLvl")
     if outline is not None and not style.is_contents and (outline.get(f"{_W}val") or "").isdecimal():
         level = int(outline.get(f"{_W}val")) + 1
-        return _Style(level=level if level <= 9 else 0, is_title=style.is_title and level <= 9)
+        is_title = style.is_title and level <= 9
+        return replace(style, level=level if level <= 9 else 0, is_title=is_title, is_item=False)
     number = properties.find(f"{_W}numPr/{_W}numId")
     if number is not None and style.level == 0 and not style.is_contents:
-        return _Style(is_item=number.get(f"{_W}val") != "0")
+        return replace(style, is_item=number.get(f"{_W}val") != "0")
     return style
+
+
+def _apply_number(style: _Style, properties: Element) -> _Style:
+    """A style after the numbering in the properties of a paragraph or of a derived style; 0 takes it away."""
+    found = None if properties is None else properties.find(f"{_W}numPr")
+    if found is None:
+        return style
+    name, level = (found.find(f"{_W}{member}") for member in ("numId", "ilvl"))
+    number = style.number if name is None else name.get(f"{_W}val") or ""
+    depth = "" if level is None else level.get(f"{_W}val") or ""
+    is_depth = depth.isascii() and depth.isdecimal() and len(depth) == 1 and int(depth) < LEVELS
+    return replace(style, number="" if number == "0" else number, depth=int(depth) if is_depth else style.depth)
 
 
 def _is_contents(control: Element) -> bool:
@@ -286,9 +363,9 @@ def _join_blocks(blocks: list[_Block]) -> tuple[str, list[list[Any]]]:
     for block in blocks:
         gap = "" if not parts else "\n" if was_item and block.style.is_item else "\n\n"
         if block.style.level:
-            headings.append([length + len(gap), block.style.level, _to_line(block.text)])
-        parts.append(gap + block.text)
-        length += len(gap) + len(block.text)
+            headings.append([length + len(gap), block.style.level, _to_line(block.shown)])
+        parts.append(gap + block.shown)
+        length += len(gap) + len(block.shown)
         was_item = block.style.is_item
     return "".join(parts), headings
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest.formats import docx as module
-from aidre.ingest.formats.docx import MAX_ARCHIVE_MEMBERS, parse
+from aidre.ingest.formats.word import docx as module
+from aidre.ingest.formats.word.docx import MAX_ARCHIVE_MEMBERS, parse
 from aidre.ingest.records.file import File
 from aidre.ingest.records.vectors import VectorRules
 from aidre.ingest.sandbox.parent import SHARED, Sandbox, SandboxLimits
@@ -87,7 +87,9 @@ def test_paragraphs_lists_and_tables_come_in_their_order() -> None:
         document.add_paragraph("Last")
 
     found = parse(docx(build), {})
-    assert found["text"] == "First\tparagraph\nin two lines\n\none\ntwo\n\na b inner\tc\n\td\n\nLast"
+    assert (
+        found["text"] == "First\tparagraph\nin two lines\n\none\ntwo\n\n| a b inner | c |\n|---|---|\n|  | d |\n\nLast"
+    )
 
 
 def test_headings_stand_where_they_begin() -> None:
@@ -273,3 +275,112 @@ def test_the_strict_form_of_the_standard_is_read() -> None:
     assert b"purl.oclc.org" in part(strict(archive), "word/document.xml")
     assert parse(strict(archive), {}) == parse(archive, {})
     assert parse(strict(archive), {})["headings"] == [[0, 1, "Bridge"]]
+
+
+def numbered(levels: str, xml: str, *, numbering: str = "", styles: str = "") -> str:
+    """The text of a document whose numberings 1 and 2 have these levels; 2 begins anew at 5."""
+    space = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    numbers = (
+        f'<w:numbering {space}>{numbering}<w:abstractNum w:abstractNumId="7">{levels}</w:abstractNum>'
+        '<w:num w:numId="1"><w:abstractNumId w:val="7"/></w:num><w:num w:numId="2"><w:abstractNumId w:val="7"/>'
+        '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="5"/></w:lvlOverride></w:num>'
+        '<w:num w:numId="3"><w:abstractNumId w:val="8"/></w:num></w:numbering>'
+    )
+    changed = part(PLAIN, "word/styles.xml").replace(b"</w:styles>", f"{styles}</w:styles>".encode())
+    content = part(PLAIN, BODY).replace(b"<w:body>", b"<w:body>" + xml.encode())
+    parts = {"word/numbering.xml": numbers.encode(), "word/styles.xml": changed, BODY: content}
+    found = parse(repacked(PLAIN, parts), {})["text"]
+    assert isinstance(found, str)
+    return found.removesuffix("HERE").removesuffix("\n\n")
+
+
+def level(depth: int, form: str, label: str, more: str = "") -> str:
+    form = f'<w:numFmt w:val="{form}"/>{more}<w:lvlText w:val="{label}"/>'
+    return f'<w:lvl w:ilvl="{depth}"><w:start w:val="1"/>{form}</w:lvl>'
+
+
+def item(text: str, depth: int, number: int = 1) -> str:
+    properties = f'<w:pPr><w:numPr><w:ilvl w:val="{depth}"/><w:numId w:val="{number}"/></w:numPr></w:pPr>'
+    return f"<w:p>{properties}<w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def test_items_of_lists_have_the_numbers_that_the_document_shows() -> None:
+    levels = level(0, "decimal", "%1.") + level(1, "lowerLetter", "(%2)") + level(2, "upperRoman", "%1.%3")
+    xml = item("a", 0) + item("b", 1) + item("c", 1) + item("d", 2) + item("e", 0) + item("f", 1) + item("g", 0, 2)
+    xml += item("h", 0, 2) + item("i", 0, 0) + item("j", 0, 99)
+    assert numbered(levels, xml) == "1. a\n(a) b\n(b) c\n1.I d\n2. e\n(a) f\n5. g\n6. h\n\ni\n\nj"
+
+
+@pytest.mark.parametrize(
+    ("form", "labels"),
+    [
+        ("decimal", "1 2 27"),
+        ("decimalZero", "01 02 27"),
+        ("lowerRoman", "i ii xxvii"),
+        ("upperLetter", "A B AA"),
+        ("ordinal", "1st 2nd 27th"),
+        ("hindiVowels", "1 2 27"),
+    ],
+)
+def test_numbers_are_written_in_the_format_of_their_level(form: str, labels: str) -> None:
+    lines = numbered(level(0, form, "%1"), "".join(item("x", 0) for _ in range(27))).split("\n")
+    assert [lines[0], lines[1], lines[26]] == [f"{label} x" for label in labels.split()]
+
+
+def test_bullets_are_no_numbers_and_a_level_may_write_its_others_in_digits() -> None:
+    levels = (
+        level(0, "upperRoman", "Part %1") + level(1, "decimal", "%1.%2", "<w:isLgl/>") + level(2, "bullet", "\uf0b7")
+    )
+    assert numbered(levels, item("a", 0) + item("b", 1) + item("c", 2)) == "Part I a\n1.1 b\nc"
+
+
+def test_a_list_that_refers_to_a_style_of_lists_has_its_numbers() -> None:
+    linked = '<w:abstractNum w:abstractNumId="8"><w:numStyleLink w:val="Legal"/></w:abstractNum>'
+    levels = '<w:styleLink w:val="Legal"/>' + level(0, "decimal", "§ %1")
+    assert numbered(levels, item("a", 0, 3) + item("b", 0, 3), numbering=linked) == "§ 1 a\n§ 2 b"
+
+
+def test_headings_are_numbered_by_their_styles() -> None:
+    levels = level(0, "decimal", "%1", '<w:pStyle w:val="H1"/>') + level(
+        1, "decimal", "%1.%2", '<w:pStyle w:val="H2"/>'
+    )
+    style = (
+        '<w:style w:type="paragraph" w:styleId="H{0}"><w:name w:val="heading {0}"/><w:pPr><w:numPr>'
+        '<w:numId w:val="1"/></w:numPr></w:pPr></w:style>'
+    )
+    paragraph = '<w:p><w:pPr><w:pStyle w:val="H{}"/></w:pPr><w:r><w:t>{}</w:t></w:r></w:p>'
+    xml = "".join(paragraph.format(*each) for each in [(1, "One"), (2, "Two"), (2, "Three"), (1, "Four"), (2, "Five")])
+    shown = numbered(levels, xml, styles=style.format(1) + style.format(2))
+    assert shown == "1 One\n\n1.1 Two\n\n1.2 Three\n\n2 Four\n\n2.1 Five"
+
+
+def table(*rows: str) -> str:
+    return f"<w:tbl><w:tblGrid>{'<w:gridCol/>' * 3}</w:tblGrid>{''.join(f'<w:tr>{row}</w:tr>' for row in rows)}</w:tbl>"
+
+
+def cell(text: str = "", properties: str = "") -> str:
+    return f"<w:tc><w:tcPr>{properties}</w:tcPr><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:tc>"
+
+
+def test_cells_that_span_columns_or_rows_leave_the_others_in_their_columns() -> None:
+    begun, more, wide = '<w:vMerge w:val="restart"/>', "<w:vMerge/>", '<w:gridSpan w:val="2"/>'
+    rows = (
+        cell("Fare", begun) + cell("Ages", wide),
+        cell("", more) + cell("6") + cell("18"),
+        cell("Bus", begun) + cell("free", wide),
+        cell("", more) + cell() + cell("a|b"),
+        '<w:trPr><w:gridBefore w:val="2"/></w:trPr>' + cell("last"),
+    )
+    assert text(table(*rows)).split("\n") == [
+        "| Fare | Ages | Ages |",
+        "|---|---|---|",
+        "| Fare | 6 | 18 |",
+        "| Bus | free |  |",
+        "| Bus |  | a\\|b |",
+        "|  |  | last |",
+    ]
+
+
+def test_a_table_of_one_row_or_one_column_is_a_frame_around_text() -> None:
+    assert text(table(cell("a") + cell("b"))) == "a\tb"
+    assert text(table(cell("a"), cell("b"))) == "a\nb"
