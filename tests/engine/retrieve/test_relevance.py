@@ -200,9 +200,14 @@ def hit(text: str, vector: Sequence[float] = (1.0, 0.0)) -> Hit:
 
 
 def found_for(
-    text: str, space: EmbeddingSpace | None = DEFAULT_SPACE, *, knows: bool = True, by_words: bool = True
+    text: str,
+    space: EmbeddingSpace | None = DEFAULT_SPACE,
+    *,
+    knows: bool = True,
+    by_words: bool = True,
+    mode: Mode = "hybrid",
 ) -> Any:
-    query = Query(np.array([0.6, 0.8], np.float32), DEFAULT_SPACE.id, text=text, mode="hybrid")
+    query = Query(np.array([0.6, 0.8], np.float32), DEFAULT_SPACE.id, text=text, mode=mode)
     return evidence_for(query, space, cast(Reader, Texts(knows)), by_words=by_words)
 
 
@@ -211,6 +216,11 @@ def test_evidence_is_by_words_where_the_model_does_not_know_the_language() -> No
     known, unknown, lexical = found_for("soup"), found_for("soup", knows=False), found_for("soup", None)
     assert known.odds([near])[0] > known.odds([far])[0]
     assert unknown.odds([near]) == unknown.odds([far]) == lexical.odds([far])
+
+
+def test_what_vectors_of_an_unknown_language_find_is_not_judged() -> None:
+    assert found_for("soup", knows=False, mode="dense") is None
+    assert found_for("soup", mode="dense") is not None
 
 
 def test_without_words_cosines_alone_tell() -> None:
