@@ -15,7 +15,10 @@ CASES: Sequence[tuple[str, Sequence[str]]] = [
     ("engine/search/bm25.py", ["engine/search/test_bm25.py", "engine/search/test_bm25_bounds.py"]),
     (
         "aidre/library/collection.py",
-        [f"aidre/library/test_collection{aspect}.py" for aspect in ("", "_filters", "_upkeep")],
+        [
+            f"aidre/library/test_collection{aspect}.py"
+            for aspect in ("", "_filters", "_groups", "_operators", "_upkeep")
+        ],
     ),
     ("aidre/library/arguments.py", ["aidre/library"]),
     (

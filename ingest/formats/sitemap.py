@@ -30,8 +30,8 @@ _ADDRESS = re.compile(r"https?://[^\s<>\"]+", re.IGNORECASE)
 _ROOT = re.compile(r"<(?:[\w.-]{1,60}:)?(urlset|sitemapindex)(?=[\s>])", re.IGNORECASE)
 _ENTRY = re.compile(r"<(?:[\w.-]{1,60}:)?(?:url|sitemap)\s*>((?:[^<]|<(?!/?(?:[\w.-]{1,60}:)?(?:url|sitemap)\s*>))*)")
 _MEMBERS = {
-    name: re.compile(rf"<(?:[\w.-]{{1,60}}:)?{name}\s*>(.*?)</(?:[\w.-]{{1,60}}:)?{name}\s*>", re.DOTALL)
-    for name in ("loc", "lastmod")
+    "loc": re.compile(r"<(?:[\w.-]{1,60}:)?loc\s{0,9}>(.*?)</(?:[\w.-]{1,60}:)?loc\s{0,9}>", re.DOTALL),
+    "lastmod": re.compile(r"<(?:[\w.-]{1,60}:)?lastmod\s{0,9}>(.*?)</(?:[\w.-]{1,60}:)?lastmod\s{0,9}>", re.DOTALL),
 }
 _END_CHARACTERS = 1000
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)

@@ -29,8 +29,8 @@ _ROOTS: dict[str, XmlKind] = {
 }
 _PROLOG = (("<?", "?>"), ("<!--", "-->"), ("<!doctype", ">"))
 _ROOT = re.compile(r"<(?:[A-Za-z_][\w.-]*:)?([A-Za-z_][\w.-]*)[\s/>]")
-_DECLARED = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s{0,9}=\s{0,9}[\"']([A-Za-z0-9_:.-]{1,40})[\"']")
-_DECLARATION = re.compile(r"\s*<\?xml[^>]{0,200}\?>")
+_DECLARED = re.compile(rb"\s{0,99}<\?xml[^>]{0,200}?encoding\s{0,9}=\s{0,9}[\"']([A-Za-z0-9_:.-]{1,40})[\"']")
+_DECLARATION = re.compile(r"\s{0,99}<\?xml[^>]{0,200}\?>")
 
 
 def sniff_xml(start: bytes) -> XmlKind | None:

@@ -54,7 +54,7 @@ _OTHERS = (
 """Encodings that are guessed, of texts in Latin and in other letters."""
 
 _HIGH = re.compile(rb"[\x80-\xff]+")
-_HIGH_WORD = re.compile(rb"[A-Za-z]*[\x80-\xff][A-Za-z\x80-\xff]*")
+_HIGH_WORD = re.compile(rb"(?<![A-Za-z\x80-\xff])[A-Za-z]*[\x80-\xff][A-Za-z\x80-\xff]*")
 _ASCII_LETTER = re.compile(rb"[A-Za-z]")
 _HIGH_BYTES = bytes(range(0x80, 0x100))
 _NOT_ASCII = re.compile("[^\x00-\x7f]+")

@@ -18,7 +18,7 @@ from tests.support.crossings import REQUESTS, Calls, crossing_of
 MOST: Final[Mapping[str, tuple[int, int]]] = {
     "POST /search, the general way": (45, 48),
     "POST /search, the fast way": (46, 34),
-    "POST /ask": (53, 82),
+    "POST /ask": (53, 86),
 }
 """Files and returns."""
 COUNTS: Final = r"(.+): (\d+) files, \d+ changes of file, (\d+) returns"

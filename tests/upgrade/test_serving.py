@@ -68,7 +68,8 @@ def test_a_partner_keeps_its_key(client: httpx.Client, answers: dict[str, Any]) 
     platform = questions.platform(client)
     answer = platform.retrieve(platform.request("soup", domain="town.food"))
     ids = [[chunk["id"] for chunk in one["content"]["chunks"]] for one in (answer, answers["retrieved"][0])]
-    assert ids[0] == ids[1]
+    assert set(ids[0]) < set(ids[1]), "the old release also returned what does not fit"
+    assert ids[0]
     status, _ = platform.report(platform.citation(answer))
     assert status == 202
 

@@ -40,7 +40,7 @@ _ORNAMENT = re.compile(
     r"placeholder|profile|author)(?![a-z])",
     re.IGNORECASE,
 )
-_DISPLAY_STYLE = re.compile(r"\{\\(?:display|text)style\s*(.*)\}", re.DOTALL)
+_DISPLAY_STYLE = re.compile(r"\{\\(?:display|text)style(.*)\}", re.DOTALL)
 _NO_MARKS = re.compile(r"list-style(?:-type)?\s*:[^;]{0,40}\bnone\b", re.IGNORECASE)
 _NO_LIST = "nav,[role=navigation],[role=presentation],[role=none]"
 
