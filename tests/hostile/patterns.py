@@ -46,7 +46,7 @@ MADE = {
     "re.compile(f'[{signs}]|[^ {signs}]+')": "the same",
     "re.compile('(' + '|'.join(map(re.escape, sorted(special, key=len, reverse=True))) + ')')": "tokens, escaped",
     "re.compile(pattern + ('' if UNSPACED_RUN.match(before) else f'(?!{_SPACED})'))": "words of a phrase, escaped",
-    "re.compile(_WEEKDAY + form + _TIME, re.IGNORECASE | re.ASCII)": "one of the forms beside it; of a short text alone",
+    "re.compile(_WEEKDAY + form + _TIME, re.IGNORECASE | re.ASCII)": "a form beside it, of a short text",
     "re.search(pattern, text)": "the name of a place, its words escaped, with blanks between two of them",
 }
 """Calls whose pattern is made of what a function is given, and why that is harmless."""
