@@ -115,11 +115,11 @@ def count_faults(documents: Sequence[ReadDocument], count: CountTokens) -> Fault
             found["stems"].append(f"{read.document.origin}: {title!r}")
         if any(title.endswith(tail) for tail in tails):
             found["tails"].append(f"{read.document.origin}: {title!r}")
-        text = "".join(_squeeze(chunk.text) for chunk in read.chunks)
+        text = _without_notes("".join(_squeeze(chunk.text) for chunk in read.chunks))
         found["lost"] += [
             f"{read.document.origin}: {paragraph[:200]!r}"
             for paragraph in read.markup.paragraphs
-            if _squeeze(strip_layout(paragraph)) not in text
+            if _without_notes(_squeeze(strip_layout(paragraph))) not in text
         ]
         for fault, numbers in _chunk_faults(read, repeated, count).items():
             found[fault] += [f"{read.chunks[number].id}: {read.chunks[number].text[:200]!r}" for number in numbers]
@@ -359,6 +359,11 @@ def _text_of(table: Table) -> str:
 
 def _squeeze(text: str) -> str:
     return "".join(text.split())
+
+
+def _without_notes(text: str) -> str:
+    """Without the brackets in which the text of a chunk has the mark of a note."""
+    return re.sub(r"\[(\d{1,3})\]", r"\1", text)
 
 
 def _merge(spans: Iterable[Sequence[tuple[int, int]]]) -> list[tuple[int, int]]:
