@@ -6,7 +6,7 @@ A condition is applied where the field is certain: there is one that fits best, 
 - another number means a field of numbers whose name stands beside it ("more than 16 GB ram": ram_gb), in a unit that
   fits; or a part of the name, in the same unit;
 - a date means the field of the event before it ("released after 2023": release_date, released, year), or a field whose
-  name stands there;
+  name is beside the date;
 - an order means the price, the rating or the date; of publication only where a publication is looked for.
 
 Where it is not certain, the condition is offered in the form of a filter, and changes nothing.

@@ -16,9 +16,10 @@ sets. For the multilingual model it was halves of XQuAD in five languages, each 
 The bound is where about 1.5 % of the own questions are lost. `python -m benchmarks.bench_relevance` measures the rates,
 which docs/protocols.md has.
 
-Words alone are judged where the search is by words, and where the model does not know the language of the question: its
-cosines are about the same for all texts of that language. Vectors alone are where the collection is not searched by
-words. Other models spread their cosines differently, and have no evidence.
+Words alone are judged where the search is by words, and in hybrid search where the model does not know the language of
+the question: its cosines are about the same for all texts of that language, and what they find in mode dense is not
+judged. Vectors alone are judged where the collection is not searched by words. Other models spread their cosines
+differently, and have no evidence.
 """
 
 from __future__ import annotations
