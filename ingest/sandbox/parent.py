@@ -170,7 +170,7 @@ class Sandbox:
 
 
 class _ClosedMemory:
-    """While a child lives, the memory and the environment of this process are closed to others of its user (proc(5))."""
+    """While a child lives, memory and environment of this process are closed to others of its user (proc(5))."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -205,7 +205,7 @@ class _Child:
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", *program],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 bufsize=0,

@@ -149,7 +149,7 @@ def _restrict_files(libc: ctypes.CDLL) -> int:
     return int(version)
 
 
-def _allow(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
+def _allow(libc: ctypes.CDLL, ruleset: int, path: str | os.PathLike[str], rights: int) -> None:
     """Allow rights on a path and what is below it; a path that is missing needs none."""
     with suppress(OSError):
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)

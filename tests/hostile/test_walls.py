@@ -60,10 +60,9 @@ def test_without_walls_most_tries_of_a_user_succeed() -> None:
 
 def can_run(user: int) -> bool:
     command = [sys.executable, "-c", "import aidre.ingest.sandbox.parent"]
+    identity: dict[str, Any] = {"user": user, "group": user, "extra_groups": []}
     try:
-        done = subprocess.run(
-            command, cwd=ROOT, user=user, group=user, extra_groups=[], capture_output=True, check=False
-        )
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, **identity)
     except OSError:
         return False
     return done.returncode == 0

@@ -55,4 +55,4 @@ def attempt(name: str, *arguments: str) -> str | None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(*sys.argv[1:])))
+    sys.stdout.write(json.dumps(run(*sys.argv[1:])))

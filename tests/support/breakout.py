@@ -3,6 +3,8 @@
 A try returns where it succeeded, and raises OSError where it was refused. With the argument "bare" no wall is raised.
 """
 
+# ruff: noqa: PTH101, PTH102, PTH104, PTH106, PTH108, PTH208, PTH211
+
 from __future__ import annotations
 
 import ctypes
@@ -195,4 +197,4 @@ def parse(content: bytes, options: Mapping[str, Any]) -> str:
 if __name__ == "__main__":
     if sys.argv[1:] == ["bare"]:
         child.raise_walls = child.standing  # type: ignore[attr-defined]
-    child.main({"try": "__main__:parse"})
+    child.main({"try": "__main__:parse", "walls": child.KINDS["walls"]})
