@@ -20,6 +20,7 @@ from aidre.engine.storage import check_collection_name
 from aidre.ingest.fetch import FetchRules
 from aidre.ingest.pipeline import IngestOptions, Notice, ingest
 from aidre.ingest.records import parse_mappings
+from aidre.ingest.sandbox import check_walls
 from aidre.ingest.sources import locate_sources, supplied_spaces
 
 if TYPE_CHECKING:
@@ -146,12 +147,17 @@ def prepare(
     """An ingestion with the options of the command line, and those of the configuration of the collection."""
     settings = load_settings(config)
     own = settings.collection(check_collection_name(collection))
+    rules = asdict(settings.sources)
+    requires_walls = rules.pop("sandbox") == "required"
+    if requires_walls:
+        check_walls()
     options = replace(
         options,
         description=own.description,
         dates=own.dates,
         mappings=parse_mappings(own.mapping, f"collections.{collection}.mapping"),
-        fetching=FetchRules(**asdict(settings.sources)),
+        fetching=FetchRules(**rules),
+        requires_walls=requires_walls,
         # Never makes a private collection public: this run may lack the configuration of the first one.
         visibility="private" if own.visibility == "private" else None,
     )

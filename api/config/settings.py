@@ -286,7 +286,7 @@ class Embedding(Section):
 
 
 class Sources(Section):
-    """How addresses are fetched."""
+    """How addresses are fetched, and how what comes from them is parsed."""
 
     allow_private_addresses: bool = False  #: Whether loopback and private networks may be fetched from.
     timeout: Period = Period(60)  #: The longest time for one address with its redirects.
@@ -296,6 +296,8 @@ class Sources(Section):
     pages: Count = 50_000  #: The most pages in the sitemaps of one source.
     robots: bool = True  #: Whether robots.txt is obeyed.
     user_agent: UserAgent = "aidre"  #: The name by which the fetcher introduces itself.
+    #: Whether parsers run behind the walls that the system has (Landlock, seccomp), or not at all where it lacks one.
+    sandbox: Literal["available", "required"] = "available"
 
 
 class Settings(Section):

@@ -28,7 +28,7 @@ from aidre.ingest.pipeline.progress import Event, Notice, Progress, Summary, Tal
 from aidre.ingest.pipeline.run import IngestOptions, Run
 from aidre.ingest.prefetch import prefetch
 from aidre.ingest.records import Item, VectorRules
-from aidre.ingest.sandbox import SHARED, TABLES
+from aidre.ingest.sandbox import SHARED, TABLES, available, require_walls
 from aidre.ingest.sources import (
     READER_VERSION,
     READERS,
@@ -75,6 +75,7 @@ def ingest(
     failure of a single document is reported as a Problem and counted. The Summary is also the last event.
     """
     started = monotonic()
+    require_walls(options.requires_walls)
     located = locate(sources, options, f"collections.{collection}.mapping")
     spaces = [embedders[space.id].space if space.id in embedders else space for space in spaces]
     rules = VectorRules(spaces, embedders.keys())
@@ -105,7 +106,7 @@ def ingest(
             run.take(reading.items(source, _stored_state(writer, source, settings, as_of), notes.append))
             for note in notes:
                 run.note(note)
-        for note in (*ids.notices, *anew):
+        for note in (*ids.notices, *anew, *_explain_missing_walls()):
             run.note(note)
         report_empty(run.tally, located, files)
         run.finish()
@@ -119,6 +120,11 @@ def ingest(
     summary = run.summary(monotonic() - started)
     report(summary)
     return summary
+
+
+def _explain_missing_walls() -> Iterator[str]:
+    if not (offered := available()).are_whole:
+        yield f"this system has no {offered.missing}: a file that takes its parser over reads what you may read"
 
 
 def report_empty(tally: Tally, sources: Sequence[Source], files: ReadFiles) -> None:

@@ -1,4 +1,4 @@
-from .parent import SHARED as SHARED, TABLES as TABLES
+from .parent import SHARED as SHARED, TABLES as TABLES, Sandbox as Sandbox, require_walls as require_walls
 from .result import (
     MAX_HEADINGS as MAX_HEADINGS,
     Extracted as Extracted,
@@ -7,3 +7,4 @@ from .result import (
     headings as headings,
     sandboxed_reader as sandboxed_reader,
 )
+from .walls import available as available, check_walls as check_walls

@@ -1,7 +1,7 @@
-"""The child's program: reads documents from a pipe, parses them by kind, and answers with JSON.
+"""The child's program: reads documents from a socket, parses them by kind, and answers with JSON over a pipe.
 
-It knows no source and no store, and imports a parser at its first use. The parent starts it and trusts none of its
-answers.
+It raises its walls, knows no source and no store, and imports a parser at its first use. A file that a parser opens
+comes as a descriptor. The parent starts it and trusts none of its answers.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 import os
 import resource
 import select
+import socket
 import struct
 import sys
 import threading
@@ -22,10 +23,11 @@ from typing import Any, BinaryIO, TypeAlias
 import orjson
 
 from aidre.engine.errors import InvalidDocument
+from aidre.ingest.sandbox.walls import raise_walls, standing
 
 Parse: TypeAlias = Callable[[bytes, Mapping[str, Any]], Any]
-"""Turns the bytes of a document into JSON, or for a stream into an iterator of parts (bytes). Raises InvalidDocument
-with a message for the publisher."""
+"""Turns the bytes of a document into JSON, or for a stream into an iterator of parts (bytes). The option "descriptor"
+is that of the open file, if one was sent. Raises InvalidDocument with a message for the publisher."""
 
 KINDS: dict[str, str] = {
     "pdf": "aidre.ingest.formats.pdf:parse",
@@ -37,11 +39,13 @@ KINDS: dict[str, str] = {
     "parquet": "aidre.ingest.formats.tables.parquet_child:read_batches",
     "xlsx": "aidre.ingest.formats.tables.xlsx_child:read_rows",
     "parquet schema": "aidre.ingest.formats.tables.parquet_child:read_schema",
+    "walls": "aidre.ingest.sandbox.walls:describe",
 }
 """The parser of each kind of document, as "module:function"; imported at its first use."""
 
 REQUEST = struct.Struct(">II")
-"""Lengths of the request (JSON: kind, options, seconds, memory, answer, stream) and of the document, which follow."""
+"""Lengths of the request (JSON: kind, options, seconds, memory, answer, stream, walls) and of the document, which
+follow. The descriptor of a file may come with it."""
 
 ANSWER = struct.Struct(">cII")
 """Kind of the answer, resident memory of the child in MiB, and the length of the content, which follows."""
@@ -56,23 +60,49 @@ _GRACE_SECONDS = 5
 """Seconds of processor time beyond the limit: a living parent ends the child earlier, by the clock."""
 
 
+def _open_status() -> int:
+    try:
+        return os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return -1
+
+
+_STATUS = _open_status()
+"""Open from the start: behind the walls there is no /proc. -1 where there is none."""
+
+
 def main(kinds: Mapping[str, str] = KINDS) -> None:
-    """Answer requests until the pipe is closed."""
-    requests = os.fdopen(os.dup(0), "rb")
+    """Answer requests until the socket is closed."""
+    sender = socket.socket(fileno=os.dup(0))
     answers = os.fdopen(os.dup(1), "wb")
     # Output of libraries must not mix with the frames.
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
     os.close(null)
-    threading.Thread(target=_exit_with_parent, args=(requests.fileno(),), daemon=True).start()
+    sys.dont_write_bytecode = True
+    raise_walls()
+    threading.Thread(target=_exit_with_parent, args=(sender.fileno(),), daemon=True).start()
+    requests = sender.makefile("rb")
     parsers: dict[str, Parse] = {}
-    while len(head := requests.read(REQUEST.size)) == REQUEST.size:
+    while len((received := _receive_head(sender))[0]) == REQUEST.size:
+        head, descriptors = received
         header, size = REQUEST.unpack(head)
-        request = orjson.loads(requests.read(header))
-        kind, content = _parse(requests, answers, request | {"size": size}, kinds, parsers)
+        request = orjson.loads(requests.read(header)) | {"size": size}
+        request["options"].update(zip(("descriptor",), descriptors, strict=False))
+        kind, content = _parse(requests, answers, request, kinds, parsers)
+        for descriptor in descriptors:
+            os.close(descriptor)
         gc.collect()  # free reference cycles of libraries before the next document needs the memory
         _send(answers, kind, content)
+
+
+def _receive_head(sender: socket.socket) -> tuple[bytes, list[int]]:
+    """The lengths of the next request, and the descriptor that came with them; less than them at the end."""
+    head, descriptors, _, _ = socket.recv_fds(sender, REQUEST.size, 1)
+    while head and len(head) < REQUEST.size and (more := sender.recv(REQUEST.size - len(head))):
+        head += more
+    return head, descriptors
 
 
 def _exit_with_parent(requests: int) -> None:
@@ -94,6 +124,8 @@ def _parse(
     kind, memory, max_bytes = request["kind"], request["memory"], request["answer"]
     try:
         content = requests.read(request["size"])
+        if request["walls"] and not standing().are_whole:
+            raise InvalidDocument(f"is not read: the sandbox must have walls, and lacks {standing().missing} here")
         if kind not in parsers:
             parsers[kind] = _load(kinds[kind])
         _confine(memory)
@@ -137,7 +169,6 @@ def _load(name: str) -> Parse:
 
 def _confine(memory: int) -> None:
     """Lower the resource limits for good, after the import of the first parser, which may need more."""
-    sys.dont_write_bytecode = True
     limits = {
         resource.RLIMIT_AS: memory,
         resource.RLIMIT_CORE: 0,
@@ -168,11 +199,9 @@ def _send(answers: BinaryIO, kind: bytes, content: bytes = b"") -> None:
 
 def _resident_mib() -> int:
     """Resident memory in MiB, 0 if unknown. (The peak would include that of the parent before exec.)"""
-    try:
-        with open("/proc/self/statm", "rb") as status:  # noqa: PTH123
-            return int(status.read().split()[1]) * resource.getpagesize() >> 20
-    except OSError:
+    if _STATUS < 0:
         return 0
+    return int(os.pread(_STATUS, 200, 0).split()[1]) * resource.getpagesize() >> 20
 
 
 def _encode_reason(reason: str) -> bytes:

@@ -11,6 +11,7 @@ import fcntl
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -28,6 +29,7 @@ from aidre.engine.checkout import child_environment
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest.sandbox.child import ANSWER, DONE, FAULT, INVALID, LACKING, MAX_REASON_CHARS, PART, READY, REQUEST
+from aidre.ingest.sandbox.walls import set_dumpable
 
 PROGRAM = ("-m", "aidre.ingest.sandbox.child")
 START_SECONDS = 60.0
@@ -59,11 +61,13 @@ class SandboxLimits:
 class Sandbox:
     """A child process, started for the first document and kept for further ones; shared by threads.
 
-    After `close` a further document starts a new child.
+    After `close` a further document starts a new child. With `requires_walls` no document is parsed on a system that
+    lacks a wall (`walls`).
     """
 
     def __init__(self, limits: SandboxLimits | None = None, program: Sequence[str] = PROGRAM) -> None:
         self.limits = limits or SandboxLimits()
+        self.requires_walls = False
         self._program = tuple(program)
         self._lock = threading.Lock()
         self._child: _Child | None = None
@@ -84,14 +88,19 @@ class Sandbox:
             for child in self._streaming:
                 child.kill()
 
-    def parse(self, kind: str, content: bytes, options: Mapping[str, Json] | None = None) -> Json:
-        """Parse a document of a kind; returns the parser's JSON. Raises InvalidDocument with the reason."""
+    def parse(
+        self, kind: str, content: bytes, options: Mapping[str, Json] | None = None, *, file: int | None = None
+    ) -> Json:
+        """Parse a document of a kind; returns the parser's JSON. Raises InvalidDocument with the reason.
+
+        `file` is the descriptor of an open file for a parser that reads one itself.
+        """
         limits = self.limits
-        header = _header(kind, options, limits)
+        header = self._header(kind, options)
         with self._lock:
             child = self._ready_child()
             try:
-                what, answer = child.ask(header, content, limits)
+                what, answer = child.ask(header, content, limits, file)
                 result = orjson.loads(answer) if what == DONE else answer.decode("utf-8", "replace")
             except orjson.JSONDecodeError:
                 self._end()
@@ -105,7 +114,9 @@ class Sandbox:
             raise _invalid(what, result)
         return result
 
-    def stream(self, kind: str, content: bytes, options: Mapping[str, Json] | None = None) -> Iterator[memoryview[int]]:
+    def stream(
+        self, kind: str, content: bytes, options: Mapping[str, Json] | None = None, *, file: int | None = None
+    ) -> Iterator[memoryview[int]]:
         """Parse a (small) document of a kind part by part; raises InvalidDocument.
 
         The limits on time and size apply to each part. The child serves no other document until the stream ends.
@@ -116,7 +127,8 @@ class Sandbox:
             self._streaming.add(child)
         is_reusable = False
         try:
-            what, reason = yield from child.stream(_header(kind, options, limits, is_stream=True), content, limits)
+            header = self._header(kind, options, is_stream=True)
+            what, reason = yield from child.stream(header, content, limits, file)
             is_reusable = what in (DONE, INVALID) and not child.is_worn(limits)
         finally:
             with self._lock:
@@ -127,6 +139,19 @@ class Sandbox:
                     child.end()
         if what != DONE:
             raise _invalid(what, reason)
+
+    def _header(self, kind: str, options: Mapping[str, Json] | None, *, is_stream: bool = False) -> bytes:
+        return orjson.dumps(
+            {
+                "kind": kind,
+                "options": dict(options or {}),
+                "seconds": self.limits.seconds,
+                "memory": self.limits.memory,
+                "answer": self.limits.answer,
+                "stream": is_stream,
+                "walls": self.requires_walls,
+            }
+        )
 
     def _ready_child(self) -> _Child:
         if self._child is not None and not self._child.is_usable():
@@ -144,26 +169,54 @@ class Sandbox:
                 atexit.unregister(self.close)
 
 
+class _ClosedMemory:
+    """While a child lives, memory and environment of this process are closed to others of its user (proc(5))."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._children = 0
+        self._was_dumpable = True
+
+    def enter(self) -> None:
+        with self._lock:
+            self._children += 1
+            if self._children == 1:
+                self._was_dumpable = set_dumpable(is_dumpable=False)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._children -= 1
+            if self._children == 0 and self._was_dumpable:
+                set_dumpable(is_dumpable=True)
+
+
+_CLOSED_MEMORY = _ClosedMemory()
+
+
 class _Child:
     """One child process, which handles one request at a time."""
 
     def __init__(self, program: Sequence[str]) -> None:
         self._owner = os.getpid()
         self.documents = self.held = 0
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", *program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            close_fds=True,
-            start_new_session=True,
-            env=_environment(),
-        )
-        assert self._process.stdin is not None
+        self._is_ended = False
+        self._requests, theirs = socket.socketpair()
+        _CLOSED_MEMORY.enter()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", *program],
+                stdin=theirs.fileno(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                close_fds=True,
+                start_new_session=True,
+                env=_environment(),
+            )
         assert self._process.stdout is not None
-        self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
-        os.set_blocking(self._to, False)
+        self._to, self._from = self._requests.fileno(), self._process.stdout.fileno()
+        self._requests.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BLOCK)
+        self._requests.setblocking(False)
         with suppress(OSError, AttributeError):  # F_SETPIPE_SZ exists on Linux only
             fcntl.fcntl(self._from, fcntl.F_SETPIPE_SZ, _BLOCK)
 
@@ -174,10 +227,10 @@ class _Child:
     def is_worn(self, limits: SandboxLimits) -> bool:
         return self.documents >= limits.documents or self.held >= limits.held
 
-    def ask(self, header: bytes, content: bytes, limits: SandboxLimits) -> tuple[bytes, bytes]:
+    def ask(self, header: bytes, content: bytes, limits: SandboxLimits, file: int | None) -> tuple[bytes, bytes]:
         """Send a request; returns the kind and the bytes of the answer. Raises InvalidDocument."""
         self.documents += 1
-        unsent = [memoryview(REQUEST.pack(len(header), len(content)) + header), memoryview(content)]
+        unsent = self._send_head(header, content, file)
         poll = select.poll()
         poll.register(self._from, select.POLLIN)
         poll.register(self._to, select.POLLOUT)
@@ -202,12 +255,11 @@ class _Child:
                     return answer
 
     def stream(
-        self, header: bytes, content: bytes, limits: SandboxLimits
+        self, header: bytes, content: bytes, limits: SandboxLimits, file: int | None
     ) -> Generator[memoryview[int], None, tuple[bytes, str]]:
         """Yield the parts; returns the kind of the end and its reason. Raises InvalidDocument."""
         self.documents += 1
-        with suppress(BrokenPipeError):  # the request fits into the empty pipe
-            os.write(self._to, REQUEST.pack(len(header), len(content)) + header + content)
+        self._send_all(self._send_head(header, content, file), monotonic() + START_SECONDS)
         seconds = START_SECONDS
         while True:
             deadline = monotonic() + seconds
@@ -236,17 +288,36 @@ class _Child:
             rest = rest[count:]
         return received
 
+    def _send_head(self, header: bytes, content: bytes, file: int | None) -> list[memoryview]:
+        """Send the lengths, with the descriptor of a file; returns what is unsent."""
+        head = memoryview(REQUEST.pack(len(header), len(content)) + header)
+        sent = 0
+        with suppress(BlockingIOError, ConnectionError):
+            sent = socket.send_fds(self._requests, [head], [] if file is None else [file])
+        return [part for part in (head[sent:], memoryview(content)) if part]
+
+    def _send_all(self, unsent: list[memoryview], deadline: float) -> None:
+        poll = select.poll()
+        poll.register(self._to, select.POLLOUT)
+        while unsent and self._send(unsent):
+            if not poll.poll(max(0.0, deadline - monotonic()) * 1000):
+                raise InvalidDocument("cannot be read: no parser started")
+
     def _send(self, unsent: list[memoryview]) -> bool:
-        """Send a block; returns whether more is unsent. A child that stopped reading is detected by its answer."""
+        """Send what the socket takes; returns whether more is unsent.
+
+        A child that stopped reading is detected by its answer.
+        """
         try:
-            unsent[0] = unsent[0][os.write(self._to, unsent[0][:_BLOCK]) :]
+            while unsent:
+                unsent[0] = unsent[0][os.write(self._to, unsent[0][:_BLOCK]) :]
+                if not unsent[0]:
+                    del unsent[0]
         except BlockingIOError:
             return True
-        except BrokenPipeError:
+        except ConnectionError:
             return False
-        while unsent and not unsent[0]:
-            del unsent[0]
-        return bool(unsent)
+        return False
 
     def _complete(self, received: bytearray, limits: SandboxLimits) -> tuple[bytes, bytes] | None:
         """The answer, or None while it is incomplete."""
@@ -270,6 +341,8 @@ class _Child:
             return InvalidDocument("cannot be read: the parser ended early")
         if code == -signal.SIGXCPU:
             return InvalidDocument(_too_long(limits.seconds))
+        if code == -signal.SIGSYS:
+            return InvalidDocument("cannot be read: it made its parser do what no parser may (SIGSYS)")
         if code >= 0:
             return InvalidDocument(f"cannot be read: the parser ended early (status {code})")
         names = {number.value: number.name for number in signal.Signals}
@@ -279,9 +352,12 @@ class _Child:
         return InvalidDocument(crash)
 
     def end(self) -> None:
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
+        if not self._is_ended:
+            self._is_ended = True
+            _CLOSED_MEMORY.leave()
+        self._requests.close()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
         self.kill()
 
     def kill(self) -> None:
@@ -289,19 +365,6 @@ class _Child:
         if self._owner == os.getpid():
             self._process.kill()
             self._process.wait()
-
-
-def _header(kind: str, options: Mapping[str, Json] | None, limits: SandboxLimits, *, is_stream: bool = False) -> bytes:
-    return orjson.dumps(
-        {
-            "kind": kind,
-            "options": dict(options or {}),
-            "seconds": limits.seconds,
-            "memory": limits.memory,
-            "answer": limits.answer,
-            "stream": is_stream,
-        }
-    )
 
 
 def _invalid(what: bytes, reason: str) -> InvalidDocument:
@@ -326,3 +389,8 @@ SHARED = Sandbox()
 TABLES = Sandbox(SandboxLimits(memory=3 << 29, answer=96 << 20))
 """The sandbox of columnar files. Its child has Arrow and more memory: Arrow reserves a quarter of a GiB of address
 space, and a file of whole books may have pages of half a GiB."""
+
+
+def require_walls(is_required: bool) -> None:
+    """Whether both sandboxes refuse to parse on a system that lacks a wall."""
+    SHARED.requires_walls = TABLES.requires_walls = is_required

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
-import signal
-import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -39,12 +37,6 @@ def spin(content: bytes, options: Options) -> Any:
 
 
 def sleep(content: bytes, options: Options) -> Any:
-    time.sleep(600)
-
-
-def alarm(content: bytes, options: Options) -> Any:
-    """Interrupts the parent while it waits for the answer."""
-    os.kill(os.getppid(), signal.SIGALRM)
     time.sleep(600)
 
 
@@ -99,6 +91,14 @@ def talk(content: bytes, options: Options) -> Any:
     return sys.stdin.read()
 
 
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
 def surroundings(content: bytes, options: Options) -> Any:
     names = ("RLIMIT_AS", "RLIMIT_CORE", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_NPROC")
     return {
@@ -106,7 +106,7 @@ def surroundings(content: bytes, options: Options) -> Any:
         "limits": {name: resource.getrlimit(getattr(resource, name)) for name in names},
         "processor": resource.getrlimit(resource.RLIMIT_CPU)[0],
         "session": os.getsid(0) == os.getpid(),
-        "files": len(list(Path("/proc/self/fd").iterdir())) - 1,
+        "files": sum(_is_open(number) for number in range(100)),
     }
 
 
@@ -115,8 +115,8 @@ def write(content: bytes, options: Options) -> Any:
         return file.write(b"text")
 
 
-def listen(content: bytes, options: Options) -> Any:
-    return len([socket.socket() for _ in range(50)])
+def open_many(content: bytes, options: Options) -> Any:
+    return len([os.dup(0) for _ in range(50)])
 
 
 def count(content: bytes, options: Options) -> Iterator[bytes]:
@@ -132,8 +132,8 @@ def part(content: bytes, options: Options) -> bytes:
 
 
 KINDS = (
-    count, part, echo, refuse, stumble, spin, sleep, alarm, crash, abort, leave, eat, hold, recur, flood, surrogate,
-    scribble, talk, surroundings, write, listen,
+    count, part, echo, refuse, stumble, spin, sleep, crash, abort, leave, eat, hold, recur, flood, surrogate,
+    scribble, talk, surroundings, write, open_many,
 )  # fmt: skip
 
 KINDS_BY_NAME: dict[str, Any] = {kind.__name__: kind for kind in KINDS}

@@ -132,3 +132,18 @@ def _is_served_by_aidre(host: str, number: int) -> bool:
         return False
     finally:
         connection.close()
+
+
+def sandbox(subject: Subject) -> Iterator[Finding]:
+    """The walls around parsers, as a child of the sandbox has raised them."""
+    from aidre.ingest.sandbox import Sandbox, available
+
+    with Sandbox() as child:
+        version, is_filtered = child.parse("walls", b"")
+    if version and is_filtered:
+        yield Finding("ok", "sandbox", f"parsers run behind Landlock (version {version}) and seccomp")
+        return
+    lacking = available().missing or "walls"
+    cure = 'run where the kernel has both (Linux from 5.13 on), and set sources.sandbox to "required"'
+    text = f"no {lacking} here: a file that takes its parser over reads what the user of aidre may read"
+    yield Finding("warning", "sandbox", text, cure)

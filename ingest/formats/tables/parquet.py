@@ -5,7 +5,7 @@ The sandbox's child reads the file (parquet_child.py) and bounds the size of eac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
@@ -19,7 +19,6 @@ from aidre.engine.model import EmbeddingSpace, Json
 from aidre.ingest.formats.tables.arrow_json import Faults, to_json_values, to_rows
 from aidre.ingest.formats.tables.columnar import build_row_batch
 from aidre.ingest.formats.tables.parquet_child import REJECTED
-from aidre.ingest.formats.tables.paths import encode_paths
 from aidre.ingest.formats.tables.row_documents import (
     is_graph,
     read_linked_row,
@@ -39,6 +38,7 @@ from aidre.ingest.records import (
     VectorRules,
     format_wrong_length,
     note,
+    open_file,
 )
 from aidre.ingest.sandbox import TABLES
 
@@ -95,12 +95,11 @@ def find_parquet_columns(file: File) -> list[dict[str, Json]]:
 
 def _stream_batches(file: File) -> Iterator[pa.RecordBatch]:
     """The child's batches of a file; in smaller ones from where it runs out of memory."""
-    request = encode_paths(file)
     rows, done = BATCH_ROWS, 0
     while True:
         options = {"rows": rows, "skip": done, "columns": _find_used_columns(file.mapping)}
         try:
-            for part in TABLES.stream("parquet", request, options):
+            for part in _stream_parts(file, options):
                 batch = pa.ipc.open_stream(pa.py_buffer(part)).read_next_batch()
                 batch.validate()
                 done += _count_rows(batch)
@@ -116,13 +115,19 @@ def _stream_batches(file: File) -> Iterator[pa.RecordBatch]:
             return
 
 
+def _stream_parts(file: File, options: Mapping[str, Json]) -> Iterator[memoryview[int]]:
+    with open_file(file, 0) as stream:
+        yield from TABLES.stream("parquet", b"", options, file=stream.fileno())
+
+
 def _count_rows(batch: pa.RecordBatch) -> int:
     """The number of the file's rows in a batch; a batch without rows stands for one rejected row."""
     return max(1, len(batch))
 
 
 def _read_schema(file: File, member: str, kind: type[T]) -> T:
-    answer = TABLES.parse("parquet schema", encode_paths(file))
+    with open_file(file, 0) as stream:
+        answer = TABLES.parse("parquet schema", b"", file=stream.fileno())
     value = answer.get(member) if type(answer) is dict else None
     if not isinstance(value, kind):
         raise InvalidDocument("cannot be read: its parser gave an invalid answer")

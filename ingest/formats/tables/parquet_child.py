@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ import pyarrow.parquet as pq
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
-from aidre.ingest.records import MAX_DOCUMENT_BYTES, open_beneath
+from aidre.ingest.records import MAX_DOCUMENT_BYTES
 
 TARGET_BATCH_BYTES = 8 << 20
 """Bytes that a batch is planned to have, by the sizes that the file declares."""
@@ -48,21 +47,18 @@ _SPACE_ROWS = 1024
 
 
 def read_schema(content: bytes, options: Mapping[str, Any]) -> Json:
-    """`columns`, for a struct column its fields, and `spaces`, by the type of the column `vectors` or its first maps.
-
-    `content` is two paths with a null byte in between: the folder that the file must be in, or nothing, and the file.
-    """
-    with _open_table(content) as (table, _):
+    """`columns`, for a struct column its fields, and `spaces`, by the type of the column `vectors` or first maps."""
+    with _open_table(options["descriptor"]) as (table, _):
         fields = table.schema_arrow
         return {"columns": {field.name: _name_fields(field.type) for field in fields}, "spaces": _find_spaces(table)}
 
 
 def read_batches(content: bytes, options: Mapping[str, Any]) -> Iterator[pa.Buffer]:
-    """The rows of a file, each batch as an Arrow IPC stream of its own; `content` as for `read_schema`.
+    """The rows of a file, each batch as an Arrow IPC stream of its own.
 
     `options`: the maximum of `rows` in a batch, how many rows of the file to `skip`, and the `columns` (null: all).
     """
-    with _open_table(content) as (table, size):
+    with _open_table(options["descriptor"]) as (table, size):
         rows, decoded_bytes = options["skip"], 0
         for batch in _read_from_row(table, options["skip"], options["rows"], options["columns"]):
             rows += len(batch)
@@ -78,19 +74,17 @@ def read_batches(content: bytes, options: Mapping[str, Any]) -> Iterator[pa.Buff
 
 
 @contextmanager
-def _open_table(content: bytes) -> Iterator[tuple[pq.ParquetFile, int]]:
+def _open_table(descriptor: int) -> Iterator[tuple[pq.ParquetFile, int]]:
     """The table, and the size of its file in bytes."""
-    folder, _, path = os.fsdecode(content).rpartition("\0")
     with ExitStack() as stack:
+        stream = stack.enter_context(open(descriptor, "rb", 0, closefd=False))
         try:
-            file = os.open(path, os.O_RDONLY) if not folder else open_beneath(Path(folder), Path(path))
-            stack.callback(os.close, file)
-            table = stack.enter_context(pq.ParquetFile(f"/dev/fd/{file}", buffer_size=_BUFFER_BYTES, pre_buffer=False))
+            table = stack.enter_context(pq.ParquetFile(stream, buffer_size=_BUFFER_BYTES, pre_buffer=False))
         except (pa.ArrowException, OSError) as error:
             raise _describe(error) from None
         if len(table.schema) > MAX_COLUMNS:
             raise InvalidDocument(f"has more than {MAX_COLUMNS:,} columns")
-        yield table, os.fstat(file).st_size
+        yield table, os.fstat(descriptor).st_size
 
 
 def _describe(error: Exception) -> Exception:

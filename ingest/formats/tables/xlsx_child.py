@@ -14,7 +14,6 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from xml.parsers import expat
 
@@ -22,7 +21,7 @@ import orjson
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
-from aidre.ingest.records import MAX_DOCUMENT_BYTES, open_beneath
+from aidre.ingest.records import MAX_DOCUMENT_BYTES
 
 MAX_INFLATED_BYTES = 1 << 30
 MAX_STRINGS_BYTES = 256 << 20
@@ -64,10 +63,9 @@ class _Formats(NamedTuple):
 def read_rows(content: bytes, options: Mapping[str, Any]) -> Iterator[bytes]:
     """Parts of JSON: `sheet`, and `rows`, each with its number and pairs of a column (from 0) and its value.
 
-    `content` is two paths with a null byte in between: the folder that the file must be in, or nothing, and the file.
     Of at most `options["rows"]` rows of each sheet, if that is not null. Raises InvalidDocument.
     """
-    with _open_archive(content) as archive:
+    with _open_archive(options["descriptor"]) as archive:
         try:
             book = _read_book(archive)
             strings = _read_strings(archive, book.parts.get("sharedStrings", ""))
@@ -99,10 +97,8 @@ def _to_parts(name: str, rows: Iterator[tuple[int, list[tuple[int, Json]]]], mos
 
 
 @contextmanager
-def _open_archive(content: bytes) -> Iterator[zipfile.ZipFile]:
-    folder, _, path = os.fsdecode(content).rpartition("\0")
-    file = os.open(path, os.O_RDONLY) if not folder else open_beneath(Path(folder), Path(path))
-    with os.fdopen(file, "rb") as stream:
+def _open_archive(descriptor: int) -> Iterator[zipfile.ZipFile]:
+    with open(descriptor, "rb", closefd=False) as stream:
         if os.fstat(stream.fileno()).st_size > MAX_DOCUMENT_BYTES:
             raise InvalidDocument(f"larger than {MAX_DOCUMENT_BYTES >> 20} MiB: save it as CSV")
         if stream.read(4) == _OLE_SIGNATURE:

@@ -20,6 +20,7 @@ from aidre.ingest.fetch.client import FetchRules
         ("timeout = 5", "sources.timeout must be a duration"),
         ('user_agent = "a\\nb"', "sources.user_agent"),
         ('user_agent = ""', "sources.user_agent"),
+        ('sandbox = "off"', "sources.sandbox"),
         ("allow_private = true", "did you mean 'allow_private_addresses'"),
     ],
 )
@@ -28,7 +29,13 @@ def test_a_rule_that_makes_no_sense_is_refused_by_name(line: str, named: str) ->
         parse_settings(f"[sources]\n{line}")
 
 
+def fetching(text: str) -> FetchRules:
+    rules = asdict(parse_settings(text).sources)
+    assert rules.pop("sandbox") == "available"
+    return FetchRules(**rules)
+
+
 def test_the_rules_of_the_configuration_are_those_of_a_fetch() -> None:
-    assert FetchRules(**asdict(parse_settings("").sources)) == FetchRules()
-    rules = parse_settings('[sources]\ndelay = "2s"\ntimeout = "5m"\nrobots = false\npages = 7').sources
-    assert FetchRules(**asdict(rules)) == FetchRules(delay=2.0, timeout=300.0, robots=False, pages=7)
+    assert fetching("") == FetchRules()
+    rules = fetching('[sources]\ndelay = "2s"\ntimeout = "5m"\nrobots = false\npages = 7')
+    assert rules == FetchRules(delay=2.0, timeout=300.0, robots=False, pages=7)

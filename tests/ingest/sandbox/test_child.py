@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,8 +43,9 @@ def test_the_child_has_no_secrets_and_little_it_could_use(
     assert 60 <= found["processor"] <= 70
     assert found["session"]
     assert found["files"] <= 6
-    assert reason(sandbox, "write", path=str(tmp_path / "new")).endswith(os.strerror(errno.EFBIG))
-    assert "Too many open files" in reason(sandbox, "listen")
+    refused = "PermissionError|" + os.strerror(errno.EFBIG)
+    assert re.search(refused, reason(sandbox, "write", path=str(tmp_path / "new")))
+    assert "Too many open files" in reason(sandbox, "open_many")
 
 
 @pytest.mark.process

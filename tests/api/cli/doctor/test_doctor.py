@@ -23,6 +23,7 @@ from aidre.api.protocols.provenance.keys import make_key
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.models import DEFAULT
 from aidre.engine.storage.manifest import seal, unseal
+from aidre.ingest.sandbox.walls import available
 from tests import ROOT
 from tests.support.shell import COMMAND, Shell
 
@@ -341,3 +342,15 @@ def test_libraries_that_cannot_be_loaded_or_end_the_process_are_named(tmp_path: 
     assert "ends the process" in found["xxhash"]["text"]
     assert found["open files"]["level"] in {"ok", "warning"}
     assert sys.version.split()[0] in found["Python"]["text"]
+
+
+@pytest.mark.process
+def test_the_walls_of_the_sandbox_are_named_and_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = Subject(None, None, "127.0.0.1", 0)
+    [finding] = machine.sandbox(subject)
+    whole = available().are_whole
+    assert (finding.level, "Landlock" in finding.text) == (("ok", True) if whole else ("warning", False))
+    monkeypatch.setattr("aidre.ingest.sandbox.parent.Sandbox.parse", lambda *_: [0, True])
+    monkeypatch.setattr("aidre.ingest.sandbox.walls._MACHINES", {})
+    [finding] = machine.sandbox(subject)
+    assert (finding.level, "seccomp here" in finding.text) == ("warning", True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import textwrap
@@ -45,7 +44,17 @@ def written(path: Path, columns: dict[str, Any], **options: Any) -> Path:
 
 def parts(path: Path, **options: Any) -> list[pa.RecordBatch]:
     """What the child would send, read in this process."""
-    return [pa.ipc.open_stream(part).read_next_batch() for part in read_batches(os.fsencode(path), ALL | options)]
+    return [pa.ipc.open_stream(part).read_next_batch() for part in streamed(path, **options)]
+
+
+def streamed(path: Path, **options: Any) -> Iterator[pa.Buffer]:
+    with path.open("rb") as file:
+        yield from read_batches(b"", ALL | options | {"descriptor": file.fileno()})
+
+
+def schema(path: Path) -> Any:
+    with path.open("rb") as file:
+        return read_schema(b"", {"descriptor": file.fileno()})
 
 
 def read(path: Path) -> Iterator[Item]:
@@ -124,9 +133,11 @@ def test_batches_are_made_smaller_until_they_fit_and_rows_keep_their_numbers(
     asked: list[tuple[int, int]] = []
 
     class Watched(Sandbox):
-        def stream(self, kind: str, content: bytes, options: Any = None) -> Iterator[memoryview[int]]:
+        def stream(
+            self, kind: str, content: bytes, options: Any = None, *, file: int | None = None
+        ) -> Iterator[memoryview[int]]:
             asked.append((options["rows"], options["skip"]))
-            return super().stream(kind, content, options)
+            return super().stream(kind, content, options, file=file)
 
     texts = pa.chunked_array([pa.array(["short"] * 9000), same("x" * (1 << 18), 900).cast(pa.string())])
     names = [*ids(9_899), None]
@@ -218,7 +229,7 @@ def test_a_file_with_more_rows_than_bytes_is_refused_however_many_it_says(tmp_pa
     path = written(tmp_path / "a.parquet", {"id": nothing, "text": nothing}, row_group_size=3_000_000)
     count = 0
     with pytest.raises(InvalidDocument, match="more rows than bytes"):
-        for _ in read_batches(os.fsencode(path), ALL):
+        for _ in streamed(path):
             count += 1
     assert 0 < count * 8192 <= max(module.MIN_ROWS_LIMIT, path.stat().st_size)
 
@@ -231,7 +242,7 @@ def test_a_file_that_comes_to_very_many_times_its_size_is_refused_after_what_is_
     path = written(tmp_path / "a.parquet", {"id": ids(1000), "text": same("x" * 10_000, 1000)})
     size = 0
     with pytest.raises(InvalidDocument, match="comes to more than 1000 times its size"):
-        for part in read_batches(os.fsencode(path), ALL):
+        for part in streamed(path):
             size += len(part)
     assert 0 < size <= max(1 << 20, 1000 * path.stat().st_size)
     monkeypatch.setattr(module, "MIN_DECODED_LIMIT", 10 << 20)
@@ -246,7 +257,7 @@ def test_a_file_of_too_many_columns_is_refused(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(InvalidDocument, match="more than 20 columns"):
         parts(path)
     with pytest.raises(InvalidDocument, match="more than 20 columns"):
-        read_schema(os.fsencode(path), {})
+        schema(path)
 
 
 def test_what_a_file_says_of_itself_is_no_message_of_the_child(tmp_path: Path) -> None:
@@ -259,7 +270,7 @@ def test_what_a_file_says_of_itself_is_no_message_of_the_child(tmp_path: Path) -
 def test_only_the_columns_that_are_wanted_are_read(tmp_path: Path) -> None:
     path = written(tmp_path / "a.parquet", {"id": ["a"], "text": ["x"], "other": [1]})
     assert parts(path, columns=["id", "text", "missing"])[0].schema.names == ["id", "text"]
-    assert read_schema(os.fsencode(path), {}) == {"columns": {"id": True, "text": True, "other": True}, "spaces": []}
+    assert schema(path) == {"columns": {"id": True, "text": True, "other": True}, "spaces": []}
     graph = written(tmp_path / "b.parquet", {"@type": ["Article"], "other": [1]})
     assert parts(graph, columns=["id"])[0].schema.names == ["@type", "other"]
 
@@ -268,7 +279,7 @@ def test_only_the_columns_that_are_wanted_are_read(tmp_path: Path) -> None:
 def test_an_answer_about_columns_of_another_shape_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Any
 ) -> None:
-    monkeypatch.setattr(TABLES, "parse", lambda *_: answer)
+    monkeypatch.setattr(TABLES, "parse", lambda *_, **__: answer)
     file = File(written(tmp_path / "a.parquet", {"id": ["a"]}), "src", "a.parquet")
     for look in (parquet.find_parquet_spaces, parquet.find_parquet_columns):
         with pytest.raises(InvalidDocument, match="gave an invalid answer"):
