@@ -33,11 +33,11 @@ from aidre.api.access.limits import (
     TokenBuckets,
     headers,
 )
+from aidre.api.access.web_origins import METRICS
 from aidre.api.config import Rate, Settings, is_loopback
 from aidre.api.http import Forbidden, RateLimited, Unauthorized
 
 HEALTH = frozenset({"/healthz", "/readyz"})
-METRICS = "/metrics"
 UNMETERED = HEALTH | {METRICS}
 WELL_KNOWN = "/.well-known/"
 WRITE_ROUTE = re.compile(r"/collections/[^/]+/documents(?:/.*)?", re.DOTALL)

@@ -16,8 +16,10 @@ from aidre.api.access.limits import RawHeaders
 from aidre.api.config import Settings, is_loopback
 from aidre.api.http import Forbidden, MisdirectedRequest
 
-PROBED = frozenset({"/healthz", "/readyz", "/metrics"})
-"""Answered for any Host: probes send addresses."""
+METRICS = "/metrics"
+PROBED = frozenset({"/healthz", "/readyz", METRICS})
+"""Answered for any Host, since probes send addresses; a server on loopback answers /metrics for no other name, since it
+names collections, and a page could have its name resolved to loopback."""
 ANY = "*"
 EXPOSED = (
     b"Content-Digest, ETag, Last-Modified, RateLimit, RateLimit-Limit, RateLimit-Policy, RateLimit-Remaining, "
@@ -55,13 +57,17 @@ class WebOrigins:
         """Raises MisdirectedRequest for a Host, and Forbidden for an Origin, that this server does not serve."""
         host, origin = _named(scope)
         is_host_served, is_origin_allowed = self._decide(host, origin)
-        if not is_host_served and scope["path"] not in PROBED:
+        if not is_host_served and not self._is_probe(host, scope["path"]):
             raise MisdirectedRequest(
                 "this server does not answer for the Host of this request: use the address in server.base_url, or name "
                 "the host in server.hosts"
             )
         if not is_origin_allowed:
             raise Forbidden("scripts of this Origin may not ask here: name it in server.cors_origins")
+
+    def _is_probe(self, host: bytes, path: str) -> bool:
+        is_open = path != METRICS or not self._is_local
+        return path in PROBED and (is_open or _is_address(_host_name(host.decode("latin-1"))))
 
     def cors_fields(self, scope: Any) -> RawHeaders:
         """The fields that let a script read the answer."""
@@ -99,6 +105,14 @@ def _named(scope: Any) -> tuple[bytes, bytes]:
         elif name == b"origin":
             origin = origin + b", " + value if origin else value.strip()
     return host, origin
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _host_name(authority: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -21,10 +22,14 @@ if TYPE_CHECKING:  # importing numpy would double the time of `aidre --help`
 
 _JOINERS = "\u200c\u200d"
 
+_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+"""Control characters, also those of eight bits, and marks that turn the direction of writing (Unicode TR 36)."""
+
 
 def print_json(value: Mapping[str, Json]) -> None:
-    """Print one JSON object on one line of stdout."""
-    print(json.dumps(value, ensure_ascii=False, separators=(",", ":")), flush=True)  # noqa: T201
+    """Print one JSON object on one line of stdout; what steers a terminal is written as JSON escapes it."""
+    line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    print(_STEERING.sub(_escape, line), flush=True)  # noqa: T201
 
 
 def print_line(line: str = "") -> None:
@@ -37,8 +42,13 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_message(message: str) -> None:
-    """Print one line on stderr; line breaks in the message become spaces."""
-    print(f"aidre: {' '.join(message.split())}", file=sys.stderr, flush=True)  # noqa: T201
+    """Print one line on stderr; line breaks in the message become spaces, and what steers a terminal is escaped."""
+    line = _STEERING.sub(_escape, " ".join(message.split()))
+    print(f"aidre: {line}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def write_private(file: Path, text: str) -> None:

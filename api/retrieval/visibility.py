@@ -50,7 +50,11 @@ class VisibleCollections:
     def names(self, caller: Caller, protocol: Protocol) -> list[str]:
         """Names of the visible collections, including those that cannot be opened at the moment."""
         collections = self._snapshots.collections
-        return [name for name, current in collections.items() if self._is_visible(caller, name, current, protocol)]
+        return [
+            name
+            for name, current in collections.items()
+            if self._may_see(caller, name, self._visibility(current), protocol)
+        ]
 
     def visible(self, caller: Caller, protocol: Protocol) -> Iterator[VisibleCollection]:
         """The visible collections that are open."""
@@ -88,7 +92,9 @@ class VisibleCollections:
         if name is None:
             name = self._default_name(caller, protocol)
         current = self._snapshots.collections.get(name)
-        if current is None or not self._is_visible(caller, name, current, protocol):
+        # The same work for a missing name as for a hidden one: the time tells them apart no better than the answer.
+        visibility: Visibility = "private" if current is None else self._visibility(current)
+        if not self._may_see(caller, name, visibility, protocol) or current is None:
             raise CollectionMissing(f"there is no collection {name!r}", collection=name)
         if current.snapshot is None:
             raise Unavailable("this collection cannot be read at the moment: try again later", collection=name)
@@ -103,11 +109,10 @@ class VisibleCollections:
             raise BadRequest("collection is missing: name the collection to search", missing=["collection"])
         return names[0]
 
-    def _is_visible(self, caller: Caller, name: str, current: OpenCollection, protocol: Protocol) -> bool:
-        # The visibility of a damaged collection is unknown: with keys configured, it counts as private.
+    def _visibility(self, current: OpenCollection) -> Visibility:
+        """That of the manifest; that of a damaged collection is unknown: with keys configured, it counts as private."""
         unknown: Visibility = "private" if self._settings.knows_callers else "public"
-        manifest = current.snapshot.collection.visibility if current.snapshot else unknown
-        return self._may_see(caller, name, manifest, protocol)
+        return current.snapshot.collection.visibility if current.snapshot else unknown
 
     def _may_see(self, caller: Caller, name: str, visibility: Visibility, protocol: Protocol) -> bool:
         settings = self._settings.collection(name)

@@ -44,6 +44,7 @@ from uvicorn.server import ServerState
 
 from aidre.api.http import AIDRE_JSON, CONNECTION_ERROR, TARGET, BadRequest
 from aidre.api.server.fast_path import Answer, FastPath
+from aidre.api.server.frame import BROWSER_FIELDS
 from aidre.api.server.overload import REJECTED, RejectionCache, kind_of
 
 logger = logging.getLogger("aidre")
@@ -388,7 +389,7 @@ class Connection(HttpToolsProtocol):
         (code, message), identifier = ERRORS[status], f"req_{random.getrandbits(72):018x}"
         body = orjson.dumps({"error": code, "message": message, "details": {}, "request_id": identifier})
         line = b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode())
-        fields = b"".join([b"%b: %b\r\n" % field for field in self.server_state.default_headers])
+        fields = b"".join([b"%b: %b\r\n" % field for field in (*self.server_state.default_headers, *BROWSER_FIELDS)])
         fields += b"x-request-id: %b\r\ncache-control: no-store\r\n" % identifier.encode()
         fields += b"content-type: %b\r\ncontent-length: %d\r\n" % (AIDRE_JSON.encode(), len(body))
         if self.parser.get_method() == b"HEAD":

@@ -13,7 +13,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
@@ -60,6 +60,15 @@ class Begun:
     """Continues an endpoint that has run up to its first wait."""
 
 
+BROWSER_FIELDS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+"""Fields of every response: a browser takes it for what it says it is, tells no other site where a reader came from,
+and lets no page of another origin embed it. What CORS allows is allowed still."""
+
+
 class Frame:
     """One per process. `guard` admits requests, and `errors` answers the others, overdue ones and faults.
 
@@ -97,7 +106,8 @@ class Frame:
         identifier = f"req_{random.getrandbits(72):018x}"
         scope.setdefault("state", {})["request_id"] = identifier
         self._metrics.request_started()
-        return Begun([(b"x-request-id", identifier.encode()), *self._origins.cors_fields(scope)], started)
+        fields = [(b"x-request-id", identifier.encode()), *BROWSER_FIELDS, *self._origins.cors_fields(scope)]
+        return Begun(fields, started)
 
     def check(self, scope: Scope) -> None:
         """Raises the error that the connection found, or that of a wrong Host or Origin."""

@@ -52,7 +52,7 @@ DROPPED_PREFIX = ".dropped."
 def pin(folder: Path, generation: int) -> None:
     """Keep a generation for KEEP_SECONDS from now. Needs no lock and survives no power cut. OSError."""
     path = folder / PINS / f"{generation:06d}"
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(durable.FOLDER_MODE, exist_ok=True)
     path.touch()
 
 

@@ -84,6 +84,16 @@ def test_the_refusal_has_the_envelope_of_its_protocol(name: str, client: Client)
         assert "evil" not in response.text
 
 
+@pytest.mark.parametrize("name", ASKED)
+def test_every_answer_is_taken_for_what_it_says_and_embedded_nowhere(name: str, client: Client) -> None:
+    path, body = ASKED[name]
+    for headers in ({}, {"host": "evil.example"}, EVIL):
+        answered = asked(client, path, body, **headers).headers
+        assert answered["x-content-type-options"] == "nosniff"
+        assert answered["referrer-policy"] == "no-referrer"
+        assert answered["cross-origin-resource-policy"] == "same-origin"
+
+
 def test_a_preflight_of_a_foreign_page_is_refused(client: Client) -> None:
     asking = {"access-control-request-method": "POST", "access-control-request-headers": "content-type"}
     assert client.request("OPTIONS", "/search", headers={**EVIL, **asking}).status_code == 403

@@ -43,8 +43,6 @@ def assembled(markup: str, styles: Sequence[str], scripts: Sequence[str], *, var
         "Cache-Control": "no-cache",
         **({"Vary": vary} if vary else {}),
         "Content-Security-Policy": allowed,
-        "Referrer-Policy": "no-referrer",
-        "X-Content-Type-Options": "nosniff",
     }
     return Page(content, headers)
 

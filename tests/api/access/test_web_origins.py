@@ -63,6 +63,13 @@ def test_probes_may_name_any_host() -> None:
     assert decision(LOCAL, "10.1.2.3:8080", path="/healthz/x") == 421
 
 
+def test_a_name_that_was_made_to_mean_loopback_reads_no_metrics() -> None:
+    """DNS rebinding: a page of a site whose name resolves to this machine."""
+    assert decision(LOCAL, "attacker.example:8080", path="/metrics") == 421
+    assert decision(LOCAL, "attacker.example:8080", path="/healthz") == 200
+    assert decision(PUBLIC, "prometheus.internal", path="/metrics") == 200
+
+
 def test_a_request_without_a_host_is_served() -> None:
     assert decision(LOCAL, None) == 200  # HTTP/1.0, which no browser sends
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from aidre.api.cli import console
@@ -11,6 +13,17 @@ from aidre.engine.maintenance.verify import CollectionReport, Problem as Damage
 def test_messages_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     console.print_message("one\ntwo\r\n\tthree")
     assert capsys.readouterr().err == "aidre: one two three\n"
+
+
+def test_json_and_messages_do_not_steer_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    steering = "\x1b[31m \x9b31m \u202e \u2066 \u200f \x7f \x00"
+    console.print_json({"title": steering, "plain": "naïve 日本"})
+    console.print_message(f"no collection {steering!s}")
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {"title": steering, "plain": "naïve 日本"}
+    assert "naïve 日本" in out, "what is printable is written as it is"
+    assert all(letter.isprintable() for letter in (out + err).replace("\n", ""))
+    assert "\\u001b[31m" in err
 
 
 def test_what_is_shown_has_no_control_characters_and_no_gaps_in_words() -> None:

@@ -207,6 +207,7 @@ def test_a_body_that_goes_wrong_under_way_is_refused(aidre: Served) -> None:
         said = until_closed(client)
     assert statuses(said) == [b"400"]
     assert b"\r\nx-request-id: req_" in said
+    assert b"\r\nx-content-type-options: nosniff\r\n" in said
 
 
 @pytest.mark.parametrize("stray", [b"\0", b"\0" * 100_000, b"XXX\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
