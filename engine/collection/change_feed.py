@@ -27,8 +27,8 @@ from aidre.engine.storage import (
     FileProblem,
     Manifest,
     changelog,
+    check_arrived,
     check_bytes,
-    check_file,
     open_bytes,
 )
 from aidre.engine.types import Change, ChangeCursor, ChangelogId, ChangesPage
@@ -202,8 +202,9 @@ def _read_rows(folder: Path, entry: ChangesEntry, first: int, count: int) -> tup
             raise _history_missing()
         if file.size > _CHECKED_EACH_TIME_BYTES:
             _check_once(changelog.changelog_path(folder, entry.generation), file)
-        check_bytes(data, file, whole=file.size <= _CHECKED_EACH_TIME_BYTES)
-        opened = open_bytes(data)
+        is_checked_each_time = file.size <= _CHECKED_EACH_TIME_BYTES
+        check_bytes(data, file, whole=is_checked_each_time)
+        opened = open_bytes(data, whole=is_checked_each_time)
     except (FileProblem, OSError) as problem:
         raise _history_missing() from problem
     if first > opened.rows:
@@ -215,7 +216,7 @@ def _read_rows(folder: Path, entry: ChangesEntry, first: int, count: int) -> tup
 @lru_cache(maxsize=64)
 def _check_once(path: Path, file: FileEntry) -> None:
     """Verify a large changelog, which is read in many pages: verifying takes longer than reading a page."""
-    check_file(path, file, whole=True)
+    check_arrived(path, file)
 
 
 def _history_missing() -> HistoryMissing:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from aidre.engine.storage import IDS_SCHEMA, KEYS_SCHEMA, NO_KEY, kernels, list_values
+from aidre.engine.storage import IDS_SCHEMA, KEYS_SCHEMA, NO_KEY, check_lengths, check_rows, kernels, list_values
 
 _STEP_ROWS = 4096
 """Hashes that `Lookup.hashes_after` filters at a time."""
@@ -90,16 +90,29 @@ class Lookup:
 
 
 class IdIndex:
-    """An opened ids file: look-ups over the map, and `ranks`, the rank of each chunk row in the order of chunk ids."""
+    """An opened ids file: look-ups over the map, and `ranks`, the rank of each chunk row in the order of chunk ids.
+
+    Raises ValueError for one whose rows and ranks contradict each other.
+    """
 
     def __init__(self, batch: pa.RecordBatch) -> None:
-        self.chunks = Lookup(list_values(batch.column(0)), list_values(batch.column(1)))
-        self.ranks: NDArray[np.uint32] = list_values(batch.column(2))
-        self.documents = Lookup(list_values(batch.column(3)), list_values(batch.column(4)))
+        chunk_hashes, chunk_rows, ranks, document_hashes, document_rows = map(list_values, batch.columns)
+        check_lengths(chunk_hashes, chunk_rows, ranks)
+        for rows in (chunk_rows, ranks):
+            check_rows(rows, len(ranks))
+        check_lengths(document_hashes, document_rows)
+        check_rows(document_rows, len(document_rows))
+        self.chunks = Lookup(chunk_hashes, chunk_rows)
+        self.ranks: NDArray[np.uint32] = ranks
+        self.documents = Lookup(document_hashes, document_rows)
 
 
-def open_keys(batch: pa.RecordBatch) -> Lookup:
-    return Lookup(list_values(batch.column(0)), list_values(batch.column(1)))
+def open_keys(batch: pa.RecordBatch, count: int) -> Lookup:
+    """The look-up of a keys file beside so many vectors. ValueError where it names others."""
+    hashes, rows = map(list_values, batch.columns)
+    check_lengths(hashes, rows)
+    check_rows(rows, count)
+    return Lookup(hashes, rows)
 
 
 def build_ids(chunk_ids: pa.ChunkedArray, document_ids: pa.ChunkedArray) -> pa.RecordBatch:

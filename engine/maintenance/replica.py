@@ -48,8 +48,10 @@ from aidre.engine.storage import (
     MANIFESTS,
     REPLICA,
     FileEntry,
+    FileProblem,
     Manifest,
     WriterLock,
+    check_arrived,
     decode_manifest,
     durable,
     is_collection_name,
@@ -281,6 +283,10 @@ class Replica:
                 raise damaged(self._bucket, key, "is missing")
             if target.size != entry.size or target.digest.hexdigest() != entry.checksum:
                 raise problem
+            try:
+                check_arrived(temporary, entry)
+            except FileProblem as fault:
+                raise damaged(self._bucket, key, str(fault)) from fault
             durable.publish_file(temporary, path)
 
     def _pull_changelogs(self, name: str, publication: Publication) -> None:

@@ -28,10 +28,11 @@ from aidre.engine.storage import (
     FileProblem,
     Manifest,
     changelog_path,
+    check_arrived,
     check_bytes,
-    check_file,
     manifest_name,
     manifest_numbers,
+    open_bytes,
     read_changelog,
     read_manifest,
     vectors_file,
@@ -136,7 +137,7 @@ def _stale_current(store: Store, folder: Path, generation: int) -> Iterator[Prob
 def _problems(folder: Path, manifest: Manifest) -> Iterator[Problem]:
     for path, entry, derived in files_of(folder, manifest):
         try:
-            check_file(path, entry, whole=True)
+            check_arrived(path, entry)
         except FileProblem as problem:
             yield Problem(_name(folder, path), str(problem), derived)
     yield from _change_list_problems(folder, manifest.changes)
@@ -165,6 +166,7 @@ def _change_list_problems(folder: Path, newest: ChangesEntry) -> Iterator[Proble
             if data is None:
                 raise FileMissing("is missing")
             check_bytes(data, entry.file, whole=True)
+            open_bytes(data, whole=True)
             entry = read_previous(folder, entry.generation)
         except (FileProblem, HistoryMissing) as problem:
             yield Problem(_name(folder, path), str(problem), True)
@@ -189,7 +191,7 @@ def _older_problems(folder: Path, newest: Manifest) -> Iterator[Problem]:
             if file not in checked:
                 checked.add(file)
                 try:
-                    check_file(file, entry, whole=True)
+                    check_arrived(file, entry)
                 except FileProblem as problem:
                     if path.exists():
                         yield Problem(_name(folder, file), f"{problem}, in generation {number:06d}", True)

@@ -142,7 +142,7 @@ class SegmentReader:
         try:
             index_batch = open_file(self._folder / index, self.entry.files[index], whole=True).batches[0]
             scan = open_index(space, index_batch, self.entry.chunks, self.entry.files[name].checksum)
-        except (FileProblem, IndexError) as problem:
+        except (FileProblem, IndexError, ValueError) as problem:
             self._warn(index, f"{problem}; searched exactly instead")
             return
         self.scans[space.id] = scan
@@ -200,7 +200,11 @@ class SegmentReader:
         lookup = self._key_lookups.get(space_id)
         if lookup is None:
             chunked = pa.chunked_array([self.key_column(space_id)])
-            lookup = self._open_derived(keys_file(space_id), ids_file.open_keys, lambda: ids_file.build_keys(chunked))
+            lookup = self._open_derived(
+                keys_file(space_id),
+                partial(ids_file.open_keys, count=self.entry.chunks),
+                lambda: ids_file.build_keys(chunked),
+            )
             self._key_lookups[space_id] = lookup
         return lookup
 

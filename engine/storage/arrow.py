@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,32 +178,59 @@ def check_bytes(data: NDArray[np.uint8], entry: FileEntry, *, whole: bool) -> No
 
 
 def open_file(path: Path, entry: FileEntry, *, whole: bool = False) -> ArrowFile:
-    """Check a file and open it by memory map, without a copy. FileProblem."""
-    return open_bytes(check_file(path, entry, whole=whole))
+    """Check a file and open it by memory map, without a copy; a whole one with all offsets in it. FileProblem."""
+    return open_bytes(check_file(path, entry, whole=whole), whole=whole)
 
 
-def open_bytes(data: NDArray[np.uint8]) -> ArrowFile:
-    """Open the bytes of a file, without a copy. FileProblem."""
+def check_arrived(path: Path, entry: FileEntry) -> None:
+    """Check a file that somebody else may have written: its checksum, which proves that it is whole and not whose it
+    is, and every offset and length in it, which Arrow trusts as memory. FileProblem."""
+    open_file(path, entry, whole=True)
+
+
+def open_bytes(data: NDArray[np.uint8], *, whole: bool = False) -> ArrowFile:
+    """Open the bytes of a file, without a copy, and check the lengths of its buffers; of a `whole` one all offsets and
+    indices. FileProblem."""
     try:
         # Not pa.memory_map: Arrow hands the reading of a file to a thread of its own, but reads a buffer at once.
         reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(data)))
         batches = tuple(reader.get_batch(number) for number in range(reader.num_record_batches))
-    except (OSError, pa.ArrowInvalid) as error:
+        schema, _ = reader.schema, reader.schema.names  # the names must be UTF-8
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise FileProblem("is not an Arrow file") from error
-    return ArrowFile(reader.schema, batches)
+    try:
+        for batch in batches:
+            batch.validate(full=whole)
+    except pa.ArrowException as error:
+        raise FileProblem("holds offsets or lengths that point outside of it") from error
+    return ArrowFile(schema, batches)
 
 
 def list_array(column: pa.Array) -> pa.Array:
-    """The values of a list column that has one row, as a view. ValueError where the list is null."""
-    values = column[0].values  # `flatten` would import Arrow's compute functions
-    if values is None:
+    """The values of a list column that has one row, as a view. ValueError where the list is null, or no part of the
+    values."""
+    values = column.values
+    first, last = (int(column.offsets[place].as_py()) for place in (0, 1)) if len(column) else (0, -1)
+    if column.null_count or not 0 <= first <= last <= len(values):
         raise ValueError("holds no list")
-    return values
+    return values.slice(first, last - first)
 
 
 def list_values(column: pa.Array) -> NDArray[Any]:
     """The same as a numpy view."""
     return np.asarray(list_array(column).to_numpy(zero_copy_only=True))
+
+
+def check_rows(rows: NDArray[Any], count: int) -> None:
+    """Raises ValueError where a value is no row of a column of so many rows."""
+    if len(rows) and int(rows.max()) >= count:
+        raise ValueError("names rows that do not exist")
+
+
+def check_lengths(*arrays: Sized) -> None:
+    """Raises ValueError where arrays differ in length."""
+    if len({len(array) for array in arrays}) > 1:
+        raise ValueError("has lists of different lengths")
 
 
 def checksum_of(data: NDArray[np.uint8]) -> str:

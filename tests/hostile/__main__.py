@@ -38,6 +38,7 @@ PROOFS = {
     "full": ("tests.hostile.full", "run", 40),
     "flips": ("tests.hostile.damage", "flips", 1_000),
     "truncations": ("tests.hostile.damage", "truncations", 1_000),
+    "foreign": ("tests.hostile.foreign", "run", 10_000),
     "fuzzing": ("tests.hostile.fuzzing", "run", 600),
     "kernel": ("tests.hostile.kernel", "run", 100_000),
     "kernel-fuzz": ("tests.hostile.kernel_fuzz", "run", 1_800),

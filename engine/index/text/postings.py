@@ -32,6 +32,8 @@ from aidre.engine.storage import (
     StringDictionary,
     binary_array,
     build_dictionary,
+    check_lengths,
+    check_rows,
     durable,
     empty_binary_array,
     is_run_start,
@@ -100,7 +102,8 @@ class Lexicon:
 
     `lengths` has the number of terms of each chunk, without those of stop words and of plain spellings beside others;
     `languages` has its language as an index into `tags`. The postings of term n are `starts[n]` to `starts[n + 1]` of
-    `rows` and `counts`. Raises ValueError for a batch of another version of the analysis.
+    `rows` and `counts`. Raises ValueError for a batch of another version of the analysis, or
+    one whose lists contradict each other.
     """
 
     def __init__(self, batch: pa.RecordBatch) -> None:
@@ -114,6 +117,13 @@ class Lexicon:
         self.counts: NDArray[np.uint16] = list_values(batch.column("counts"))
         self.lengths: NDArray[np.uint32] = list_values(batch.column("lengths"))
         self.languages: NDArray[np.uint8] = list_values(batch.column("languages"))
+        check_lengths(self.rows, self.counts)
+        check_lengths(self.lengths, self.languages)
+        check_rows(self.rows, len(self.lengths))
+        check_rows(self.languages, len(self.tags))
+        is_ascending = len(self.starts) == len(self.terms) + 1 and not (self.starts[1:] < self.starts[:-1]).any()
+        if not is_ascending or self.starts[0] < 0 or self.starts[-1] > len(self.rows):
+            raise ValueError("has terms without postings")
 
     def postings(self, term: str) -> Postings | None:
         """None where no chunk holds the term."""

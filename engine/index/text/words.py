@@ -29,6 +29,8 @@ from aidre.engine.storage import (
     StringDictionary,
     binary_array,
     build_dictionary,
+    check_lengths,
+    check_rows,
     empty_binary_array,
     is_run_start,
     list_array,
@@ -86,6 +88,9 @@ class Words:
         self.frequencies: NDArray[np.uint32] = list_values(batch.column("frequencies"))
         self._hashes: NDArray[np.uint32] = list_values(batch.column("hashes"))
         self._codes: NDArray[np.uint32] = list_values(batch.column("codes"))
+        check_lengths(self.words, self.frequencies)
+        check_lengths(self._hashes, self._codes)
+        check_rows(self._codes, len(self.words))
 
     def frequency(self, word: str) -> int:
         """0 for a word that is not listed."""

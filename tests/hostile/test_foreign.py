@@ -1,0 +1,68 @@
+"""Stores of somebody else, with right checksums and wrong values: a short form of the proof "foreign"."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from aidre.engine.collection.store import Store
+from aidre.engine.maintenance.verify import verify
+from aidre.engine.storage.arrow import FileEntry, FileProblem, check_arrived, list_array, write_file
+from tests.hostile import foreign
+from tests.hostile.report import Report
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_no_store_ends_the_process_that_opens_it(tmp_path: Path) -> None:
+    foreign.run(Report(tmp_path), 20, random.Random(7))
+
+
+@pytest.mark.parametrize("offset", [-1, 4, 1 << 40, -(1 << 62)])
+def test_a_list_that_is_no_part_of_its_values_is_none(offset: int) -> None:
+    offsets = np.array([0, 3])
+    buffers = [None, pa.py_buffer(offsets)]
+    column = pa.LargeListArray.from_buffers(pa.large_list(pa.int64()), 1, buffers, children=[pa.array([1, 2, 3])])
+    offsets[1] = offset  # Arrow has checked it before
+    with pytest.raises(ValueError, match="holds no list"):
+        list_array(column)
+
+
+def test_a_list_is_a_view_of_its_part() -> None:
+    column = pa.LargeListArray.from_arrays(pa.array([1, 3], pa.int64()), pa.array([1, 2, 3]))
+    assert list_array(column).to_pylist() == [2, 3]
+
+
+def crafted(path: Path) -> FileEntry:
+    """Writes a file of strings, one of which ends far behind the file."""
+    strings = pa.array(["one", "two", "three"], pa.large_string())
+    offsets = np.frombuffer(strings.buffers()[1], np.int64).copy()
+    offsets[2] = 1 << 40
+    column = pa.Array.from_buffers(pa.large_string(), 3, [None, pa.py_buffer(offsets), strings.buffers()[2]])
+    batch = pa.record_batch({"text": column})
+    return write_file(path, [batch], batch.schema)
+
+
+def test_a_file_with_offsets_outside_of_it_is_damaged_although_its_checksum_is_right(tmp_path: Path) -> None:
+    entry = crafted(tmp_path / "a.arrow")
+    with pytest.raises(FileProblem, match="point outside of it"):
+        check_arrived(tmp_path / "a.arrow", entry)
+
+
+@pytest.mark.process
+def test_verify_names_a_file_with_offsets_outside_of_it(tmp_path: Path) -> None:
+    subject = foreign.prepared(tmp_path, listed=False)
+    path = subject.files["chunks"][0]
+    content = bytearray(path.read_bytes())
+    text = pa.ipc.open_file(pa.py_buffer(bytes(content))).read_all().column("text").chunk(0)
+    place = content.find(text.buffers()[1].to_pybytes()[8:64]) + 8
+    content[place : place + 8] = (1 << 40).to_bytes(8, "little")
+    foreign.replaced(path, bytes(content))
+    foreign.replaced(subject.manifest, foreign.sealed(subject, path, bytes(content)))
+    problems = [problem for report in verify(Store(tmp_path / "store")) for problem in report.problems]
+    assert [(path.name in problem.file, problem.derived) for problem in problems] == [(True, False)]
+    assert "point outside of it" in problems[0].what
