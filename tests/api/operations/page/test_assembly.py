@@ -29,7 +29,7 @@ def test_spaces_and_comments_go_outside_of_strings(folder: Path) -> None:
     assert "<p>a  b</p>" in page
 
 
-@pytest.mark.parametrize("line", ["const a = `b , c`;", "const a = 'b , c';", r'const a = "b \" , c";', "a = /b , c/;"])
+@pytest.mark.parametrize("line", ["const a = 'b , c';", r'const a = "b \" , c";', "a = /b , c/;"])
 def test_a_line_with_other_strings_stays(folder: Path, line: str) -> None:
     assert f"\n{line}\n" in joined(folder, f"  {line}\n")
 
