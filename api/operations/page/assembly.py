@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parent
 LITERAL = re.compile(rb'("[^"\\]*"|`(?:[^`$\\]|\$(?!\{)|\$\{[^{}`]*\})*`)')
 """A string in double quotes, or a template with plain expressions. A pattern begins with a slash that is in neither."""
 UNSURE = re.compile(rb"[\"'`/\\]")
-OPERATORS = re.compile(rb"\s*([=<>?:,;{}()&|\[\]]+|(?<!\+)\+(?![ +]*\+))\s*")
+OPERATORS = re.compile(rb"\s*([=<>?:,;{}()&|\[\]]+|(?<!\+)(?<!\+ )\+(?!\+)(?! \+))\s*")
 STRICT = b'"use strict";\n'
 
 
@@ -91,7 +91,7 @@ def _squeezed(script: bytes) -> bytes:
     """Without the spaces around operators, and without the ends of lines after those that need none, in lines whose
     strings and templates are plain; others stay as they are, those with patterns among them."""
     made = b""
-    for line in script.split(b"\n"):
+    for line in script.splitlines():
         parts = LITERAL.split(line)
         if any(map(UNSURE.search, parts[::2])):
             made += line + b"\n"
