@@ -215,7 +215,7 @@ function list(rows, further, milliseconds) {
   }
   const [{body = {}, meta: {mode} = {}} = {}] = pool;
   const fell = mode === "lexical" && !body.mode && waysOf(searched()[0])[0] !== mode ? ", by words alone" : "";
-  const places = pool[1] ? ` in ${pool.length} of ${collections.length} collections` : "";
+  const places = known() ? "" : ` in ${pool.length} of ${collections.length} collections`;
   const found = shown.passages ? `${rest ? state.sort ? "The first " : "The best " : ""}${inDocuments(shown.passages, shown.documents)}${fell}${places}` : "";
   part.nothing.hidden = !none;
   part.results.hidden = none;
@@ -234,7 +234,7 @@ function inDocuments(passages, documents) {
 function nothing(results, rest) {
   const narrowed = filterOf(state);
   part.none.textContent = results ? "Nothing here seems to fit" : "Nothing was found";
-  part.hint.textContent = narrowed ? "Fewer filters may leave more." : "Other words may help" + (pool[1] ? "." : ", or another collection.");
+  part.hint.textContent = narrowed ? "Fewer filters may leave more." : "Other words may help" + (known() ? ", or another collection." : ".");
   part.nearest.hidden = !results;
   part.nearest.onclick = () => {
     part.nearest.hidden = part.results.hidden = true;
@@ -259,7 +259,7 @@ function item(one) {
   const made = make("li"), name = title || documentOf(id);
   const heading = make("a", {href: opened(one, of)}, name.length > 300 ? short(name) : marked(name, 0, name.length, title ? units(title, ofTitle) : []));
   const place = section && section !== title ? make("span", null, section.length > 200 ? short(section, 200) : marked(section, 0, section.length, units(section, ofSection))) : "";
-  made.append(picture(image) ?? "", path(pool[1] && of.body.collection, sourceLink(url), metadata?.updated_at && day(metadata.updated_at)),
+  made.append(picture(image) ?? "", path(known() ? "" : of.body.collection, sourceLink(url), metadata?.updated_at && day(metadata.updated_at)),
     make("h2", null, heading), place && make("p", {class: "quiet"}, place));
   if (text) made.append(make("div", {class: "text"}, excerpt(text, units(text, words), units(text, snippets))));
   return made;
