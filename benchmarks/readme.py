@@ -38,8 +38,8 @@ def difference(report: str) -> Iterator[str]:
         )
     if rates := _table(relevance, "hybrid, means over sets").get("questions, whole"):
         yield (
-            f"- **It says when nothing fits.** Of questions about something else {rates['answered']} get an answer; of the "
-            f"others {rates['lost']} get none."
+            f"- **It says when nothing fits.** Of questions about something else {rates['answered']} get an answer; "
+            f"of the others {rates['lost']} get none."
         )
     engines = _comparison(found)
     if engines.keys() >= {"aidre", "chromadb", "lancedb"}:
