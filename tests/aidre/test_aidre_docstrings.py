@@ -17,7 +17,8 @@ from tests.support.kitchen import kitchen
 
 REMOTE = re.compile(r"connect|.*Client$|.*Remote")
 """What asks a server: docs/client.md has the examples, which packages/client/tests run."""
-PROPERTIES = (property,)
+NEEDED = {"to_pandas": "pandas", "to_polars": "polars"}
+"""Libraries that an example needs beside those of the installation."""
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -69,6 +70,8 @@ def test_asynchronous_verbs_name_the_verb_that_they_await() -> None:
 
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_the_example_prints_what_it_says(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if library := NEEDED.get(name.rpartition(".")[2]):
+        pytest.importorskip(library)
     with kitchen(tmp_path) as names:
         test = EXAMPLES[name]
         test.globs = names
