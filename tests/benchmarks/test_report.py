@@ -14,7 +14,7 @@ def test_the_readme_gets_the_main_comparison_and_keeps_the_rest(measured: Path) 
     report.write(measured / "results", measured)
     written = (measured / "README.md").read_text()
     assert written.startswith("# a\n<!-- difference -->\n") and written.endswith("<!-- /figures -->\nend\n")
-    assert "| engine | a question | build | bytes |\n|---|---|---|---|\n| aidre | 1 = " in written
+    assert "| engine | a question | build | bytes |\n|---|---|---|---|\n| aidre | misses it | 1 = " in written
     assert "| graph | " in written and "old" not in written and "at 0." not in written
 
 
