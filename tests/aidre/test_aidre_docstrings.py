@@ -68,6 +68,7 @@ def test_asynchronous_verbs_name_the_verb_that_they_await() -> None:
         assert re.search(r"As `\w+\.\w+`", NAMES[name].__doc__), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_the_example_prints_what_it_says(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if library := NEEDED.get(name.rpartition(".")[2]):

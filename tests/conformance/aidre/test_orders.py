@@ -63,6 +63,15 @@ def test_results_come_by_the_field_and_those_without_it_last(shop: Client, group
     assert found[:-1] == sorted((number * 37 % 100 for number in range(1, 20)), reverse=direction == "descending")
 
 
+@pytest.mark.needs("words")
+@pytest.mark.parametrize("query", ['a lamp "warm light"', "a lamp with a warm light, the cheapest"])
+def test_it_holds_beside_what_is_read_in_the_words(shop: Client, query: str) -> None:
+    order = {"field": "price", "direction": "descending"}
+    answer = answered(shop, {"query": query, "order": order})
+    assert answer["meta"]["understood"]
+    assert prices(answer) == sorted((number * 37 % 100 for number in range(1, 20)), reverse=True)[:10]
+
+
 def test_a_field_may_be_written_with_metadata_before_it(shop: Client) -> None:
     order = {"field": "metadata.price", "direction": "ascending"}
     assert prices(answered(shop, {**CHEAP, "order": order})) == prices(answered(shop, CHEAP))
@@ -72,6 +81,14 @@ def test_dates_are_compared_as_instants(shop: Client) -> None:
     order = {"field": "updated_at", "direction": "descending"}
     dates = [one["metadata"]["updated_at"] for one in answered(shop, {**CHEAP, "order": order})["results"]]
     assert dates == sorted(dates, reverse=True) and len(set(dates)) > 5
+
+
+def test_every_relevant_result_is_ordered_also_one_with_fewer_of_the_words(tmp_path: Path) -> None:
+    shade = a_document("shade", "a lamp with a warm shade", metadata={"price": -1})
+    fill_source(chosen_source(tmp_path), "lamps", [*LAMPS, shade])
+    with serving(tmp_path) as client:
+        first = answered(client, CHEAP)["results"][0]
+    assert first["id"] == "shade#chunk_1" and first["relevance"] >= 0.51
 
 
 def test_what_is_not_relevant_stays_behind_whatever_its_value(tmp_path: Path) -> None:
