@@ -21,6 +21,7 @@ from hypothesis import settings
 from aidre.engine.checkout import search_path
 from aidre.engine.native import kernel_name
 from tests import ROOT
+from tests.support.kitchen import kitchen
 from tests.support.programs import not_proved
 
 # Before any library is loaded: threads of OpenMP that wait must not spin while other processes work.
@@ -73,6 +74,17 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(100_000)
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def store_of_examples(request: pytest.FixtureRequest) -> Iterator[None]:
+    """For `pytest --doctest-modules aidre/library aidre/opening.py`: what examples in docstrings find."""
+    if not isinstance(request.node, pytest.DoctestItem):
+        yield
+        return
+    with kitchen(request.getfixturevalue("tmp_path")) as names:
+        request.getfixturevalue("doctest_namespace").update(names)
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -18,12 +18,35 @@ def open(path: str | Path, *, uri: str | None = None, config: str | Path | None 
     has what this host keeps. With `config`, the path of an `aidre.toml`, collections are searched as its server
     searches them: its order of spaces, fusion, words, runtime, endpoints, and its engine unless `uri` names one. What
     a server withholds from its callers is not withheld here. ConfigurationError.
+
+    Parameters:
+        path: The folder of the store; it need not exist yet.
+        uri: The address of another engine that holds the collections.
+        config: An `aidre.toml`, by which its server searches.
+
+    Examples:
+        >>> with aidre.open(folder) as store:
+        ...     store.collections()
+        ['kitchen']
     """
     return Database(to_path(path, "the store"), uri, None if config is None else _configured(config))
 
 
 def open_async(path: str | Path, *, uri: str | None = None, config: str | Path | None = None) -> AsyncDatabase:
-    """Open the store in a folder, which need not exist yet, for an asynchronous program, as `open` does."""
+    """Open the store in a folder, which need not exist yet, for an asynchronous program, as `open` does.
+
+    Parameters:
+        path: The folder of the store; it need not exist yet.
+        uri: The address of another engine that holds the collections.
+        config: An `aidre.toml`, by which its server searches.
+
+    Examples:
+        >>> async def names():
+        ...     async with aidre.open_async(folder) as store:
+        ...         return await store.collections()
+        >>> asyncio.run(names())
+        ['kitchen']
+    """
     return AsyncDatabase(open(path, uri=uri, config=config))
 
 

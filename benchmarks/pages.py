@@ -1,4 +1,4 @@
-"""Renders stored results: the page benchmarks/REPORT.md, its plots, and the table of README.md."""
+"""Renders stored results: the page benchmarks/REPORT.md and its plots."""
 
 from __future__ import annotations
 
@@ -60,12 +60,6 @@ class Measured:
     curves: Sequence[Raw]
     figures: Mapping[str, Raw]
 
-    @property
-    def main(self) -> Raw | None:
-        """The comparison for README.md: the one over 60,000 rows, else the smallest."""
-        standard = [one for one in self.contests if one["rows"] == 60_000]
-        return next(iter([*standard, *self.contests]), None)
-
 
 def read(folder: Path) -> Measured:
     raw = {path.stem: json.loads(path.read_bytes()) for path in sorted((folder / "raw").glob("*.json"))}
@@ -107,23 +101,6 @@ def sections(text: str) -> dict[str, str]:
             found[line] = []
         found[next(reversed(found))].append(line)
     return {title: "\n".join(lines).strip() for title, lines in found.items()}
-
-
-def short(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
-    """The section of README.md: the comparison with peers, and a link to the report."""
-    main = found.main
-    if main:
-        yield f"`bench_peers` ({main['machine']}): {main['rows']:,} real embeddings of {main['dimensions']} dimensions,"
-        yield "k = 10, one query per call, one core. Queries are passages of documents that are not stored, and"
-        yield "questions. All values are ratios to aidre: query latency at the fastest setting that reaches the recall"
-        yield "(in brackets the range over the turns), build time against aidre's index alone and against its whole"
-        yield "store, and size in bytes."
-        yield ""
-        yield from contest_table(main)
-        yield ""
-        if picture := shown.get(f"recall_{main['rows']}"):
-            yield from [picture.replace("](", "](benchmarks/"), ""]
-    yield "All figures, with plots: [benchmarks/REPORT.md](benchmarks/REPORT.md)."
 
 
 def page(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:

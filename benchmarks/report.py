@@ -1,4 +1,4 @@
-"""Stores benchmark results, and writes benchmarks/REPORT.md, its plots and the table of README.md from them.
+"""Stores benchmark results, and writes benchmarks/REPORT.md, its plots and the figures of README.md from them.
 
     python -m benchmarks report
 
@@ -47,14 +47,14 @@ def keep(name: str, raw: Any) -> None:
 
 
 def write(results: Path = RESULTS, root: Path = ROOT) -> None:
-    """Writes benchmarks/REPORT.md with its plots, and the table of README.md if there are results of it."""
-    from benchmarks import pages
+    """Writes benchmarks/REPORT.md with its plots, and the figures of README.md, which are taken from that report."""
+    from benchmarks import pages, readme
 
-    found = pages.read(results)
-    shown = pages.write(found, root / "benchmarks")
-    if found.main is None:  # another benchmark alone was run here: the table of an earlier run stays
-        return
-    write_between(root / "README.md", "figures", pages.short(found, shown))
+    pages.write(pages.read(results), root / "benchmarks")
+    text = (root / "benchmarks" / "REPORT.md").read_text("utf-8")
+    for name, lines in readme.PARTS.items():
+        if written := list(lines(text)):
+            write_between(root / "README.md", name, written)
 
 
 def write_between(path: Path, name: str, lines: Iterable[str]) -> None:

@@ -39,6 +39,13 @@ class EmbeddingSpace:
     prefixes and chunking. `precision` is the stored number type; None leaves the choice to the engine. The prefixes are
     put before each text that is embedded, as E5's "query: " and "passage: "; None: those of the model's folder.
     `languages` are tags of those that the model knows; None: it is not told (`engine.embedding.reads_language`).
+
+    Examples:
+        >>> images = db.collection("images", space=aidre.EmbeddingSpace("mine", 2, "cosine"))
+        >>> images.add([{"id": "a", "text": "a cat"}, {"id": "b", "text": "a bus"}], vectors=[[1, 0], [0, 1]])
+        ['a', 'b']
+        >>> images.search(vector=[0.9, 0.1], k=1)[0].document_id
+        'a'
     """
 
     id: str
@@ -73,6 +80,10 @@ class Document:
     and then between lines. `origin` is the path of its file inside the source, or the URL it was fetched from; `state`
     then holds the validators for a later conditional request (etag, last_modified), and in any case when the document
     is to be read again because it is not published any more (`expires`).
+
+    Examples:
+        >>> docs.add(aidre.Document("tea", "Green tea draws two minutes.", title="Tea", metadata={"minutes": 2}))
+        ['tea']
     """
 
     id: str
@@ -100,6 +111,11 @@ class Chunk(NamedTuple):
     Only a chunk that begins among the rows of a table has the names of its columns, and its caption, in front of that.
     `id` is `{document_id}#chunk_{number}`, number from 1. `start` and `end` count code points. `section` is the path of
     headings joined by " > ". `token_count` is None without a tokenizer.
+
+    Examples:
+        >>> hit = docs.search("a warm dish", k=1)[0]
+        >>> hit.chunk.id, hit.chunk.span
+        ('soup#chunk_1', (0, 30))
     """
 
     id: str
@@ -177,6 +193,10 @@ class Query:
     `vector` has shape (dimensions,) and need not be normalised. `filter` is a parsed filter (engine.index.fields), None
     for all rows. `recall` is the share of the nearest rows that a search has to find: the next higher one that was
     calibrated holds, 1 compares every row, None is what the engine aims at.
+
+    Examples:
+        >>> aidre.Query(None, None, top_k=3, text="soup", mode="lexical").top_k
+        3
     """
 
     vector: NDArray[np.float32] | Sequence[float] | None

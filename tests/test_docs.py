@@ -21,6 +21,7 @@ from aidre.api.protocols.intake.envelope import STATUS as INTAKE_CODES
 from aidre.api.protocols.nlweb.envelope import STATUS_BY_CODE as NLWEB_CODES
 from aidre.engine import errors as engine_errors
 from aidre.engine.errors import ConfigurationError
+from benchmarks import readme
 from benchmarks.__main__ import names as benchmark_names
 from tests import ROOT
 from tests.support import reference
@@ -189,8 +190,22 @@ def test_the_readme_and_the_report_show_the_comparison_with_peers() -> None:
     assert "| faiss HNSW" in (ROOT / "benchmarks" / "REPORT.md").read_text(encoding="utf-8")
 
 
+def test_the_figures_of_the_readme_are_those_of_the_report() -> None:
+    report = (ROOT / "benchmarks" / "REPORT.md").read_text(encoding="utf-8")
+    for name, lines in readme.PARTS.items():
+        shown = README.partition(f"<!-- {name} -->")[2].partition(f"<!-- /{name} -->")[0]
+        written = list(lines(report))
+        assert shown.strip().splitlines() == written, "run `python -m benchmarks report`"
+        assert len(written) >= 5
+
+
+def test_the_table_of_the_readme_fits_a_phone() -> None:
+    rows = re.findall(r"^\|.*\|$", README.partition("<!-- figures -->")[2].partition("<!-- /figures -->")[0], re.M)
+    assert len(rows) == 7 and all(row.count("|") == 5 and len(row) < 60 for row in rows)
+
+
 def test_the_readme_is_short() -> None:
-    assert len(README.splitlines()) <= 200
+    assert len(README.splitlines()) <= 160
 
 
 def test_every_page_is_in_the_navigation_of_the_site() -> None:

@@ -28,7 +28,16 @@ SCANNED = 256
 
 
 class AsyncCollectionView:
-    """One state of a collection, read-only. `view` is the same for threads."""
+    """One state of a collection, read-only. `view` is the same for threads.
+
+    Examples:
+        >>> async def before():
+        ...     async with aidre.open_async(folder) as store:
+        ...         view = await store.collection("kitchen").at(1)
+        ...         return await view.count()
+        >>> asyncio.run(before())
+        3
+    """
 
     def __init__(self, view: CollectionView) -> None:
         self.view = view
@@ -139,7 +148,16 @@ class AsyncCollectionView:
 
 
 class AsyncCollection(AsyncCollectionView):
-    """A collection of a store. `collection` is the same for threads, which also has a writer for many small writes."""
+    """A collection of a store. `collection` is the same for threads, which also has a writer for many small writes.
+
+    Examples:
+        >>> async def found():
+        ...     async with aidre.open_async(folder) as store:
+        ...         hits = await store.collection("kitchen").search("a flat tyre", k=1)
+        ...         return hits[0].title
+        >>> asyncio.run(found())
+        'Bicycle'
+    """
 
     def __init__(self, collection: Collection) -> None:
         super().__init__(collection)
@@ -169,7 +187,16 @@ class AsyncCollection(AsyncCollectionView):
 
 
 class AsyncDatabase:
-    """A store; also an asynchronous context manager that closes it. `database` is the same for threads."""
+    """A store; also an asynchronous context manager that closes it. `database` is the same for threads.
+
+    Examples:
+        >>> async def names():
+        ...     async with aidre.open_async(folder) as store:
+        ...         await store.collection("salads").add("A leaf.")
+        ...         return await store.collections()
+        >>> asyncio.run(names())
+        ['kitchen', 'salads']
+    """
 
     def __init__(self, database: Database) -> None:
         self.database = database

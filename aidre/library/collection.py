@@ -75,7 +75,15 @@ MAX_LIMIT = (1 << 31) - 1
 
 class CollectionView:
     """One state of a collection, read-only: `Collection.at` returns it. A Collection has the same verbs for its newest
-    state."""
+    state.
+
+    Examples:
+        >>> before = docs.at(docs.generation)
+        >>> docs.delete(["soup"])
+        1
+        >>> len(before), len(docs)
+        (3, 2)
+    """
 
     def __init__(
         self, source: Source, name: str, spaces: Spaces, reader: Reader | None = None, *, policy: Policy
@@ -138,6 +146,35 @@ class CollectionView:
         its hit. `recall` is the share of the nearest vectors that is found: lower is faster, and 1 compares every
         vector; without it that of the collection holds, .99 unless configured.
         InvalidInput, InvalidFilter, InvalidVector, DimensionMismatch, SpaceMissing, ModelUnavailable, Unsupported.
+
+        Parameters:
+            text: What is looked for.
+            vector: What is looked for as numbers, shape (dimensions,).
+            k: Hits at most, up to 10,000.
+            offset: Best hits that are left out.
+            filter: Which documents, as [filters](../guide.md#for-programs) say it; None: all of them.
+            mode: "hybrid", "dense" (by vectors) or "lexical" (by words); None: the first of them that can be
+                done.
+            space: The id of the embedding space; None: the first that can answer.
+            min_score: Hits below this score are left out.
+            facets: Fields whose values are counted, by name or as `FacetRequest`.
+            highlight: Whether to tell where the words of the text are; `HighlightLimits` bounds how many.
+            correct: Whether a text that finds little is answered without its typing errors.
+            operators: Whether quotes, `-word` and conditions in the text are read.
+            group: "document": each hit is the best chunk of another document.
+            collapse: With `group="document"`: whether near-copies of a better document are counted, not
+                listed.
+            recall: The share of the nearest vectors to find: lower is faster, 1 compares all.
+
+        Examples:
+            >>> hits = docs.search("something to eat", k=2, filter={"minutes": {"lt": 60}})
+            >>> [hit.document_id for hit in hits]
+            ['toast', 'soup']
+            >>> docs.search("rye", mode="lexical")[0].text
+            'Mackerel on rye toast takes a hot grill.'
+            >>> found = docs.search("dinner", facets=["vegan"], highlight=True)
+            >>> found.facets["vegan"].counts
+            ((True, 1),)
         """
         requests = () if facets is None else to_requests(facets)
         limits = None if highlight is False else to_limits(highlight)
@@ -182,6 +219,21 @@ class CollectionView:
 
         With `operators` quotes, `-word` and conditions in a text are read as `search` does; such a text is searched by
         itself. `recall` is that of `search`.
+
+        Parameters:
+            queries: Texts, or vectors of shape (queries, dimensions).
+            k: Hits at most, up to 10,000.
+            filter: Which documents, as [filters](../guide.md#for-programs) say it; None: all of them.
+            mode: "hybrid", "dense" (by vectors) or "lexical" (by words); None: the first of them that can be
+                done.
+            space: The id of the embedding space; None: the first that can answer.
+            operators: Whether quotes, `-word` and conditions in the text are read.
+            recall: The share of the nearest vectors to find: lower is faster, 1 compares all.
+
+        Examples:
+            >>> found = docs.search_many(["a warm dish", "a flat tyre"], k=1)
+            >>> [hits[0].document_id for hits in found]
+            ['soup', 'tyre']
         """
         check_recall(recall)
         reader, queries = self.reader, to_queries(queries)
@@ -209,6 +261,14 @@ class CollectionView:
         """The documents with these ids, in their order; None for one that is not stored.
 
         With `vectors`, a document of one chunk has its vectors by space, as they are stored.
+
+        Parameters:
+            ids: Ids of documents.
+            vectors: Whether documents of one chunk bring their vectors.
+
+        Examples:
+            >>> [None if one is None else one.title for one in docs.get(["toast", "none"])]
+            ['Toast', None]
         """
         if isinstance(ids, str):
             raise InvalidInput("get needs a list of ids: one document is collection[id]")
@@ -233,7 +293,15 @@ class CollectionView:
         return 0 if reader is None else reader.documents
 
     def count(self, filter: Json | None = None) -> int:
-        """The number of documents that pass a filter. InvalidFilter."""
+        """The number of documents that pass a filter. InvalidFilter.
+
+        Parameters:
+            filter: Which documents, as [filters](../guide.md#for-programs) say it; None: all of them.
+
+        Examples:
+            >>> docs.count(), docs.count({"minutes": {"gte": 30}})
+            (3, 1)
+        """
         reader = self.reader
         if reader is None:
             return 0
@@ -245,7 +313,18 @@ class CollectionView:
     def facets(self, *fields: str, filter: Json | None = None, limit: int | None = None) -> dict[str, Facet]:
         """By field, the values that it has among the documents that pass a filter, with the number of these documents
         that have each, the least and the greatest; with `limit` so many of the most frequent values, beside the number
-        of `distinct` ones. InvalidInput, InvalidFilter."""
+        of `distinct` ones. InvalidInput, InvalidFilter.
+
+        Parameters:
+            filter: Which documents, as [filters](../guide.md#for-programs) say it; None: all of them.
+            limit: Values of each field at most; None: all.
+            *fields: Names of fields.
+
+        Examples:
+            >>> found = docs.facets("minutes")["minutes"]
+            >>> found.counts, found.minimum, found.maximum, found.missing
+            (((15, 1), (35, 1)), 15, 35, 1)
+        """
         if not fields or not to_names(fields, "facets"):
             raise InvalidInput("facets needs the names of fields")
         if limit is not None:
@@ -258,7 +337,16 @@ class CollectionView:
         return found
 
     def suggest(self, text: str, *, limit: int = 8) -> list[str]:
-        """The text with its last word completed by the words of the collection, the most frequent first."""
+        """The text with its last word completed by the words of the collection, the most frequent first.
+
+        Parameters:
+            text: What was typed so far.
+            limit: Completions at most.
+
+        Examples:
+            >>> docs.suggest("a hot gr")
+            ['a hot grill']
+        """
         if not isinstance(text, str):
             raise InvalidInput("the text to complete must be a string")
         check_range("limit", limit, 1, MAX_K)
@@ -268,7 +356,17 @@ class CollectionView:
     def corrected(self, text: str) -> str | None:
         """The text of a search without what may be typing errors in it: words that the collection lacks, near words
         that it has or made of two, and neighbours that are one word of it. None where there is none. `search` asks what
-        it is given."""
+        it is given.
+
+        Parameters:
+            text: What was typed.
+
+        Examples:
+            >>> docs.corrected("lentil suop")
+            'lentil soup'
+            >>> docs.corrected("lentil soup") is None
+            True
+        """
         if not isinstance(text, str):
             raise InvalidInput("the text to correct must be a string")
         reader = self.reader
@@ -286,6 +384,17 @@ class CollectionView:
         With `vectors`, a document of one chunk has its vectors by space, as they are stored.
         With `fields`, each is a dict of its id and those of the named members and metadata that it has, which reads no
         text unless that is named.
+
+        Parameters:
+            filter: Which documents, as [filters](../guide.md#for-programs) say it; None: all of them.
+            fields: Members and metadata to return as a dict; None: whole documents.
+            vectors: Whether documents of one chunk bring their vectors.
+
+        Examples:
+            >>> sorted(document.id for document in docs.scan({"minutes": {"exists": True}}))
+            ['soup', 'toast']
+            >>> sorted(one["title"] for one in docs.scan(fields=["title"]))
+            ['Bicycle', 'Soup', 'Toast']
         """
         names = [] if fields is None else to_names(fields, "fields")
         passing = self._passing(filter)
@@ -321,7 +430,12 @@ class CollectionView:
 class Collection(CollectionView):
     """A collection of a store; it is made by the first commit. Each call reads the newest state, and each write is
     durable when it returns. Safe to use from several threads; of several writers, in whatever process, one writes while
-    the others wait up to `wait` seconds."""
+    the others wait up to `wait` seconds.
+
+    Examples:
+        >>> docs["soup"].title, "cake" in docs, len(docs)
+        ('Soup', False, 3)
+    """
 
     def __init__(
         self, source: Source, name: str, spaces: Spaces, is_open: Callable[[], bool], wait: float, *, policy: Policy
@@ -350,7 +464,18 @@ class Collection(CollectionView):
         return self._reader
 
     def at(self, generation: int) -> CollectionView:
-        """An older state, read-only. GenerationMissing where it was removed."""
+        """An older state, read-only. GenerationMissing where it was removed.
+
+        Parameters:
+            generation: The number of the state, as `generation` tells it.
+
+        Examples:
+            >>> before = docs.generation
+            >>> docs.delete(["soup"])
+            1
+            >>> "soup" in docs.at(before), "soup" in docs
+            (True, False)
+        """
         self._check_open()
         check_range("generation", generation, 0, MAX_LIMIT)
         reader = self._source.open(self.name, generation=generation)
@@ -359,7 +484,15 @@ class Collection(CollectionView):
     # -- write -------------------------------------------------------------------------------------------------
 
     def writer(self) -> CollectionWriter:
-        """A context manager for many writes that share the lock and the commits. StoreLocked."""
+        """A context manager for many writes that share the lock and the commits. StoreLocked.
+
+        Examples:
+            >>> with docs.writer() as writer:
+            ...     for number in range(3):
+            ...         writer.add({"id": f"note-{number}", "text": f"Note {number}."})
+            >>> len(docs)
+            6
+        """
         self._check_open()
         return CollectionWriter(self._source, self.name, self._spaces, self.reader, self._wait)
 
@@ -371,6 +504,16 @@ class Collection(CollectionView):
         holds one for each row, shape (rows, dimensions), or such matrices by space; a document with vectors is one
         chunk. Nothing is stored where any row is refused. InvalidDocument, InvalidInput, InvalidVector,
         DimensionMismatch, SpaceConflict, StoreLocked, StorageFailed.
+
+        Parameters:
+            rows: A text, a mapping, a `Document`, an iterable of them, or a table with a column `text`.
+            vectors: Vectors of the rows, shape (rows, dimensions), or such matrices by space.
+
+        Examples:
+            >>> docs.add({"id": "tea", "text": "Green tea draws two minutes.", "minutes": 2})
+            ['tea']
+            >>> docs["tea"].metadata
+            {'minutes': 2}
         """
         with self.writer() as writer:
             return writer.add_all(rows, vectors=vectors)
@@ -382,6 +525,19 @@ class Collection(CollectionView):
 
         A filter that names a field which no document has is refused unless `allow_unknown`: its negation would delete
         everything. So is `id` or `title` where metadata have that name, too. InvalidInput, InvalidFilter.
+
+        Parameters:
+            ids: Ids of documents; those that are not stored are not counted.
+            filter: Which documents, as [filters](../guide.md#for-programs) say it; None: all of them.
+            allow_unknown: Delete also where the filter names a field that no document has.
+
+        Examples:
+            >>> docs.delete(["soup", "none"])
+            1
+            >>> docs.delete(filter={"minutes": {"lt": 20}})
+            1
+            >>> len(docs)
+            1
         """
         with self.writer() as writer:
             return writer.delete(ids, filter=filter, allow_unknown=allow_unknown)
@@ -391,7 +547,17 @@ class Collection(CollectionView):
 
         Only a new title has chunks embedded again, of documents that a model embedded: it is a part of the string. One
         commit; returns how many documents changed. Missing and InvalidDocument name the document, and nothing is
-        changed."""
+        changed.
+
+        Parameters:
+            changes: By id, the members and metadata to set; None removes one.
+
+        Examples:
+            >>> docs.patch({"soup": {"minutes": 40, "vegan": None}})
+            1
+            >>> docs["soup"].metadata
+            {'minutes': 40}
+        """
         with self.writer() as writer:
             return writer.patch(changes)
 
@@ -399,6 +565,18 @@ class Collection(CollectionView):
         """Read files, folders, feeds and pages, as `aidre ingest` does; with `mirror` documents go whose source went.
 
         `options` are those of IngestOptions. ConfigurationError for a source that cannot be read, StoreLocked.
+
+        Parameters:
+            mirror: Whether documents go whose source went.
+            *sources: Paths of files and folders, addresses of feeds and pages.
+            **options: Those of `IngestOptions`.
+
+        Examples:
+            >>> _ = (files / "tea.md").write_text("Green tea draws two minutes.")
+            >>> docs.ingest(files / "tea.md").new
+            1
+            >>> docs.search("how long does tea draw", k=1)[0].text
+            'Green tea draws two minutes.'
         """
         from aidre.ingest import IngestOptions, ingest
 
@@ -429,7 +607,16 @@ class Collection(CollectionView):
 
 class CollectionWriter:
     """Writes to a collection under one lock. What was added is durable after `commit`, and at the end of the context;
-    an error inside the context discards what is not committed."""
+    an error inside the context discards what is not committed.
+
+    Examples:
+        >>> with docs.writer() as writer:
+        ...     writer.add("One text of many.")
+        ...     writer.delete(["soup"])
+        1
+        >>> len(docs)
+        3
+    """
 
     def __init__(self, source: Source, name: str, spaces: Spaces, reader: Reader | None, wait: float) -> None:
         self._open = (source, name, spaces, reader, wait)
@@ -479,14 +666,34 @@ class CollectionWriter:
 
     def add(self, row: Row) -> None:
         """Add one document; it is chunked and embedded with those that follow. A document that is refused is named by
-        the call that completes its batch, and nothing of the batch is kept then."""
+        the call that completes its batch, and nothing of the batch is kept then.
+
+        Parameters:
+            row: A text, a mapping or a `Document`.
+
+        Examples:
+            >>> with docs.writer() as writer:
+            ...     writer.add({"id": "tea", "text": "Green tea."})
+            >>> "tea" in docs
+            True
+        """
         self._check_entered()
         self._rows.append(row)
         if len(self._rows) >= BATCH_DOCUMENTS:
             self._flush()
 
     def add_all(self, rows: Rows, *, vectors: Any = None) -> list[str]:
-        """As `Collection.add`, without the commit."""
+        """As `Collection.add`, without the commit.
+
+        Parameters:
+            rows: A text, a mapping, a `Document`, an iterable of them, or a table with a column `text`.
+            vectors: Vectors of the rows, shape (rows, dimensions), or such matrices by space.
+
+        Examples:
+            >>> with docs.writer() as writer:
+            ...     writer.add_all([{"id": "tea", "text": "Green tea."}, {"id": "jam", "text": "Plum jam."}])
+            ['tea', 'jam']
+        """
         self._check_entered()
         self._flush()
         return self._write(rows, vectors)
@@ -494,7 +701,18 @@ class CollectionWriter:
     def delete(
         self, ids: Iterable[str] | None = None, *, filter: Json | None = None, allow_unknown: bool = False
     ) -> int:
-        """As `Collection.delete`, without the commit; a filter selects among all that was committed."""
+        """As `Collection.delete`, without the commit; a filter selects among all that was committed.
+
+        Parameters:
+            ids: Ids of documents.
+            filter: Which documents, as [filters](../guide.md#for-programs) say it; None: all of them.
+            allow_unknown: Delete also where the filter names a field that no document has.
+
+        Examples:
+            >>> with docs.writer() as writer:
+            ...     writer.delete(filter={"vegan": True})
+            1
+        """
         if (ids is None) == (filter is None):
             raise InvalidInput("delete needs ids or filter=, and not both")
         from aidre.ingest.pipeline import delete_passing
@@ -508,13 +726,30 @@ class CollectionWriter:
         return self._sink.delete(listed or [])
 
     def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
-        """As `Collection.patch`; what was added before is committed first."""
+        """As `Collection.patch`; what was added before is committed first.
+
+        Parameters:
+            changes: By id, the members and metadata to set; None removes one.
+
+        Examples:
+            >>> with docs.writer() as writer:
+            ...     writer.patch({"toast": {"minutes": 12}})
+            1
+        """
         to_change = to_changes(changes)
         self.commit()
         return self._documents.patch(to_change) if to_change else 0
 
     def commit(self) -> None:
-        """Make everything so far durable."""
+        """Make everything so far durable.
+
+        Examples:
+            >>> with docs.writer() as writer:
+            ...     writer.add({"id": "tea", "text": "Green tea."})
+            ...     writer.commit()
+            ...     "tea" in docs
+            True
+        """
         self._check_entered()
         self._flush()
         self._sink.commit()

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 
 
 class Database:
-    """A store; also a context manager that closes it. Opening writes nothing: the folder is made at the first write."""
+    """A store; also a context manager that closes it. Opening writes nothing: the folder is made at the first write.
+
+    Examples:
+        >>> store = aidre.open(folder)
+        >>> store.collection("kitchen").count()
+        3
+        >>> store.close()
+    """
 
     def __init__(self, path: Path, uri: str | None = None, configured: Configured | None = None) -> None:
         from aidre.engine import open_source
@@ -54,12 +61,24 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Everything that returned is durable already; afterwards the database and its collections raise Closed."""
+        """Everything that returned is durable already; afterwards the database and its collections raise Closed.
+
+        Examples:
+            >>> db.close()
+            >>> db.collections()
+            Traceback (most recent call last):
+            aidre_client.errors.Closed: the database is closed: open it again by aidre.open
+        """
         self._is_open = False
         self._embedders.clear()
 
     def collections(self) -> list[str]:
-        """The names of the collections, sorted."""
+        """The names of the collections, sorted.
+
+        Examples:
+            >>> db.collections()
+            ['kitchen']
+        """
         self._check_open()
         try:
             return list(self._source.collections())
@@ -82,6 +101,24 @@ class Database:
         from a list of texts to a matrix (texts, dimensions), brought again whenever the collection is opened. So is
         `endpoint`, which embeds a space that names its model, by OpenAI's embeddings API: the part of its address
         before `/embeddings`, or an `aidre.Endpoint` with a key.
+
+        Parameters:
+            name: Letters, digits and `-_.`; what a search names.
+            space: The embedding spaces of a new collection; None: the default one, or those that are stored.
+            embed: A function from texts to their vectors, shape (texts, dimensions).
+            endpoint: An address, or an `Endpoint`, that embeds by OpenAI's API.
+            wait: Seconds that a write waits for another writer.
+
+        Examples:
+            >>> letters = db.collection(
+            ...     "letters",
+            ...     space=aidre.EmbeddingSpace("vowels", 2, "euclidean"),
+            ...     embed=lambda texts: [[text.count("a"), text.count("e")] for text in texts],
+            ... )
+            >>> letters.add([{"id": "b", "text": "banana"}, {"id": "c", "text": "eleven"}])
+            ['b', 'c']
+            >>> letters.search("ananas", k=1)[0].document_id
+            'b'
         """
         self._check_open()
         check_collection_name(name)
@@ -96,6 +133,16 @@ class Database:
 
         Its number stays, so that a server tells clients whose cursor or feed has ended; with `purge` no trace of the
         name stays, also of a collection that was dropped before.
+
+        Parameters:
+            name: The collection.
+            purge: Leave no trace of the name.
+            wait: Seconds to wait for a writer.
+
+        Examples:
+            >>> db.drop("kitchen")
+            >>> db.collections()
+            []
         """
         self._check_open()
         check_collection_name(name)
@@ -103,7 +150,16 @@ class Database:
         self._source.drop(name, wait=wait, purge=purge)
 
     def backup(self, target: str | Path) -> None:
-        """Write the newest generation of every collection into a new tar file, which `aidre restore` reads."""
+        """Write the newest generation of every collection into a new tar file, which `aidre restore` reads.
+
+        Parameters:
+            target: The tar file to write; it must not exist.
+
+        Examples:
+            >>> db.backup(files / "copy.tar")
+            >>> (files / "copy.tar").exists()
+            True
+        """
         from aidre.engine.maintenance import back_up
 
         self._check_open()

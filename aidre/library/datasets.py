@@ -44,6 +44,29 @@ def from_dataset(
     Without `id` a document's id is made of its content, so that a second run doubles nothing. `space` is made for
     vectors where it is not given. Memory is bounded by a batch, also for a dataset that is streamed; what was read
     before an error is stored. InvalidInput for a column that is missing, and the errors of `Collection.add`.
+
+    Parameters:
+        dataset: A `Dataset` or an `IterableDataset`.
+        path: The folder of the store.
+        collection: The name of the collection.
+        text: The column of the texts.
+        id: The column of the ids.
+        title: The column of the titles.
+        url: The column of the addresses.
+        vectors: The column of the embeddings; None: the texts are embedded.
+        metadata: Columns that become metadata; None: all others that can.
+        space: The embedding space; None: one for the vectors, or the default one.
+        embed: A function that computes the vectors of a space without a model.
+
+    Examples:
+        >>> class Rows:  # stands for datasets.load_dataset("papers", split="train")
+        ...     def with_format(self, name):
+        ...         return self
+        ...     def iter(self, batch_size):
+        ...         yield pa.table({"abstract": ["On soup", "On salad"], "year": [2020, 2021]})
+        >>> papers = aidre.from_dataset(Rows(), folder, "papers", text="abstract")
+        >>> papers.search("a green dish", k=1)[0].metadata
+        {'year': 2021}
     """
     named = {"text": text, "id": id, "title": title, "url": url}
     columns = {member: column for member, column in named.items() if column is not None}

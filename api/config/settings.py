@@ -78,6 +78,8 @@ class Server(Section):
     cors_origins: Annotated[tuple[Origin, ...], like(["https://app.example.com"])] | None = None
     #: Hosts that a request may be for, beside those of `base_url`, `origin` and loopback; others get 421.
     hosts: Annotated[tuple[Host, ...], like(["search.internal"])] = ()
+    #: Whether the search page shows images of documents, which the browsers of its users then load from where they are.
+    images: bool = True
     writes: bool = False  #: Whether documents may be written over HTTP, by keys with the scope `write`.
     #: The folder of receipts, offers, promises and secrets, which one host keeps; default: `.log` in the store.
     state: Annotated[str, like("/var/lib/aidre/state")] | None = None

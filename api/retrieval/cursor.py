@@ -118,7 +118,8 @@ def cursor_binding(
         query = b"" if vector is None else xxhash.xxh3_128_digest(vector.data)
     filter = None if question.filter is None else filter_digest(question.filter).hex()
     counted = question.group, question.collapse and question.group == "document", question.recall
-    return orjson.dumps([caller.name, collection, mode, space, vector is None, filter, *counted]) + query
+    order = question.order or ()
+    return orjson.dumps([caller.name, collection, mode, space, vector is None, filter, *counted, *order]) + query
 
 
 def next_cursor(cursor: SearchCursor | None, snapshot: Reader, offset: int) -> SearchCursor:

@@ -77,6 +77,10 @@ class Endpoint:
 
     `key` is sent as a bearer token. With `request_dimensions` the number of dimensions is asked for. `timeout` is that
     of one request, in seconds.
+
+    Examples:
+        >>> aidre.Endpoint("https://api.example.com/v1", key="secret")
+        Endpoint(url='https://api.example.com/v1', request_dimensions=False, timeout=60.0)
     """
 
     url: str

@@ -1,4 +1,5 @@
 from .answer import (
+    ORDERED as ORDERED,
     Answer as Answer,
     answer as answer,
     parsed_ranges as parsed_ranges,
@@ -6,6 +7,7 @@ from .answer import (
     scale_of as scale_of,
 )
 from .by_document import MAX_COPIES as MAX_COPIES, MAX_PASSAGES as MAX_PASSAGES, told_copies as told_copies
+from .conditions import FieldOrder as FieldOrder
 from .grouping import Ranking as Ranking, find_documents as find_documents
 from .modes import (
     is_lexical as is_lexical,

@@ -121,7 +121,7 @@ def _as_read(question: Question, state: State) -> Generator[Step, Any, Answer]:
     found: Answer | None = None
     for [reading], with_phrases in attempts(readings):
         filter = reading.narrowed(question.filter, with_phrases=with_phrases)
-        asked = question._replace(text=reading.text, filter=filter, order=reading.order)
+        asked = question._replace(text=reading.text, filter=filter, order=question.order or reading.order)
         try:
             found = yield from _corrected(asked, state)
         except InvalidInput as error:  # a cursor may belong to the question without phrases or conditions
@@ -205,12 +205,11 @@ def _ordered(found: Answer, order: FieldOrder, offset: int) -> Generator[Step, A
 
 
 def _in_order(found: Answer, order: FieldOrder) -> list[int]:
-    """The places of the hits that fit as well as the best one, in the order of a field, and then of the others by
-    score: relevant ones, with as many of the words of the question, so that the cheapest jacket is a jacket."""
+    """The places of the hits that fit, in the order of a field, and then of the others by score."""
     reader = found.state.reader if found.position is None else found.position.reader
     relevances = found.relevances or [1.0] * len(found.hits)
     shares = [1.0] * len(found.hits)
-    if reader.can.words and found.question.text is not None and found.hits:
+    if not order.all_relevant and reader.can.words and found.question.text is not None and found.hits:
         _, shares = reader.word_shares(found.question.text, found.hits)
     sign = -1 if order.direction == "descending" else 1
 

@@ -48,10 +48,15 @@ _MICROSECONDS_PER_YEAR: Final = 365.2425 * 86_400e6
 
 
 class FieldOrder(NamedTuple):
-    """Hits are ordered by the values of a field, those without one last."""
+    """Relevant hits are ordered by the values of a field, those without one last.
+
+    With `all_relevant` every relevant hit is; otherwise only those with as many words of the question as the best one,
+    since words such as "cheapest" say what is looked for, too: the cheapest jacket is a jacket.
+    """
 
     field: str
     direction: Direction
+    all_relevant: bool = False
 
 
 class Condition(NamedTuple):

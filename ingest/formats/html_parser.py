@@ -51,6 +51,8 @@ _UNCLOSED = frozenset(
 )  # fmt: skip
 """Elements without an end tag, or with an optional one."""
 
+_MAX_ADDRESS = 2_000
+"""Characters; a longer one is the image itself."""
 _DATES = ("article:modified_time", "og:updated_time", "article:published_time", "last-modified", "dcterms.modified")
 _ROBOTS = ("robots", "aidre")
 """Names of the elements with directives for all robots, and for this one."""
@@ -143,6 +145,8 @@ def _read_head(tree: LexborHTMLParser, url: str | None) -> dict[str, Json]:
     title = tree.css_first("head > title") or tree.css_first("title:not(svg title)")
     language = tree.root.attributes.get("lang") if tree.root is not None else None
     description = metas.get("description") or metas.get("og:description")
+    image = metas.get("og:image") or metas.get("twitter:image") or ""
+    metadata = {"description": description, "image": image if len(image) <= _MAX_ADDRESS else None}
     return {
         "title": _to_title(title.text() if title is not None else "") or metas.get("og:title"),
         "site": metas.get("og:site_name") or metas.get("application-name"),
@@ -150,7 +154,7 @@ def _read_head(tree: LexborHTMLParser, url: str | None) -> dict[str, Json]:
         "updated_at": first_date(metas.get(name) for name in _DATES),
         "language": (language or "").strip(),
         "robots": robots[:MAX_ROBOTS],
-        "metadata": {"description": description} if description else {},
+        "metadata": {name: value for name, value in metadata.items() if value},
     }
 
 

@@ -28,6 +28,6 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     report.keep("peers_60000", CONTEST)
     report.keep("index_sizes", CURVES)
     report.record("bench_http", SERVED, raw={"samples": [1, 2]})
-    readme = "# a\n<!-- figures -->\nold\n<!-- /figures -->\n"
+    readme = "# a\n<!-- difference -->\n<!-- /difference -->\n<!-- figures -->\nold\n<!-- /figures -->\n"
     (tmp_path / "README.md").write_text(readme + "end\n")
     return tmp_path

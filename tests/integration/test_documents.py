@@ -28,6 +28,7 @@ PAGES = (
     "docs/upgrade.md",
     "docs/index.md",
     "docs/start.md",
+    "docs/first-hour.md",
     "docs/rows.md",
     "docs/agents.md",
     "docs/speed.md",

@@ -16,6 +16,7 @@ FOLDERS = (*PACKAGES, "aidre", BESIDE, "benchmarks", "tests", "demo", "examples"
 OUTSIDE = {"benchmarks", "tests", "demo", "examples"}
 CLIENT = "aidre_client"
 """The distribution that aidre needs, and takes errors and types of results from; the others need aidre."""
+DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 RANK = {CLIENT: -1, "engine": 0, "ingest": 1, "api": 2, "aidre": 3, BESIDE: 4}
 
 
@@ -30,6 +31,15 @@ class Source:
     @cached_property
     def nodes(self) -> list[ast.AST]:
         return list(ast.walk(self.tree))
+
+    @property
+    def reference_lines(self) -> int:
+        """Lines of parameters and examples in docstrings of the library, which are the page of its reference."""
+        if not self.path.startswith(("aidre/library/", "aidre/opening.py")):
+            return 0
+        texts = [ast.get_docstring(one) or "" for one in self.nodes if isinstance(one, DOCUMENTED)]
+        kept = [re.split(r"^(?:Parameters|Examples):$", text, flags=re.MULTILINE)[0].rstrip() for text in texts]
+        return sum(text.count("\n") - rest.count("\n") for text, rest in zip(texts, kept, strict=True))
 
     @cached_property
     def imported(self) -> list[tuple[str, str | None]]:

@@ -25,7 +25,7 @@ function valueOf(text) {
 
 function fragment({filters = {}, ranges = {}, ...plain}) {
   const made = new URLSearchParams();
-  for (const name of ["view", "q", "in", "by", "exact", "doc", "at"])
+  for (const name of ["view", "q", "in", "by", "sort", "exact", "of", "doc", "at"])
     if (plain[name] || plain[name] === "" && name === "exact") made.set(name, plain[name]);
   for (const [field, values] of Object.entries(filters)) for (const value of values) made.append("is:" + field, written(value));
   for (const [field, range] of Object.entries(ranges))

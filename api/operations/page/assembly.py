@@ -1,8 +1,8 @@
 """One page out of its parts: HTML with an empty style and an empty script, joined with files in their order.
 
-They are joined at import without indentation, lines of comments and most spaces: a quarter of the page. A
-Content-Security-Policy names the hashes of what was joined, so nothing else runs in the page, and it loads from its own
-origin only.
+They are joined at import without indentation, lines of comments, most spaces and ends of lines: a quarter of the page.
+A Content-Security-Policy names the hashes of what was joined, so nothing else runs in the page, and it loads from its
+own origin only, but for images of documents where these are shown.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from aidre.api.http import etag_digest
 
 HTML = "text/html"
 FOLDER = Path(__file__).parent
-UNSURE = re.compile(rb"['`/\\]")
-OPERATORS = re.compile(rb"(?<!\s)\s*([=<>?:,;{}()&|]+)\s*")
+LITERAL = re.compile(rb'("[^"\\]*"|`(?:[^`$\\]|\$(?!\{)|\$\{[^{}`]*\})*`)')
+"""A string in double quotes, or a template with plain expressions. A pattern begins with a slash that is in neither."""
+UNSURE = re.compile(rb"[\"'`/\\]")
+OPERATORS = re.compile(rb"\s*([=<>?:,;{}()&|\[\]]+|(?<!\+)(?<!\+ )\+(?!\+)(?! \+))\s*")
 STRICT = b'"use strict";\n'
 
 
@@ -31,13 +33,18 @@ class Page:
     headers: Mapping[str, str]
 
 
-def assembled(markup: str, styles: Sequence[str], scripts: Sequence[str], *, vary: str = "") -> Page:
-    """The page of some files of this folder."""
+def assembled(
+    markup: str, styles: Sequence[str], scripts: Sequence[str], *, vary: str = "", images: bool = False
+) -> Page:
+    """The page of some files of this folder. With `images` it may show those of documents; without, `main` is
+    marked."""
     parts = [(b"style", _without_spaces(_joined(styles))), (b"script", STRICT + _squeezed(_joined(scripts)))]
     content = (FOLDER / markup).read_bytes()
     for element, inner in parts:
         content = content.replace(b"<%b></%b>" % (element, element), b"<%b>\n%b</%b>" % (element, inner, element), 1)
-    allowed = policy(content)
+    if not images:
+        content = content.replace(b"<main ", b"<main data-plain ", 1)
+    allowed = policy(content, images=images)
     headers = {
         "ETag": f'"{etag_digest(content + allowed.encode())}-h"',
         "Cache-Control": "no-cache",
@@ -47,15 +54,17 @@ def assembled(markup: str, styles: Sequence[str], scripts: Sequence[str], *, var
     return Page(content, headers)
 
 
-def policy(page: bytes) -> str:
-    """The Content-Security-Policy of the page: its own script and style, and requests to its own origin."""
+def policy(page: bytes, *, images: bool = False) -> str:
+    """The Content-Security-Policy of the page: its own script and style, requests to its own origin, and with `images`
+    those of documents, from where they are."""
     return "; ".join(
         (
             "default-src 'none'",
             f"script-src {_hashes(page, b'script')}",
             f"style-src {_hashes(page, b'style')}",
             "connect-src 'self'",
-            "img-src data:",  # the empty icon, so that browsers do not request /favicon.ico
+            # data: is the empty icon, so that browsers do not request /favicon.ico
+            f"img-src data:{' http: https:' if images else ''}",
             "base-uri 'none'",
             "form-action 'none'",
             "frame-ancestors 'none'",
@@ -72,20 +81,23 @@ def _joined(names: Sequence[str]) -> bytes:
 
 
 def _without_spaces(style: bytes) -> bytes:
-    """No string of a style has a brace, comma, colon or semicolon, so the spaces beside these can go."""
-    return re.sub(rb":\s+", b":", re.sub(rb"(?<!\s)\s*([{};,])\s*", rb"\1", style))
+    """No string of a style has a brace, comma, colon, semicolon or `>`, so the spaces beside these can go."""
+    return re.sub(rb":\s+", b":", re.sub(rb"(?<!\s)\s*([{};,>])\s*", rb"\1", style))
 
 
 def _squeezed(script: bytes) -> bytes:
-    """Without the spaces around operators, in lines whose strings are all in double quotes and have no escapes; what
-    has a pattern or a template stays as it is."""
-    return b"\n".join(line if UNSURE.search(line) else _squeezed_line(line) for line in script.split(b"\n"))
-
-
-def _squeezed_line(line: bytes) -> bytes:
-    parts = line.split(b'"')
-    parts[::2] = [OPERATORS.sub(rb"\1", part) for part in parts[::2]]
-    return b'"'.join(parts)
+    """Without the spaces around operators, and without the ends of lines after those that need none, in lines whose
+    strings and templates are plain; others stay as they are, those with patterns among them."""
+    made = b""
+    for line in script.splitlines():
+        parts = LITERAL.split(line)
+        if any(map(UNSURE.search, parts[::2])):
+            made += line + b"\n"
+            continue
+        parts[::2] = [OPERATORS.sub(rb"\1", part) for part in parts[::2]]
+        squeezed = b"".join(parts)
+        made += squeezed if squeezed.endswith((b";", b"{", b",", b"(")) else squeezed + b"\n"
+    return made
 
 
 def _hashes(page: bytes, element: bytes) -> str:

@@ -5,7 +5,7 @@ function spoken(tag) {
 
 function cards(view) {
   return make("ul", {class: "cards"}, collections.map(({name, description, document_count: documents, updated_at: at}) => make("li", null,
-    make("a", {href: fragment({in: name, view})}, make("strong", {dir: "auto"}, name), description && make("span", {dir: "auto"}, short(description)),
+    make("a", {href: fragment({in: name, view})}, make("strong", {dir: "auto"}, name), description && make("span", null, short(description)),
       make("span", {class: "quiet"}, make("br"), many(documents, "document"), " · ", day(at))))));
 }
 
@@ -24,7 +24,7 @@ async function browse() {
     if (signal.aborted) return;
     quiet("");
     profiles.set(name, profile);
-    part.browsing.append(make("p", {class: "lead", dir: "auto"}, known().description), profileOf(profile), make("h2", null, "Documents"), listing(documents, route));
+    part.browsing.append(make("p", {class: "lead"}, known().description), profileOf(profile), make("h2", null, "Documents"), listing(documents, route));
     returned();
   } catch (error) {
     if (!signal.aborted) tell(error, browse);
@@ -43,7 +43,7 @@ function profileOf({documents, chunks, bytes, languages, spaces, sites, updated_
     ["Documents", `${documents.toLocaleString()} in ${many(chunks, "passage")}`],
     ["Size", size(bytes)],
     ["Languages", spoke.join(", ")],
-    ["Sources", sites?.length ? sites.map(({value, count}) => make("p", {dir: "auto"}, `${short(value, 120)} (${count.toLocaleString()})`)) : ""],
+    ["Sources", sites?.length ? sites.map(({value, count}) => make("p", null, `${short(value, 120)} (${count.toLocaleString()})`)) : ""],
     ["Last change", day(changed)],
     ["Sources read", checked ? day(checked) : ""],
     ["Embedding", spaces.length ? spaces.map(model) : "none: searched by words"],
@@ -54,7 +54,7 @@ function listing(first, route) {
   const list = make("ul", {class: "listed"}), holder = make("div", null, list);
   const add = ({documents, next}) => {
     const fresh = documents.map(({id, title, url, type, updated_at: at, chunk_count: chunks}) => make("li", null,
-      make("a", {href: fragment({...state, doc: id, at: ""}), dir: "auto"}, short(title || id)),
+      make("a", {href: fragment({...state, doc: id, at: ""})}, short(title || id)),
       path(type, sourceLink(url), day(at), many(chunks, "passage"))));
     list.append(...fresh);
     if (!next) return fresh;

@@ -1,5 +1,5 @@
 // The last word is completed as it is typed: a combobox with a list, by the pattern of WAI-ARIA.
-const TYPING = 220, COMPLETING = 90, REFUSED = new Set();
+const TYPING = 220, COMPLETING = 90, COMPLETED = 3, REFUSED = new Set();
 let later, sooner, completing, picked = -1;
 
 function close() {
@@ -13,15 +13,18 @@ function close() {
 }
 
 async function complete() {
-  const text = part.query.value, name = known()?.name;
+  const text = part.query.value, names = searched().map(one => one.name).filter(one => !REFUSED.has(one)).slice(0, COMPLETED);
   completing?.abort();
   completing = new AbortController();
-  if (!name || REFUSED.has(name) || !/[\p{L}\p{N}]{2,}$/u.test(text)) return close();
-  const {signal} = completing, route = `collections/${encode(name)}/suggest?limit=6&q=${encode(text)}`;
+  if (!names[0] || !/[\p{L}\p{N}]{2,}$/u.test(text)) return close();
+  const {signal} = completing;
   try {
-    const {suggestions} = await ask(route, {signal});
+    const found = await Promise.all(names.map(name => ask(`collections/${encode(name)}/suggest?limit=6&q=${encode(text)}`, {signal}).catch(error => {
+      if (/^4(?!29)/.test(error.status)) REFUSED.add(name);
+      return {suggestions: []};
+    })));
     if (signal.aborted || part.query.value !== text || document.activeElement !== part.query) return;
-    const others = suggestions.filter(one => one !== text);
+    const others = [...new Set(found.flatMap(one => one.suggestions))].filter(one => one !== text).slice(0, 6);
     if (!others.length) return close();
     picked = -1;
     part.query.removeAttribute("aria-activedescendant");
@@ -29,7 +32,6 @@ async function complete() {
     part.completions.hidden = false;
     part.query.setAttribute("aria-expanded", "true");
   } catch (error) {
-    if (/^4(?!29)/.test(error.status)) REFUSED.add(name);
     if (error.name !== "AbortError") close();
   }
 }
@@ -59,9 +61,9 @@ function take(text) {
 function submit(typing) {
   clearTimeout(later);
   if (!typing) close();
-  const {exact, doc, at, ...kept} = state, q = part.query.value.trim();
+  const {exact, of, doc, at, ...kept} = state, q = part.query.value.trim();
   const same = q === state.q, changed = same ? state : kept.q && q ? {...kept, q} : {...kept, q, filters: {}, ranges: {}};
-  go(state.doc ? {...changed, doc: undefined, at: undefined, q} : {...changed, q}, typing);
+  go(state.doc ? {...changed, of: undefined, doc: undefined, at: undefined, q} : {...changed, q}, typing);
 }
 
 part.query.oninput = event => {
@@ -75,7 +77,9 @@ part.query.oninput = event => {
 part.query.onkeydown = event => {
   const open = !part.completions.hidden, step = {ArrowDown: 1, ArrowUp: -1}[event.key];
   if (event.isComposing) return;
-  if (step) {
+  const [first] = document.body.className === "search" ? part.results.querySelectorAll("h2 a") : [];
+  if (step === 1 && !open && !event.altKey && first?.getClientRects().length) { event.preventDefault(); first.focus() }
+  else if (step) {
     event.preventDefault();
     if (open) pick(step === 1 || picked >= 0 ? step : -1);
     else complete();

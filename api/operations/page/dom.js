@@ -1,8 +1,12 @@
 // What comes from outside is put in as text. Addresses are relative, since a proxy may strip a prefix.
 const part = Object.fromEntries([...document.querySelectorAll("[id]")].map(one => [one.id, one]));
 
+// What holds texts of documents is written in their direction.
+const TEXTS = /^(a|b|p|span|legend|dt|dd|th|td)$/;
+
 function make(tag, more, ...children) {
   const made = document.createElement(tag);
+  if (TEXTS.test(tag)) made.dir = "auto";
   for (const [name, value] of Object.entries(more ?? {})) {
     if (value === undefined || value === null) continue;
     if (name in made && !name.includes("-")) made[name] = value;
@@ -18,7 +22,7 @@ const pane = (label, tag, ...inner) => make(tag, {tabIndex: 0, role: "region", "
 const path = (...parts) => make("div", {class: "path"}, ...parts.filter(Boolean).map(one => one.nodeType ? one : said(one)));
 const short = (text, most = 300) => text.length > most ? text.slice(0, most) + "…" : text;
 const many = (number, one, more = one + "s") => `${number.toLocaleString()} ${number === 1 ? one : more}`;
-const said = (text, dir = "auto") => make("span", {dir}, short(text));
+const said = text => make("span", null, short(text));
 
 // Only what leads into the web becomes a link: no javascript:, no data:.
 function web(address) {
@@ -32,7 +36,7 @@ function sourceLink(address, label) {
   const link = web(address);
   if (!link) return address && said(address);
   const place = link.host + decoded(link.pathname).replace(/\/$/, "");
-  return make("a", {href: link.href, rel: "noopener noreferrer", dir: "auto"}, label ?? short(place, 90));
+  return make("a", {href: link.href, rel: "noopener noreferrer"}, label ?? short(place, 90));
 }
 
 function decoded(text) {
@@ -54,7 +58,7 @@ function size(bytes) {
 function facts(rows) {
   const known = rows.filter(([, value]) => value || value === 0);
   return make("dl", {class: "facts"}, known.flatMap(([name, value]) =>
-    [make("dt", {dir: "auto"}, name), make("dd", {dir: "auto"}, ...[value].flat())]));
+    [make("dt", null, name), make("dd", null, ...[value].flat())]));
 }
 
 // Tabs by the pattern of WAI-ARIA: arrow keys move, and what is reached is shown.

@@ -1,6 +1,6 @@
 // Checkboxes with counts, and ranges of dates and numbers. A facet is counted without its own conditions, so that the
 // counts say what else could be chosen.
-const profiles = new Map(), FEW = 6, MANY = 60, MOST_FACETS = 10, DOUBLED = {dateModified: "updated_at"};
+const profiles = new Map(), FEW = 6, MANY = 60, MOST_FACETS = 10, LEAST = .25, DOUBLED = {dateModified: "updated_at"};
 const expanded = new Set(), wide = matchMedia("(min-width: 62.01rem)");
 
 async function profiled(name, signal) {
@@ -23,11 +23,14 @@ function readable(field, others = []) {
   return text ? text[0].toUpperCase() + text.slice(1) : field;
 }
 
+// A field that few of the documents have is offered once it is chosen, or once a filter leaves more that have it.
+const worth = (field, facet) => facet && (facet.documents - facet.missing >= facet.documents * LEAST || field in state.filters || field in state.ranges);
+
 const plain = value => typeof value === "boolean" ? (value ? "yes" : "no") : String(value).replace(/^https?:\/\/schema\.org\/(?=.)/, "");
 
-function count({facets = {}}, body) {
+function count({facets = {}}, name) {
   const focused = document.activeElement?.dataset.mark;
-  const groups = offered(body.collection).map(({field, kind}) => facets[field] && (kind === "value" ? ticks(field, facets[field]) : range(field, kind, facets[field])));
+  const groups = offered(name).map(({field, kind}) => worth(field, facets[field]) && (kind === "value" ? ticks(field, facets[field]) : range(field, kind, facets[field])));
   const number = Object.values(state.filters).flat().length + Object.keys(state.ranges).length;
   part.facets.replaceChildren(...groups.filter(Boolean));
   part.filters.hidden = !part.facets.childElementCount && !number;
@@ -38,7 +41,7 @@ function count({facets = {}}, body) {
 }
 
 function group(field, ...inner) {
-  return make("fieldset", null, make("legend", {dir: "auto"}, readable(field, offered(known()?.name))), ...inner);
+  return make("fieldset", null, make("legend", null, readable(field, offered(known()?.name))), ...inner);
 }
 
 function ticks(field, {values, distinct}) {
@@ -55,7 +58,7 @@ function ticks(field, {values, distinct}) {
       const kept = chosen.filter(one => !alike.includes(one)), filters = {...state.filters, [field]: tick.checked ? [...kept, ...alike] : kept};
       go({...state, filters});
     };
-    return make("label", {class: "tick"}, tick, make("span", {dir: "auto"}, short(label, 80)), make("span", {class: "count"}, most.toLocaleString()));
+    return make("label", {class: "tick"}, tick, make("span", null, short(label, 80)), make("span", {class: "count"}, most.toLocaleString()));
   });
   const more = make("button", {type: "button", class: "plain", hidden: distinct <= FEW || expanded.has(field), "aria-label": `More: ${readable(field)}`}, "More");
   more.onclick = () => { expanded.add(field); search() };

@@ -74,8 +74,8 @@ function drawn(text, {kind, start, end, lines}, spans) {
   }
   if (kind === "table") return table(text, lines, spans);
   if (kind === "heading") start += text.slice(start, end).match(HEADING)[0].length;
-  const made = make("p", {dir: "auto"}, inline(text, start, end, spans));
-  return kind === "heading" ? make("p", {dir: "auto"}, make("strong", null, ...made.childNodes)) : made;
+  const made = make("p", null, inline(text, start, end, spans));
+  return kind === "heading" ? make("p", null, make("strong", null, ...made.childNodes)) : made;
 }
 
 function table(text, lines, spans) {
@@ -86,7 +86,7 @@ function table(text, lines, spans) {
     let from = line.indexOf("|") + 1;
     for (const found of line.slice(from).matchAll(/((?:[^|\\]|\\.)*)\|/g)) {
       const at = start + from + found.index, cell = found[1].trim(), begin = at + found[1].indexOf(cell);
-      row.append(make(ruled && !number ? "th" : "td", {dir: "auto"}, inline(text, begin, begin + cell.length, spans)));
+      row.append(make(ruled && !number ? "th" : "td", null, inline(text, begin, begin + cell.length, spans)));
     }
     made.append(row);
   });

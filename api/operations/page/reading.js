@@ -25,7 +25,7 @@ async function wordsOf(collection, doc, signal) {
 }
 
 function back() {
-  const {doc, at, ...rest} = state;
+  const {of, doc, at, ...rest} = state;
   return make("a", {class: "back", href: fragment(rest)}, rest.q && !rest.view ? "← Results" : "← Back");
 }
 
@@ -34,7 +34,7 @@ function draw({document: one, chunks, next}, words, first, route) {
   part.title.textContent = short(name);
   document.title = `${short(name, 80)} – ${site()}`;
   const place = path(one.type, day(one.updated_at), many(one.chunk_count, "passage"));
-  const source = make("p", {class: "buttons"}, link ? make("a", {href: link.href, rel: "noopener noreferrer", dir: "auto"}, `Open at ${link.host}`, make("span", {"aria-hidden": "true"}, " ↗")) : one.url && said(one.url));
+  const source = make("p", {class: "buttons"}, link ? make("a", {href: link.href, rel: "noopener noreferrer"}, `Open at ${link.host}`, make("span", {"aria-hidden": "true"}, " ↗")) : one.url && said(one.url));
   const more = Object.entries(one.metadata ?? {}).map(([field, value]) => [readable(field), typeof value === "object" ? JSON.stringify(value) : plain(value)]);
   if (one.semantic_payload) more.push(["schema.org", pane("schema.org object", "pre", JSON.stringify(one.semantic_payload, null, 1))]);
   const details = more.length ? make("details", null, make("summary", null, "Details"), facts(more)) : "";
@@ -44,7 +44,7 @@ function draw({document: one, chunks, next}, words, first, route) {
   let section;
   const add = (list, number) => list.forEach((chunk, place) => {
     const made = make("section", {class: chunk.id === state.at && state.q ? "chunk hit" : "chunk", id: `passage${number + place}`, "data-id": chunk.id, tabIndex: -1, "aria-label": `Passage ${number + place + 1}`});
-    if (chunk.section && chunk.section !== section && chunk.section !== one.title && !HEADING.test(chunk.text)) made.append(make("p", {class: "section", dir: "auto"}, short(chunk.section)));
+    if (chunk.section && chunk.section !== section && chunk.section !== one.title && !HEADING.test(chunk.text)) made.append(make("p", {class: "section"}, short(chunk.section)));
     section = chunk.section;
     if (chunk.text) made.append(...whole(chunk.text, units(chunk.text, words.get(chunk.id))));
     else made.append(make("p", {class: "quiet"}, "This collection does not show its text here."));

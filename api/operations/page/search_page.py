@@ -29,7 +29,9 @@ SCRIPTS = (
     "start.js",
 )
 """In this order: a script uses at its start what is before it, and later what any of them has."""
-PAGE = assembled("search.html", ("shared.css", "search.css"), SCRIPTS, vary="Accept")
+STYLES = ("shared.css", "search.css")
+PAGE, PLAIN = (assembled("search.html", STYLES, SCRIPTS, vary="Accept", images=images) for images in (True, False))
+"""With images of documents, and without."""
 
 
 class Signpost(Message):
@@ -44,7 +46,8 @@ async def root(request: Request) -> Response:
     accept = accept_header(request)
     for_people = quality(accept, HTML) > quality(accept, JSON)
     if for_people:
-        return answer_unless_known(request, PAGE.content, PAGE.headers, HTML)
+        page = PAGE if request.app.state.retrieval.settings.server.images else PLAIN
+        return answer_unless_known(request, page.content, page.headers, HTML)
     return _signpost(request)
 
 

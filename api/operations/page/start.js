@@ -1,4 +1,5 @@
-const site = () => about.organization ?? "Search";
+// Without an organization the collections say what this is: they are named after folders.
+const site = () => about.organization ?? (collections[3] || !collections[0] ? "Search" : collections.map(one => one.name).join(" · "));
 let from = "";
 
 // The link that led to a document, once it is there again.
@@ -22,14 +23,14 @@ async function start() {
   profiles.clear();
   part.home.textContent = site();
   part.access.hidden = about.auth?.type === "none" && !key;
-  part.collection.replaceChildren(...collections.map(one => new Option(one.name)));
+  part.collection.replaceChildren(...(collections[1] ? [new Option("all collections", ALL)] : []), ...collections.map(one => new Option(one.name)));
   if (failed) tell(failed, start);
   else show();
 }
 
 // Shows what the address says. Focus follows where a view changes, and comes back to the link that was followed.
 function show() {
-  const before = state, collection = (state = read(), known()), ways = waysOf(collection);
+  const before = state, collection = (state = read(), known()), ways = waysOf(searched()[0]).filter(way => searched().every(one => one.modes.includes(way)));
   const view = state.doc ? "read" : state.view || (state.q ? "search" : "start");
   const left = view !== (document.body.className || view);
   document.body.className = view;
@@ -38,12 +39,15 @@ function show() {
   for (const [id, name] of [["searching", "search"], ["landing", "start"], ["reading", "read"], ["browsing", "browse"], ["coding", "code"]]) part[id].hidden = view !== name;
   part.search.hidden = view === "browse";
   if (document.activeElement !== part.query || view !== "search") part.query.value = state.q;
-  part.collection.value = collection?.name;
+  part.collection.value = collection?.name ?? ALL;
   part.where.hidden = collections.length < 2;
   part.mode.replaceChildren(...ways.map(one => new Option(WAYS[one], one)));
   part.mode.selectedIndex = Math.max(0, ways.indexOf(state.by));
   part.how.hidden = ways.length < 2;
-  const shared = {q: state.q, in: state.in, by: state.by, filters: state.filters, ranges: state.ranges};
+  part.toresults.hidden = view !== "search";
+  part.skip.textContent = view === "search" ? "Skip to the results" : "Skip to the content";
+  sorts();
+  const shared = {q: state.q, in: state.in, by: state.by, sort: state.sort, filters: state.filters, ranges: state.ranges};
   part.tosearch.href = fragment(shared);
   part.tocode.href = fragment({...shared, view: "code"});
   for (const [id, names] of [["tosearch", ["search", "start", "read"]], ["tobrowse", ["browse"]], ["tocode", ["code"]]])
@@ -65,8 +69,13 @@ part.main.addEventListener("click", event => {
   if (link && new URLSearchParams(link.hash.slice(1)).has("doc")) from = link.hash;
 });
 part.mode.onchange = () => go({...state, by: part.mode.selectedIndex > 0 ? part.mode.value : undefined});
-part.collection.onchange = () => go({...state, in: part.collection.value, by: undefined, filters: {}, ranges: {}, doc: undefined, at: undefined});
-part.skip.onclick = event => { event.preventDefault(); part.main.focus() };
+part.collection.onchange = () => go({...state, in: part.collection.value, by: undefined, sort: undefined, filters: {}, ranges: {}, of: undefined, doc: undefined, at: undefined});
+part.sort.onchange = () => go({...state, sort: part.sort.value || undefined});
+part.skip.onclick = part.toresults.onclick = event => {
+  event.preventDefault();
+  const first = document.body.className === "search" && [...part.searching.querySelectorAll("h2 a, #nearest")].find(one => one.getClientRects().length);
+  (first || part.main).focus();
+};
 part.access.onclick = () => { part.key.value = key; part.wrong.textContent = ""; part.keys.showModal() };
 part.cancel.onclick = () => part.keys.close();
 part.keyform.onsubmit = event => {
@@ -81,7 +90,7 @@ onpopstate = () => { typed = false; show() };
 onkeydown = event => {
   if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, dialog")) return;
   event.preventDefault();
-  if (part.search.hidden) go({...state, view: "", doc: undefined, at: undefined});
+  if (part.search.hidden) go({...state, view: "", of: undefined, doc: undefined, at: undefined});
   part.query.select();
 };
 if (!here().endsWith("/")) history.replaceState(null, "", here() + "/" + location.search + location.hash);

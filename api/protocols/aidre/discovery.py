@@ -13,7 +13,7 @@ from aidre.api.config import Settings
 from aidre.api.http import present
 from aidre.api.protocols.aidre.browsing import BROWSING, milliseconds_of
 from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT, CHANGES_MAX
-from aidre.api.protocols.aidre.extensions import GROUP, extensions
+from aidre.api.protocols.aidre.extensions import GROUP, ORDER, extensions
 from aidre.api.protocols.aidre.messages import (
     FILTER,
     VERSION,
@@ -87,6 +87,9 @@ BEHAVIOUR = {
     "every passage is charged as a chunk; chunk if left out",
     "collapse": "with group document, a document whose best chunk is a near-copy of that of a better one is no result: "
     "copies of that one counts it, and names up to extensions.group.copies_max; collapse: false makes it a result",
+    "order": "the relevant ones of the best extensions.order.results results come first, by the greatest number or "
+    "date in the field order.field, those without one after them, and then the others by score; an order in the words "
+    "of query has no effect then",
     "recall": "the share of the nearest vectors that a search finds: extensions.recall.values are calibrated, the next "
     "higher one answers another, 1 compares every vector; a lower one is faster: extensions.recall.collections has the "
     "default of each public collection and, by space, the milliseconds of a search for extensions.recall.results",
@@ -138,6 +141,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
             **(OF_WORDS if _tells_words(collections) else {}),
             "filter_operators": ["nin", "contains"],
             "group": GROUP,
+            "order": ORDER,
             "browse": BROWSING,
             **extensions(collections),
             **_recall(collections),

@@ -23,15 +23,25 @@ from aidre.api.protocols.aidre.messages import (
     FacetValue,
     Highlight as ShownHighlight,
     HighlightRequest,
+    Order,
     Passage,
 )
 from aidre.api.retrieval import VisibleCollection, tells_text
 from aidre.engine import types
 from aidre.engine.errors import printable_name
-from aidre.engine.index.fields import MAX_CHARACTERS, field_name
+from aidre.engine.index.fields import MAX_CHARACTERS, field_name, stored_name
 from aidre.engine.index.text import MAX_HIGHLIGHTED
 from aidre.engine.model import Highlight, HighlightLimits
-from aidre.engine.retrieve import MAX_COPIES, MAX_PASSAGES, Answer, Question, parsed_ranges, told_copies
+from aidre.engine.retrieve import (
+    MAX_COPIES,
+    MAX_PASSAGES,
+    ORDERED,
+    Answer,
+    FieldOrder,
+    Question,
+    parsed_ranges,
+    told_copies,
+)
 
 FACET_VALUES, MAX_FACET_VALUES = 20, 1_000
 """Values of a facet, unless the request says how many, and at most."""
@@ -62,6 +72,7 @@ GROUP = {
     "collapse": True,
     "copies_max": MAX_COPIES,
 }
+ORDER = {"results": ORDERED, "directions": ["ascending", "descending"], "values": "numbers and dates"}
 
 
 def read_limits(body: Mapping[str, Any], least: float) -> dict[str, Any]:
@@ -112,6 +123,13 @@ def parse_highlight(request: bool | HighlightRequest, query: str | None) -> High
     )
 
 
+def parse_order(request: Order) -> FieldOrder:
+    """Raises BadRequest."""
+    if not request.field or len(request.field) > MAX_CHARACTERS:
+        raise BadRequest(f"order.field must name a field in 1 to {MAX_CHARACTERS:,} characters", member="order.field")
+    return FieldOrder(stored_name(request.field), request.direction, all_relevant=True)
+
+
 def check_extensions(question: Question, collection: VisibleCollection) -> None:
     """Raises UnsupportedReturnField where the collection withholds its text, Unprocessable where its engine cannot."""
     can = collection.snapshot.can
@@ -135,6 +153,16 @@ def check_facets(asked: Sequence[types.FacetRequest], collection: VisibleCollect
                 "(limits.chunks_per_day): leave it out",
                 field="facets",
             )
+
+
+def check_order(asked: FieldOrder, collection: VisibleCollection) -> None:
+    """Raises UnsupportedReturnField for the order of a text, which is withheld or counted."""
+    if tells_text(asked.field, collection.snapshot, collection.settings):
+        raise UnsupportedReturnField(
+            f"order.field {printable_name(asked.field)} is a text, which this collection does not return: "
+            "order by another field",
+            field="order",
+        )
 
 
 def extensions(collections: Sequence[VisibleCollection]) -> dict[str, Any]:

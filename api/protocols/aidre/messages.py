@@ -42,6 +42,7 @@ class ReturnFields(Message):
     text: Annotated[bool | None, Meta(description="`text` of the chunk; false if left out")] = False
     semantic_payload: Annotated[bool | None, Meta(description="The schema.org object; false if left out")] = False
     vectors: Annotated[bool | None, Meta(description="The vectors by space; false if left out")] = False
+    image: Annotated[bool | None, Meta(description="The address of the document's image; false if left out")] = False
 
     def __post_init__(self) -> None:
         for name in ("ids", "metadata"):  # null counts as absent, and these two are true then
@@ -110,6 +111,13 @@ class HighlightRequest(Message):
     snippet_chars: Annotated[AtLeastOne | None, Meta(description="Characters of a sentence at most")] = None
 
 
+class Order(Message):
+    """Relevant results are ordered by the values of a field, those without one last."""
+
+    field: str
+    direction: Literal["ascending", "descending"]
+
+
 class SearchRequest(Message):
     """A search. Send exactly one of `query` and `query_vector`; a `query_vector` needs its `embedding_space`.
 
@@ -150,6 +158,10 @@ class SearchRequest(Message):
             description="The share of the nearest vectors to find, of which the next higher one in `extensions.recall` "
             "holds: lower is faster, 1 compares every vector. Left out: that of the collection"
         ),
+    ] = None
+    order: Annotated[
+        Order | None,
+        Meta(description="Order the relevant ones of the best results by a field in place of scores"),
     ] = None
     return_: Annotated[ReturnFields | None, Meta(description="Which members each result has")] = field(
         default=None, name="return"
@@ -265,14 +277,8 @@ class Result(Message):
     text: str | UnsetType = UNSET
     semantic_payload: Any | UnsetType = UNSET
     vectors: Annotated[dict[str, list[float]], Meta(description="By embedding space")] | UnsetType = UNSET
+    image: Annotated[str, Meta(description="http or https, where the document names one")] | UnsetType = UNSET
     highlight: Highlight | UnsetType = UNSET
-
-
-class Order(Message):
-    """Relevant results are ordered by the values of a field, those without one last."""
-
-    field: str
-    direction: Literal["ascending", "descending"]
 
 
 class Condition(Message):

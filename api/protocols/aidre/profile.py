@@ -5,6 +5,7 @@ Counting all fields takes time, so what was found is kept for the last generatio
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from typing import Literal
@@ -18,11 +19,33 @@ from aidre.engine.types import Facet
 
 ALWAYS = ("type", "site", "updated_at")
 """Names that every collection has."""
+UNASKED = frozenset(
+    {
+        # how a page is built: Jekyll, Hugo, Docusaurus, MkDocs, VitePress, Sphinx, Astro, Obsidian
+        "layout", "template", "permalink", "slug", "aliases", "alias", "redirectfrom", "redirectto", "navorder",
+        "navtitle", "haschildren", "hastoc", "toc", "tableofcontents", "hidetableofcontents", "tocdepth",
+        "tocminheadinglevel", "tocmaxheadinglevel", "hide", "hidetitle", "sidebar", "sidebarlabel",
+        "sidebarposition", "sidebarclassname", "displayedsidebar", "pagination", "paginationlabel",
+        "paginationnext", "paginationprev", "prev", "next", "customediturl", "editlink", "editurl", "outline",
+        "aside", "footer", "navbar", "head", "pageclass", "bodyclass", "cssclass", "cssclasses", "linktitle",
+        "menu", "menus", "markup", "outputs", "cascade", "excerptseparator", "orphan", "nosearch", "nocomments",
+        "searchexclude", "mathjax", "katex", "publish", "unlisted", "icon", "math", "mermaid", "sitemap",
+        "render", "headless",
+        # what names one thing, or leads to it
+        "id", "uuid", "guid", "hash", "checksum", "etag", "url", "uri", "href", "link", "canonicalurl", "path",
+        "filename", "filepath", "image", "images", "imageurl", "thumbnail", "thumbnailurl", "cover",
+        "coverimage", "featuredimage", "heroimage", "banner", "logo", "photo", "avatar", "ogimage", "alt",
+        "context",
+    }
+)  # fmt: skip
+"""Last parts of names of fields that nobody filters by, without case and signs."""
 MAX_FIELDS = 100
 """Fields that are looked at, by name."""
 MAX_OFFERED = 12
 FEWEST_SHARE = 0.05
 """Of the documents, that have the field."""
+FEWEST_SAYING = 0.5
+"""Of the documents, that have a field of true and false: flags that few pages set are for what builds these."""
 MAX_TEXTS = 200
 MOST_DISTINCT_SHARE = 0.6
 """Different texts for each document that has the field: where almost every document has its own there is no choice."""
@@ -71,12 +94,17 @@ def _live_fields(snapshot: Reader) -> list[str]:
     if not snapshot.can.vocabulary:
         return []
     names = sorted(name for name in snapshot.fields() if name and not name.startswith("@") and not is_body_field(name))
-    names = names[:MAX_FIELDS]
+    names = [name for name in names if _plain_name(name) not in UNASKED][:MAX_FIELDS]
     if not names:
         return []
     written = {name: unmistakable_name(name) for name in names}
     gone = snapshot.unknown_fields(parse_filter({"or": [{name: {"exists": True}} for name in written.values()]}))
     return [name for name in names if written[name] not in gone]
+
+
+def _plain_name(name: str) -> str:
+    """The last part of a name, without case and signs."""
+    return re.sub(r"[\W_]", "", name.rpartition(".")[2]).lower()
 
 
 def _offered(name: str, facet: Facet) -> OfferedFacet | None:
@@ -88,6 +116,8 @@ def _offered(name: str, facet: Facet) -> OfferedFacet | None:
     kind: Literal["value", "number", "date"] = "value"
     if isinstance(facet.minimum, str):
         kind = "date"
+    elif isinstance(value, bool) and having < facet.documents * FEWEST_SAYING:
+        return None
     elif facet.minimum is not None and not isinstance(value, bool):
         kind = "number"
     elif facet.distinct > min(MAX_TEXTS, having * MOST_DISTINCT_SHARE):

@@ -61,13 +61,16 @@ from aidre.api.protocols.aidre import discovery
 from aidre.api.protocols.aidre.extensions import (
     check_extensions,
     check_facets,
+    check_order,
     parse_facets,
     parse_highlight,
+    parse_order,
     read_limits,
     render_facets,
     render_highlight,
     render_passages,
 )
+from aidre.api.protocols.aidre.images import image_of
 from aidre.api.protocols.aidre.messages import (
     Collection,
     CollectionAnswer,
@@ -196,6 +199,7 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
         operators=request.operators is not False,
         group=request.group or "chunk",
         collapse=request.collapse is not False,
+        order=None if request.order is None else parse_order(request.order),
         recall=request.recall,
     )
     return Search(question, request.filter, request.collection, request.top_k, request.return_ or DEFAULT_FIELDS)
@@ -289,7 +293,7 @@ def render(
         beside = render_passages(answer, with_ids=bool(fields.ids), with_text=bool(fields.text))
         scores = [b"%b,%b" % pair for pair in zip(scores, beside, strict=True)]
     results = None
-    if not (fields.text or fields.semantic_payload or fields.vectors or highlights):
+    if not (fields.text or fields.semantic_payload or fields.vectors or fields.image or highlights):
         results = collection.snapshot.splice(answer.hits, scores, layout)
     if results is None:
         more = [_more_members(chunk, fields, collection) for chunk, _ in answer.hits]
@@ -337,6 +341,8 @@ def _more_members(chunk: RetrievedChunk, fields: ReturnFields, collection: Visib
         members += b',"semantic_payload":' + payload
     if fields.vectors:
         members += b',"vectors":' + orjson.dumps(chunk.vectors(), option=orjson.OPT_SERIALIZE_NUMPY)
+    if fields.image and (image := image_of(chunk, chunk.url)) is not None:
+        members += b',"image":' + orjson.dumps(image)
     return members
 
 
@@ -449,6 +455,8 @@ async def search(request: Request) -> Response:
         check_extensions(question, collection)
     if retrieval.counts_chunks:
         check_facets(question.facets, collection)
+    if question.order is not None and (retrieval.counts_chunks or not collection.settings.return_text):
+        check_order(question.order, collection)
     served = await retrieval.ask(collection, question, caller, "aidre", filter=asked.filter)
     started = perf_counter()
     content = render(

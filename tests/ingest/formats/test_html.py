@@ -324,3 +324,16 @@ def test_tags_that_are_never_closed_are_no_depth(tmp_path: Path) -> None:
     page = f"<body>{script}<div class='cookie-banner'><p>Accept all cookies now.</p></div><h1>Bridge</h1>"
     text = read(tmp_path, page + "".join(f"<p>{number}. {paragraph * 2}</p>" for number in range(6)) + "</body>").text
     assert "5. The city council" in text and "cookies" not in text
+
+
+@pytest.mark.parametrize(
+    ("head", "image"),
+    [
+        ("<meta property=og:image content='https://x.org/a.png'>", "https://x.org/a.png"),
+        ("<meta name=twitter:image content=/a.png>", "/a.png"),
+        (f"<meta property=og:image content='data:image/png;base64,{'A' * 2_000}'>", None),
+        ("", None),
+    ],
+)
+def test_the_image_that_a_page_names_is_metadata(tmp_path: Path, head: str, image: str | None) -> None:
+    assert read(tmp_path, f"{head}<p>x").metadata.get("image") == image

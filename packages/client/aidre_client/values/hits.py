@@ -66,7 +66,13 @@ else:
 
 
 class Hit(NamedTuple, Generic[ChunkT_co]):
-    """A chunk and its score; larger is better. The properties are those of the chunk."""
+    """A chunk and its score; larger is better. The properties are those of the chunk.
+
+    Examples:
+        >>> hit = docs.search("a warm dish", k=1)[0]
+        >>> hit.document_id, hit.title, hit.metadata["minutes"]
+        ('soup', 'Soup', 35)
+    """
 
     chunk: ChunkT_co
     score: float
@@ -110,6 +116,11 @@ class Hits(list[Hit]):
     the `order` that they ask for, and whether it was `applied`. `unknown_fields` are those of the filter that no
     document has: a condition on one finds nothing, and its negation everything. `mode` and `space` are those of the
     search, which is lexical where a model is missing and no mode was asked for.
+
+    Examples:
+        >>> hits = docs.search("a warm dish", k=2)
+        >>> len(hits), hits.mode, hits.relevance[0] > hits.relevance[1]
+        (2, 'hybrid', True)
     """
 
     facets: Mapping[str, Facet] = MappingProxyType({})
@@ -138,7 +149,13 @@ class Hits(list[Hit]):
 
 
 class SearchResults(Sequence[list[Hit]]):
-    """The hits of each query, in the order of the queries. `unknown_fields` are those of `Hits`."""
+    """The hits of each query, in the order of the queries. `unknown_fields` are those of `Hits`.
+
+    Examples:
+        >>> found = docs.search_many(["soup", "tyre"], k=1)
+        >>> len(found), found[1][0].document_id
+        (2, 'tyre')
+    """
 
     def __init__(self, hits: Sequence[list[Hit]], unknown_fields: Sequence[str] = ()) -> None:
         self._hits, self.unknown_fields = hits, unknown_fields
@@ -162,7 +179,12 @@ class SearchResults(Sequence[list[Hit]]):
         return f"<SearchResults of {len(self)} queries>"
 
     def to_arrow(self) -> pa.Table:
-        """One row a hit: query (its index), rank (from 0), id, document_id, score, text, title and url."""
+        """One row a hit: query (its index), rank (from 0), id, document_id, score, text, title and url.
+
+        Examples:
+            >>> docs.search_many(["soup", "tyre"], k=1).to_arrow().column("document_id").to_pylist()
+            ['soup', 'tyre']
+        """
         try:
             import pyarrow as pa
         except ImportError:

@@ -25,7 +25,13 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class HighlightLimits:
-    """`spans` words at most in each text, and `snippets` sentences of at most `snippet_chars` characters."""
+    """`spans` words at most in each text, and `snippets` sentences of at most `snippet_chars` characters.
+
+    Examples:
+        >>> found = docs.search("hot rye", mode="lexical", highlight=aidre.HighlightLimits(spans=1))
+        >>> found.highlights[0].text
+        [(12, 15)]
+    """
 
     spans: int = 100
     snippets: int = 1
@@ -35,7 +41,13 @@ class HighlightLimits:
 @dataclass(frozen=True, slots=True)
 class Highlight:
     """Where the words of a query are in a chunk: in its text, its title and its section, in order; and the best
-    sentences of the text, which are the first ones where no word is found."""
+    sentences of the text, which are the first ones where no word is found.
+
+    Examples:
+        >>> found = docs.search("hot rye", mode="lexical", highlight=True)
+        >>> [found[0].text[start:end] for start, end in found.highlights[0].text]
+        ['rye', 'hot']
+    """
 
     text: list[Span]
     title: list[Span]
@@ -50,7 +62,13 @@ FacetBound: TypeAlias = int | float | str | None
 class FacetRequest:
     """A field whose values are counted: the most frequent `limit` ones, and the documents with a value in each of
     `ranges`, pairs of a least value and one above the greatest, where None is an open end. With `exclude_own` the
-    conditions of the filter on the field itself do not hold."""
+    conditions of the filter on the field itself do not hold.
+
+    Examples:
+        >>> asked = aidre.FacetRequest("minutes", limit=1, ranges=[(0, 20), (20, None)])
+        >>> docs.search("dinner", facets=[asked]).facets["minutes"].ranges
+        (1, 1)
+    """
 
     field: str
     limit: int = 20
@@ -66,6 +84,11 @@ class Facet:
     type and value; a list counts once for each of its values. Dates are RFC 3339. `minimum` and `maximum` are of the
     numbers, or of the dates where there is no number. `missing` documents lack the field. `distinct` values there are,
     of which `counts` may have the first ones alone. `ranges` counts the documents with a value in each range.
+
+    Examples:
+        >>> found = docs.facets("minutes")["minutes"]
+        >>> found.documents, found.missing, found.distinct
+        (3, 1, 2)
     """
 
     counts: tuple[tuple[str | int | float | bool, int], ...]

@@ -24,12 +24,32 @@ def joined(folder: Path, script: str) -> str:
 
 def test_spaces_and_comments_go_outside_of_strings(folder: Path) -> None:
     page = joined(folder, '// a comment\n  const a = "b , c : d", e = [1, 2];\n')
-    assert '<script>\n"use strict";\nconst a="b , c : d",e=[1,2];\n</script>' in page
+    assert '<script>\n"use strict";\nconst a="b , c : d",e=[1,2];</script>' in page
     assert "<style>\na,b{color:red;margin:0 auto}</style>" in page
     assert "<p>a  b</p>" in page
 
 
-@pytest.mark.parametrize("line", ["const a = `b , c`;", "const a = 'b , c';", r'const a = "b \" , c";', "a = /b , c/;"])
+@pytest.mark.parametrize(
+    ("line", "squeezed"),
+    [
+        ("const a = `b , c`;", "const a=`b , c`;"),
+        ("const a = `b ${c + d} , e`, f = [ 1 ];", "const a=`b ${c + d} , e`,f=[1];"),
+        ("a = b + c;", "a=b+c;"),
+        ("a = b + +c;", "a=b + +c;"),
+        ("a = b++ + ++c;", "a=b++ + ++c;"),
+        ("if (a) { b() }", "if(a){b()}"),
+    ],
+)
+def test_templates_and_sums_are_squeezed_where_that_changes_nothing(folder: Path, line: str, squeezed: str) -> None:
+    assert f'"use strict";\n{squeezed}' in joined(folder, f"  {line}\n")
+
+
+def test_lines_are_joined_where_no_semicolon_would_be_put(folder: Path) -> None:
+    page = joined(folder, "a();\nif (b) {\nc(d,\ne);\n}\nf = g\nh()\n")
+    assert "a();if(b){c(d,e);}\nf=g\nh()\n</script>" in page
+
+
+@pytest.mark.parametrize("line", ["const a = 'b , c';", r'const a = "b \" , c";', "a = /b , c/;"])
 def test_a_line_with_other_strings_stays(folder: Path, line: str) -> None:
     assert f"\n{line}\n" in joined(folder, f"  {line}\n")
 

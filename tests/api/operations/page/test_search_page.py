@@ -184,7 +184,7 @@ def test_the_policy_lets_run_what_is_in_the_page_and_nothing_else(client: Client
         "script-src": hashes("script"),
         "style-src": hashes("style"),
         "connect-src": ["'self'"],
-        "img-src": ["data:"],
+        "img-src": ["data:", "http:", "https:"],
         "base-uri": ["'none'"],
         "form-action": ["'none'"],
         "frame-ancestors": ["'none'"],
@@ -194,12 +194,21 @@ def test_the_policy_lets_run_what_is_in_the_page_and_nothing_else(client: Client
     assert len(page.contents["script"]) == len(page.contents["style"]) == 1
 
 
+def test_where_images_are_refused_the_policy_allows_none_and_the_page_asks_for_none(client: Client) -> None:
+    with serving(client.store, "[server]\nimages = false") as strict:
+        served = page_of(strict)
+    assert directives(served)["img-src"] == ["data:"]
+    assert b"<main data-plain " in served.content
+    assert b"data-plain" not in page_of(client).content
+    assert len(served.content) < 64 * 1000
+
+
 def test_another_script_would_have_another_hash() -> None:
     page = search_page.PAGE
     altered = page.content.replace(b'"use strict";', b'"use strict" ;')
     assert altered != page.content
-    policy = assembly.policy(page.content)
-    assert assembly.policy(altered) != policy == page.headers["Content-Security-Policy"]
+    policy = assembly.policy(page.content, images=True)
+    assert assembly.policy(altered, images=True) != policy == page.headers["Content-Security-Policy"]
 
 
 def test_nothing_is_guessed_and_nothing_is_told_to_others(client: Client) -> None:

@@ -119,6 +119,25 @@ def test_fields_are_offered_that_leave_a_choice(client: Client) -> None:
     assert not {"serial", "always", "articleBody", "site"} & facets.keys()
 
 
+@pytest.mark.needs("facets", "vocabulary")
+def test_fields_that_nobody_filters_by_are_not_offered(tmp_path: Path) -> None:
+    def note(number: int) -> Document:
+        builders: dict[str, Any] = {
+            "layout": ["page", "post"][number % 2],
+            "cssClasses": ["wide", "soft"][: number % 3],
+            "sidebar_position": number,
+            "offers": {"url": ["https://example.com/a", "https://example.com/b"][number % 2], "price": number},
+            **({"mobile": number == 0} if number < 3 else {}),
+        }
+        people = {"level": ["beginner", "expert"][number % 2], "stocked": number % 3 == 0}
+        return a_document(f"n{number}", f"note {number}", metadata=builders | people)
+
+    fill(tmp_path, "notes", [note(number) for number in range(12)])
+    with serving(tmp_path) as client:
+        facets = client.get("/collections/notes/profile").json()["facets"]
+    assert {one["field"] for one in facets} == {"level", "stocked", "offers.price"}
+
+
 def test_a_profile_says_what_there_is(client: Client) -> None:
     profile = client.get("/collections/docs/profile").json()
     assert (profile["documents"], profile["chunks"]) == (11, 11)

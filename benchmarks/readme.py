@@ -1,0 +1,115 @@
+"""The figures of README.md, taken from benchmarks/REPORT.md: what makes aidre different, and a table for a phone.
+
+`python -m benchmarks report` writes both after the report, between their comments. A line whose section the report
+lacks is left out, and so is an engine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from benchmarks.pages import HEADING, sections
+
+ENGINES: Final = ("aidre", "rabitqlib", "faiss HNSW", "chromadb", "lancedb")
+"""Rows of the table: the fastest of all, and those that are met most often."""
+MOST_ENGINES: Final = 5
+COMPARISON: Final = f"{HEADING}Comparison with other engines, "
+LATENCY: Final = "questions, recall ≥ 0.99"
+COLUMNS: Final = {"engine": "engine", LATENCY: "a question", "build / store": "build", "bytes": "bytes"}
+"""Columns of the report, and their names in the table."""
+
+Table = Mapping[str, Mapping[str, str]]
+
+
+def difference(report: str) -> Iterator[str]:
+    """Five lines with figures, each from one section of the report."""
+    found = sections(report)
+    quality, relevance, write, pages = (
+        found.get(f"{HEADING}`{name}`", "")
+        for name in ("bench_quality", "bench_relevance", "bench_write", "bench_extraction")
+    )
+    means = {mode: _figure(quality, f"{mode} mean nDCG@10") for mode in ("hybrid", "dense", "lexical")}
+    if all(means.values()):
+        yield (
+            f"- **Meaning and words in one score.** nDCG@10 is {means['hybrid']} over nine test sets, "
+            f"{means['dense']} by vectors alone, {means['lexical']} by words alone."
+        )
+    if rates := _table(relevance, "hybrid, means over sets").get("questions, whole"):
+        yield (
+            f"- **It says when nothing fits.** Of questions about something else {rates['answered']} get an answer; "
+            f"of the others {rates['lost']} get none."
+        )
+    engines = _comparison(found)
+    if engines.keys() >= {"aidre", "chromadb", "lancedb"}:
+        times = {name: _median(engines[name][LATENCY]) for name in ("aidre", "chromadb", "lancedb")}
+        yield (
+            f"- **Fast on one core.** The ten nearest of 60,000 take {times['aidre'].removeprefix('1 = ')}; chromadb "
+            f"takes {times['chromadb']} times as long, lancedb {times['lancedb']} times."
+        )
+    if single := _figure(write, "single ms"):
+        yield (
+            f"- **Durable when `add` returns.** A commit of one document takes {single} ms, of which the disk takes "
+            f"{_figure(write, 'bare commit ms')}; a power cut loses none."
+        )
+    if scores := _table(pages, "trafilatura, 990 pages, passages"):
+        shares = ", ".join(f"{name} {cells['f1']}" for name, cells in scores.items())
+        yield f"- **It reads real pages.** Finding the text of 990 web pages, F1 is: {shares}."
+
+
+def table(report: str) -> Iterator[str]:
+    """Five engines beside aidre's latency of a question, build and size: narrow enough for a phone."""
+    engines = _comparison(sections(report))
+    chosen = [name for name in ENGINES if name in engines]
+    chosen += [name for name in engines if name not in chosen][: MOST_ENGINES - len(chosen)]
+    if chosen:
+        yield f"| {' | '.join(COLUMNS.values())} |"
+        yield "|---|---|---|---|"
+    for name in chosen:
+        cells = [name, *(_median(engines[name][column]) for column in list(COLUMNS)[1:])]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _comparison(found: Mapping[str, str]) -> Table:
+    """The comparison over 60,000 rows, else the first, by the engines' names without versions."""
+    titles = [title for title in found if title.startswith(COMPARISON)]
+    title = next((one for one in titles if "60,000 rows" in one), titles[0] if titles else "")
+    header, _, rest = ("| engine |" + found.get(title, "").partition("\n| engine |")[2]).partition("\n")
+    rows = _rows(rest, header)
+    named = {re.sub(r"( \d.*|, .*)$", "", name): cells for name, cells in rows.items()}
+    return {name: cells for name, cells in named.items() if name != "aidre previous"}
+
+
+def _table(section: str, title: str) -> Table:
+    """A table of a section by its first column."""
+    after = section.partition(f"**{title}**\n\n")[2].partition("\n\n")[0]
+    header, _, rest = after.partition("\n")
+    return _rows(rest, header) if header else {}
+
+
+def _rows(text: str, header: str) -> Table:
+    """The rows of a table after its header, by their first cells."""
+    columns = _cells(header)
+    lines = [line for line in text.partition("\n\n")[0].splitlines() if line.startswith("| ")]
+    return {_cells(line)[0]: dict(zip(columns, _cells(line), strict=True)) for line in lines}
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def _figure(section: str, name: str) -> str:
+    found = re.search(rf"^\| {re.escape(name)} \| (\S+) \|$", section, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _median(cell: str) -> str:
+    """A ratio without its range and its recall; of aidre, whose ratio is 1, with the value."""
+    if "misses" in cell:
+        return "misses it"
+    return re.sub(r" (\(.*|at .*)$", "", cell)
+
+
+PARTS: Final[Mapping[str, Callable[[str], Iterator[str]]]] = {"difference": difference, "figures": table}
+"""What is between the comments of README.md, by their names."""
