@@ -63,6 +63,8 @@ def read(path):
             faults.append(item.reason)
         elif isinstance(item, tuple):
             document = item[1]
+            if not document.text.strip():
+                continue
             texts.append("\\n".join(filter(None, [document.title, document.section, document.text])))
         elif hasattr(item, "documents"):
             texts += [document.text for _, document in item.documents()]

@@ -122,7 +122,7 @@ NO_TABLES = {
         {(0, column): ["Name"] for column in range(3)} | {(1, column): ["one", "two", "six"] for column in range(3)},
         [],
     ),
-    "squares of a chart": ({(0, 0): ["Sales"], (1, 0): ["1"], (8, 2): ["2"]}, []),
+    "squares of a chart": ({(0, 0): ["Sales"], (0, 1): ["Cost"], (1, 0): ["1"], (1, 1): ["2"], (8, 2): ["3"]}, []),
     "a corner": (HEAD | BODY, [("level", 1, 0), ("upright", 1, 0)]),
 }
 

@@ -97,10 +97,11 @@ def test_a_caption_is_a_paragraph_above_the_table_and_the_table_a_passage() -> N
 
 
 def test_a_first_cell_as_wide_as_the_table_is_its_caption() -> None:
-    rows = f"<tr><th colspan=3>Fares of 2026</th></tr>{HEAD}<tr><td>Bus</td><td>4</td><td>1</td></tr>"
-    text = "Fares of 2026\n\n|  | Adult | Child |\n|---|---|---|\n| Bus | 4 | 1 |"
-    assert read(f"<table>{rows}</table>").text == f"Fares\n\n{text}"
-    assert read(f"<table><thead>{rows}</thead></table>").text == f"Fares\n\n{text}"
+    head = f"<tr><th colspan=3>Fares of 2026</th></tr>{HEAD}"
+    rows = "<tr><td>Bus</td><td>4</td><td>1</td></tr><tr><td>Tram</td><td>5</td><td>2</td></tr>"
+    text = "Fares of 2026\n\n|  | Adult | Child |\n|---|---|---|\n| Bus | 4 | 1 |\n| Tram | 5 | 2 |"
+    assert read(f"<table>{head}{rows}</table>").text == f"Fares\n\n{text}"
+    assert read(f"<table><thead>{head}</thead>{rows}</table>").text == f"Fares\n\n{text}"
 
 
 def test_a_table_of_links_is_still_known_as_one() -> None:
