@@ -208,7 +208,10 @@ class Chunker:
             names = text[start : table.rows].rstrip()
             above = paragraphs[index - 1] if index else None
             caption = "" if above is None or above[2] else _read_caption(document, *above[:2])
-            forms = [f"{caption}\n\n{names}" if caption else names, names, names.partition("\n")[0]]
+            if not _SPACED.search(names):  # no row names the columns
+                names = ""
+            forms = [f"{caption}\n\n{names}" if caption and names else caption or names, names]
+            forms.append(names.partition("\n")[0])
             forms = [form[:_MAX_COUNTED_CHARACTERS] for form in forms]
             fitting = (pair for pair in zip(forms, self._count(forms), strict=True) if pair[1] <= max_tokens)
             lead, tokens = next(fitting, None) or self._shorten(forms[-1], max_tokens)

@@ -15,7 +15,7 @@ import orjson
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest.formats.pages import extract_fragment_text
-from aidre.ingest.formats.xml import MalformedXml, decode_xml, read_events
+from aidre.ingest.formats.xml import MalformedXml, decode_xml, escape_ampersands, read_events
 from aidre.ingest.records import (
     File,
     Item,
@@ -88,6 +88,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> Json:
 
     markup, _, notice = decode_xml(content, options.get("charset"))
     broken = _find_malformation(markup)
+    markup = markup if broken is None else escape_ampersands(markup)
     headers = {"content-type": "application/xml; charset=utf-8"}
     if options.get("url"):
         headers["content-location"] = options["url"]

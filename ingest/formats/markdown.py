@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +14,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.index.text import strip_layout
 from aidre.engine.model import Heading, Json
 from aidre.ingest.formats.front_matter import split_front_matter
-from aidre.ingest.formats.pages import strip_data_addresses
+from aidre.ingest.formats.pages import has_tables, strip_data_addresses
 from aidre.ingest.formats.site_markup import strip_attributes, strip_site_markup
 from aidre.ingest.formats.tables import has_url_lines, read_json_lines
 from aidre.ingest.records import (
@@ -54,7 +55,7 @@ def read_markdown(file: File, rules: VectorRules) -> Iterator[Item]:
     if publication.reason is not None:
         yield Unpublished(file.origin, publication.reason, file.source, file.origin, publication.until)
         return
-    text = strip_site_markup(strip_data_addresses(body))
+    text = strip_site_markup(_convert_tables(strip_data_addresses(body)))
     is_short = len(text) <= MAX_LOCAL_CHARACTERS
     outline = find_headings(text) if is_short else headings(SHARED.parse("markdown", text.encode()), len(text))
     if members.get("title") is None:
@@ -65,6 +66,16 @@ def read_markdown(file: File, rules: VectorRules) -> Iterator[Item]:
         members["type"] = ARTICLE
     document = to_document(members, file, _to_id(members, file), text=text, headings=outline)
     yield file.origin, mark_expiry(document, publication)
+
+
+def _convert_tables(text: str) -> str:
+    """The text with its tables of HTML in Markdown; as it is where they break their parser."""
+    if not has_tables(text):
+        return text
+    with suppress(InvalidDocument):
+        converted = SHARED.parse("markup tables", text.encode())
+        text = converted if type(converted) is str else text
+    return text
 
 
 def _to_id(members: Mapping[str, Json], file: File) -> str:

@@ -1,6 +1,7 @@
 """PDF as text: pages in PDFium's reading order, lines joined into paragraphs, bookmarks as headings.
 
-Running heads, contents and indexes are left out (pdf_pages.py).
+Running heads, contents and indexes are left out (pdf_pages.py). Tables with ruled cells are tables of Markdown
+(pdf_cells.py); rows of others are lines (pdf_lines.py).
 
 Runs in the sandbox's child; knows no file.
 """
@@ -18,7 +19,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest.formats.pdf_lines import TableLines, find_table_lines, order_ligatures
+from aidre.ingest.formats.pdf_cells import LastTable, write_tables
+from aidre.ingest.formats.pdf_lines import UNSPACED, TableLines, find_table_lines, is_ruled, order_ligatures
 from aidre.ingest.formats.pdf_pages import find_page_title, strip_page_furniture
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ _WORD = re.compile(r"\w+(?:-\w+)*")
 _INVISIBLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufeff\ufffe\uffff]")
 _LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\xad": ""})
 _ITEM = re.compile(r"[•‣▪◦●○■□–—*·-]\s|[(\[]?(?:\d{1,3}|[a-zA-Z])[.)\]]\s")
-_UNSPACED = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60]")
+_UNSPACED = re.compile(UNSPACED)
 _SENTENCE_ENDS = tuple('.!?:…。！？”"»')
 _SENTENCE_END = re.compile(r"[.!?…]\s+")
 _MAX_SENTENCE_CHARACTERS = 1000
@@ -135,6 +137,7 @@ def _read_pages(document: PdfDocument) -> Iterator[_Page]:
     from pypdfium2 import PdfiumError
 
     budget = MAX_CHARACTERS
+    last: LastTable | None = None
     for number in range(len(document)):
         try:
             page = document[number]
@@ -142,6 +145,7 @@ def _read_pages(document: PdfDocument) -> Iterator[_Page]:
             text = text_page.get_text_bounded(-_PAGE_BOUND, -_PAGE_BOUND, _PAGE_BOUND, _PAGE_BOUND)
             text = order_ligatures(text, text_page)
             tables = find_table_lines(text_page)
+            text, last = write_tables(text, page, text_page, last)
             is_picture = not text.strip() and _has_picture(page)
         except PdfiumError:
             raise InvalidDocument(f"is a damaged PDF file: page {number + 1} cannot be read") from None
@@ -298,7 +302,7 @@ def _join_pages(
 
 def _goes_on(page: str, following: str) -> bool:
     """Whether a sentence goes on from the end of a page at the beginning of the next one."""
-    return following[:1].islower() and not page.rstrip().endswith(_SENTENCE_ENDS)
+    return following[:1].islower() and not page.rstrip().endswith((*_SENTENCE_ENDS, "|"))
 
 
 def _find_heading_lines(lines: Sequence[str], bookmarks: Sequence[_Bookmark]) -> list[int]:
@@ -331,7 +335,7 @@ def _to_key(line: str) -> str:
 
 def _join_lines(lines: Sequence[str], headings: frozenset[int], tables: TableLines) -> tuple[str, dict[int, int]]:
     """Lines joined into paragraphs, and the start of each heading in the text by the index of its line."""
-    lengths = sorted(map(len, filter(None, lines)))
+    lengths = sorted(len(line) for line in lines if line and not is_ruled(line))
     width = lengths[len(lengths) * 9 // 10] if lengths else 0
     parts: list[str] = []
     starts: dict[int, int] = {}

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from pypdfium2 import PdfTextPage
 
+UNSPACED = "[\\u3000-\\u30ff\\u3400-\\u9fff\\uf900-\\ufaff\\uff00-\\uff60]"
+"""Characters of scripts without spaces between words, as a pattern."""
+
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
 _WORD = re.compile(r"\S+")
 _LINE_END = re.compile(r"[\r\n]+")
@@ -37,7 +40,12 @@ class TableLines(NamedTuple):
     def are_apart(self, line: str, following: str) -> bool:
         """Whether two lines that follow each other are no paragraph: one is a row, or both have a gap."""
         both = {line, following}
-        return bool(both & self.rows) or both <= self.pairs
+        return any(map(is_ruled, both)) or bool(both & self.rows) or both <= self.pairs
+
+
+def is_ruled(line: str) -> bool:
+    """Whether a line is a row of Markdown."""
+    return len(line) > 1 and line[0] == line[-1] == "|"
 
 
 def find_table_lines(page: PdfTextPage) -> TableLines:

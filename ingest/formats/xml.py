@@ -30,6 +30,7 @@ _ROOTS: dict[str, XmlKind] = {
 _PROLOG = (("<?", "?>"), ("<!--", "-->"), ("<!doctype", ">"))
 _ROOT = re.compile(r"<(?:[A-Za-z_][\w.-]*:)?([A-Za-z_][\w.-]*)[\s/>]")
 _DECLARED = re.compile(rb"\s{0,99}<\?xml[^>]{0,200}?encoding\s{0,9}=\s{0,9}[\"']([A-Za-z0-9_:.-]{1,40})[\"']")
+_AMPERSAND = re.compile(r"&(?!(?:#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{0,31});)")
 _DECLARATION = re.compile(r"\s{0,99}<\?xml[^>]{0,200}\?>")
 
 
@@ -55,6 +56,16 @@ def decode_xml(content: bytes, charset: str | None = None) -> Decoded:
     declared = _DECLARED.match(content.removeprefix(codecs.BOM_UTF8))
     decoded = decode(content, charset or (declared[1].decode("ascii") if declared else None))
     return decoded._replace(text=_DECLARATION.sub("", decoded.text, count=1))
+
+
+def escape_ampersands(markup: str) -> str:
+    """The markup with `&amp;` for ampersands that begin no reference; those of CDATA sections stay."""
+    first, *others = markup.split("<![CDATA[")
+    parts = [_AMPERSAND.sub("&amp;", first)]
+    for other in others:
+        section, closing, text = other.partition("]]>")
+        parts += ["<![CDATA[", section, closing, _AMPERSAND.sub("&amp;", text)]
+    return "".join(parts)
 
 
 def read_events(

@@ -45,6 +45,9 @@ _MARKS = (
 _UNMARKED = ((b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"))
 """The first character of XML and HTML that is UTF-16 without a mark."""
 
+_ALTERNATING_BYTES = 1024
+"""Bytes of which each second one is zero in UTF-16 without a mark, in scripts that are near to ASCII."""
+
 _FALLBACK = "cp1252"
 _LATIN = ("cp1252", "cp1250")
 _OTHERS = (
@@ -97,18 +100,28 @@ def find_codec(label: str) -> str:
 
 
 def find_mark(content: bytes) -> str | None:
-    """The encoding that the first bytes of a file say: by a byte order mark, or as UTF-16 of markup without one."""
+    """The encoding that the first bytes of a file say: by a byte order mark, or as UTF-16 without one."""
     for mark, codec in (*_MARKS, *_UNMARKED):
         if content.startswith(mark):
             return codec
+    sample = content[:_ALTERNATING_BYTES]
+    first, second = sample[::2].count(0), sample[1::2].count(0)
+    if max(first, second) > len(sample) // 4 and not min(first, second):
+        return "utf-16-le" if second else "utf-16-be"
     return None
 
 
 def decode(content: bytes, declared: str | None = None) -> Decoded:
     """The text of a file, without a byte order mark; `declared` is the label that a server or the file itself gives.
 
-    Raises InvalidDocument for what is no text, since nearly any bytes could be read as windows-1252.
+    Zero bytes become U+FFFD, too. Raises InvalidDocument for what is no text, since nearly any bytes could be read as
+    windows-1252.
     """
+    found = _decode(content, declared)
+    return found._replace(text=found.text.replace("\0", "\ufffd")) if "\0" in found.text else found
+
+
+def _decode(content: bytes, declared: str | None) -> Decoded:
     marked = find_mark(content)
     if marked is not None:
         lenient = content.decode(marked, "replace").removeprefix("\ufeff")

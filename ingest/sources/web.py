@@ -37,7 +37,7 @@ from aidre.ingest.sources.body import gunzip, kind_of, listing_of
 
 ReadFile: TypeAlias = Callable[[File], Iterator[Item]]
 
-READER_VERSION = "4"
+READER_VERSION = "5"
 """Version of what readers make of files and pages. A new one causes every page to be fetched again."""
 
 _MAX_NAME = 60

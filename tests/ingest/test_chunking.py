@@ -141,6 +141,12 @@ def test_every_chunk_of_a_table_begins_with_the_names_of_its_columns(
     assert all(chunk.text.count(head) == 1 for chunk in within)
 
 
+def test_a_table_without_names_of_columns_repeats_its_caption_alone() -> None:
+    text = "\n".join(["The keys\n\n|  |  |  |", "|---|---|---|", *ROWS])
+    chunks = cut(text, Chunker(words, 60, 50))
+    assert len(chunks) > 3 and all(chunk.text.startswith("The keys\n| ") for chunk in chunks[1:])
+
+
 def test_the_names_of_columns_are_never_alone_in_a_chunk() -> None:
     text = "word " * 45 + "\n\n" + "\n".join([HEAD, *ROWS])
     assert all("key" in spanned(chunk).replace("| key |", "") for chunk in cut(text, Chunker(words, 60, 50))[1:])

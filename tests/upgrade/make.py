@@ -79,13 +79,16 @@ class Release:
     def words(self, *words: str, program: str = MAIN) -> list[str]:
         return [sys.executable, "-c", program, *words]
 
-    def run(self, *words: str, program: str = MAIN) -> str:
-        """One command; what it says is shown where it fails (FAISS warns of few rows hundreds of times)."""
+    def run(self, *words: str, program: str = MAIN, check: bool = True) -> str:
+        """One command; what it says is shown where it fails (FAISS warns of few rows hundreds of times).
+
+        Without `check` it may fail, as an ingest does that leaves files out.
+        """
         command = self.words(*words, program=program)
         done = subprocess.run(
             command, env=self.environment, cwd=self.place, capture_output=True, text=True, check=False
         )
-        if done.returncode:
+        if check and done.returncode:
             raise SystemExit(f"{words[0]} ended with {done.returncode}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
         return done.stdout
 
@@ -101,11 +104,12 @@ class Release:
 
 
 @contextmanager
-def checked_out() -> Iterator[Release]:
+def checked_out(commit: str = COMMIT) -> Iterator[Release]:
+    """The code of a release; without its kernel FAISS searches."""
     with tempfile.TemporaryDirectory() as folder:
         checkout, place = Path(folder) / "checkout", Path(folder) / "place"
         place.mkdir()
-        archived = subprocess.run(["git", "archive", COMMIT], cwd=ROOT, capture_output=True, check=True).stdout
+        archived = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=True).stdout
         checkout.mkdir()
         subprocess.run(["tar", "-x"], cwd=checkout, input=archived, check=True)
         # Links alone are a namespace package, before which Python takes the regular one that is installed.

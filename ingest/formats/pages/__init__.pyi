@@ -4,5 +4,7 @@ from .main_text import (
     extract_fragment_text as extract_fragment_text,
     extract_main_text as extract_main_text,
 )
+from .markdown_table import Cell as Cell, write_cells as write_cells, write_table as write_table
+from .markup_tables import has_tables as has_tables
 from .numerals import to_roman as to_roman
 from .title import find_title as find_title

@@ -1,15 +1,14 @@
-"""Tables of data in an HTML page as tables of Markdown, in which every cell is under the name of its column.
-
-A cell that spans rows is in each of them; so is, of names, one that spans columns. Other columns of a span are empty.
-"""
+"""Tables of data in an HTML page as tables of Markdown, in which every cell is under the name of its column."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from selectolax.lexbor import LexborNode
+
+from aidre.ingest.formats.pages.markdown_table import Cell, write_cells
 
 ReadCell: TypeAlias = Callable[[LexborNode], tuple[str, int]]
 """The text of an element, in one line, and how many of its characters are links."""
@@ -29,33 +28,22 @@ class Grid:
     caption: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    text: str
-    columns: int
-    rows: int
-    is_name: bool
-
-
 def read_grid(table: LexborNode, read: ReadCell, left_out: Collection[int]) -> Grid:
     """The table of an element; an empty text for one without words. Elements `left_out` (`mem_id`) are not read."""
-    caption = next((node for node in _children(table) if node.tag == "caption"), None)
-    rows, words, linked = list[list[_Cell]](), 0, 0
+    caption = next((read(node)[0] for node in _children(table) if node.tag == "caption"), "")
+    rows, heads, words, linked = list[list[Cell]](), 0, 0, 0
     for row in _rows(table, left_out):
-        cells = list[_Cell]()
+        cells = list[Cell]()
         for node in _children(row):
             if node.tag in ("td", "th") and node.mem_id not in left_out:
                 text, links = read(node)
                 words, linked = words + len(text), linked + links
-                is_name = node.tag == "th"
-                cells.append(_Cell(text.replace("|", "\\|"), _span(node, "colspan"), _span(node, "rowspan"), is_name))
+                cells.append(Cell(text, _span(node, "colspan"), _span(node, "rowspan"), node.tag == "th"))
+        is_head = row.parent is not None and row.parent.tag == "thead"
+        heads += is_head and heads == len(rows)
         rows.append(cells)
-    lines = [row for row in _lay_out(rows) if any(row)]
-    width = max(map(len, lines), default=0)
-    written = ["| " + " | ".join(row + [""] * (width - len(row))) + " |" for row in lines]
-    written[1:1] = ["|" + "---|" * width] if written else []
-    text = "\n".join(written)
-    return Grid(text, len(text) * linked // max(1, words), read(caption)[0] if caption is not None else "")
+    above, text = write_cells(rows, heads)
+    return Grid(text, len(text) * linked // max(1, words), " ".join(filter(None, (caption, above))))
 
 
 def count_cells(table: LexborNode) -> int:
@@ -67,32 +55,6 @@ def count_cells(table: LexborNode) -> int:
         if count > MAX_CELLS:
             break
     return count
-
-
-def _lay_out(rows: Sequence[Sequence[_Cell]]) -> Iterator[list[str]]:
-    """The texts of each row by column."""
-    width = max((sum(cell.columns for cell in cells) for cells in rows), default=0)
-    below: dict[int, tuple[str, int]] = {}
-    for cells in rows:
-        row, waiting = list[str](), list(cells)
-        carried, below = below, {}
-        while waiting or any(column >= len(row) for column in carried):
-            if len(row) in carried:
-                text, left = carried[len(row)]
-                if left > 1:
-                    below[len(row)] = text, left - 1
-                row.append(text)
-            elif waiting:
-                cell = waiting.pop(0)
-                repeats = cell.is_name and cell.columns < width
-                for number in range(cell.columns):
-                    text = cell.text if number == 0 or repeats else ""
-                    if cell.rows > 1:
-                        below[len(row)] = text, cell.rows - 1
-                    row.append(text)
-            else:
-                row.append("")
-        yield row
 
 
 def _rows(table: LexborNode, left_out: Collection[int]) -> Iterator[LexborNode]:

@@ -30,6 +30,19 @@ _WORD_BEFORE = re.compile(r"[^\W\d_]+$")
 _UNIT_LETTERS = 2
 """A raised number after a longer word is the mark of a note: after a shorter one it is an exponent (km, x)."""
 
+_POWER = re.compile(
+    r"(?:arc|ar)?(?:sin|cos|tan|cot|sec|csc)h?|log|lim|exp|det|rms|alpha|beta|gamma|delta|theta|lambda|sigma|omega|"
+    r"phi|psi|chi|eta|rho|tau|[kmgtpnuµμ]?(?:ev|hz|pa|wh|bar|mol|cal|rad|pc|ohm|newton)|inch(?:es)?|foot|feet|yards?|"
+    r"miles?|rods?|[a-z]{0,6}met(?:er|re)s?|pixels?|voxels?|zoll|fu(?:ß|ss)|pieds?|pouces?|seconds?|seg|sek",
+    re.IGNORECASE,
+)
+"""Functions, letters and units that are longer words and have exponents."""
+
+_NOTE_NAME = re.compile(
+    r"(?<![a-z])(?:foot-?notes?|end-?notes?|notes?|fn|cit(?:e|ation)s?|ref(?:erence)?s?)(?![a-z])", re.IGNORECASE
+)
+"""Of classes and ids of the marks of notes that are no links."""
+
 _WORD = re.compile(r"\w+")
 _FILE_NAME = re.compile(
     r"\S*\.(?:jpe?g|png|gif|webp|svg|avif|bmp|tiff?)|https?://\S*|[\w-]*\d{4,}[\w-]*", re.IGNORECASE
@@ -58,17 +71,27 @@ def write_raised(node: LexborNode, before: str) -> str:
     link = node.css_first("a[href]") or (node.parent if node.parent is not None and node.parent.tag == "a" else None)
     if link is not None and "#" in (link.attributes.get("href") or ""):
         return text if text[0] in "[(" or not text[-1].isalnum() else f"[{text}]"
+    if _MARKER.fullmatch(text) and _NOTE_NAME.search(_names_of(node)):
+        return f"[{text}]"
     return _write_unlinked(text, before) if before and not before[-1].isspace() else text
+
+
+def _names_of(node: LexborNode) -> str:
+    return f"{node.attributes.get('class') or ''} {node.attributes.get('id') or ''}"
 
 
 def _write_unlinked(text: str, before: str) -> str:
     word = _WORD_BEFORE.search(before)
+    if word is not None and _POWER.fullmatch(word[0]) and _EXPONENT.fullmatch(text):
+        return f"^{text}"
     is_behind_number = word is None and (before[-1].isdigit() or before[-1] in ")]}|")
     is_marked = not is_behind_number if word is None else len(word[0]) > _UNIT_LETTERS
     if is_marked:
         is_exponent = word is not None and text[0] in "-+\u2212" and _EXPONENT.fullmatch(text)
         return f"[{text}]" if _MARKER.fullmatch(text) else f"^{text}" if is_exponent else text
-    return f"^{text}" if _EXPONENT.fullmatch(text) else text
+    if _EXPONENT.fullmatch(text):
+        return f"^{text}"
+    return f"[{text}]" if _MARKER.fullmatch(text) else text
 
 
 def read_math(node: LexborNode) -> str:
@@ -91,7 +114,7 @@ def read_picture(node: LexborNode) -> str:
     """The description of a picture that belongs to the text; empty for ornaments, icons and names of files."""
     attributes = node.attributes
     alt = strip_data_addresses(" ".join((attributes.get("alt") or "").split()))
-    names = f"{attributes.get('class') or ''} {attributes.get('id') or ''}"
+    names = _names_of(node)
     if is_formula(node):
         return _without_style(alt)[:_MAX_ALT_CHARACTERS]
     is_ornament = attributes.get("role") in ("presentation", "none") or attributes.get("aria-hidden") == "true"

@@ -87,7 +87,7 @@ def _find_where_it_reads(
         everything = _find_own_blocks(tree.body, SKIPPED - _UNSKIPPED, parts)
         if _count_words(everything) >= MIN_OWN_WORDS and _hold(everything, lines):
             return everything, lines
-    return with_forms, lines
+    return (with_forms if _count_words(with_forms) else blocks), lines
 
 
 def _hold(blocks: Sequence[TextBlock], lines: Sequence[str]) -> bool:

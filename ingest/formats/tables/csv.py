@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -41,6 +42,9 @@ _JSON_COLUMNS = frozenset({"metadata", "semantic_payload", "vectors"})
 _SAMPLE_BYTES = 1 << 18
 """The beginning of a file that shows its layout."""
 
+_MAX_UNQUOTED = 20
+"""Quotes of a file that are never closed; each costs to read what is below it again."""
+
 _BUFFER_BYTES = 1 << 20
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _DECIMAL_COMMA = re.compile(r"-?(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:\.[0-9]{3})+),[0-9]+")
@@ -60,8 +64,12 @@ def read_csv(file: File, rules: VectorRules) -> Iterator[Item]:
         types = CellTypes.of(file.mapping, table.layout)
         unmapped = Unmapped(file, names)
         caption = {} if table.layout.caption is None else {"section": table.layout.caption}
+        is_plain = file.mapping is None and "text" not in names
         for number, cells in table.rows():
             where = f"{file.origin}:{number}"
+            if is_plain and not isinstance(cells, InvalidDocument) and any(cells[len(names) :]):
+                note(file, "a row has more cells than there are names: the others are column N", f"line {number}")
+                names = [*names, *(f"column {n}" for n in range(len(names) + 1, len(cells) + 1))]
             try:
                 row = _parse_row(names, cells, types)
             except InvalidDocument as error:
@@ -105,6 +113,7 @@ class _Table:
         csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
         self._reader = csv.reader(self._lines, delimiter=self.layout.delimiter)
         self._first: tuple[int, Sequence[str]] | None = None
+        self._unquoted = 0
 
     def read_header(self) -> list[str] | None:
         """The names of the columns, None for an empty file; raises InvalidDocument."""
@@ -145,9 +154,24 @@ class _Table:
             except csv.Error:
                 cells = InvalidDocument("has a carriage return inside a line: end lines with line feeds")
             if lines.is_cut_off:
+                cells = self._read_unquoted(number)
+            if lines.is_cut_off:
                 cells = InvalidDocument("does not end, as if a quote were never closed: nothing after it is read")
             if cells:
                 yield number, cells
+
+    def _read_unquoted(self, number: int) -> Sequence[str]:
+        """The cells of the line where a quote was opened that the file does not close; the lines below are read again.
+
+        Nothing if there are too many such quotes, or the row is too long.
+        """
+        line = self._lines.take_back() if self._unquoted < _MAX_UNQUOTED else None
+        if line is None:
+            return ()
+        self._unquoted += 1
+        note(self._file, "a quote is never closed: it is read as a character", f"line {number}")
+        self._reader = csv.reader(self._lines, delimiter=self.layout.delimiter)
+        return next(csv.reader([line], delimiter=self.layout.delimiter, quoting=csv.QUOTE_NONE), ())
 
 
 class _Lines:
@@ -162,21 +186,43 @@ class _Lines:
         self._number = 0
         self._row_bytes = 0
         self._in_row = False
+        self._row: list[str] = []
+        self._again: deque[str] = deque()
+        self._is_at_end = False
         self.is_cut_off = False
 
     def begin_row(self) -> int:
         """The number of the next line, with which a row begins."""
         self._row_bytes, self._in_row = 0, False
+        self._row.clear()
         return self._number + 1
+
+    def take_back(self) -> str | None:
+        """The first line of a row that the file does not end, whose other lines are read once more; None for a row
+        that is too long."""
+        if not (self._is_at_end and self._row):
+            return None
+        first, *others = self._row
+        self._again.extend(others)
+        self._number -= len(others)
+        self.is_cut_off = self._is_at_end = False
+        return first
 
     def __iter__(self) -> _Lines:
         return self
 
     def __next__(self) -> str:
+        if self._again:
+            self._number, self._in_row = self._number + 1, True
+        text = self._again.popleft() if self._again else self._read()
+        self._row.append(text)
+        return text
+
+    def _read(self) -> str:
         try:
             line = next(self._lines)
         except StopIteration:
-            self.is_cut_off = self._in_row
+            self.is_cut_off = self._is_at_end = self._in_row
             raise
         self._number += 1
         if line is None or (len(line) > MAX_ROW_BYTES and (self._in_row or line.count(b'"') % 2)):

@@ -127,11 +127,16 @@ def _read(lines: Sequence[str], delimiter: str) -> list[list[str]]:
 
 
 def _score(rows: Sequence[Sequence[str]]) -> tuple[float, int]:
-    """The part of rows with as many cells as there are names, in fifths, and the number of these cells."""
-    rows = rows[find_names(rows) :][:SAMPLE_ROWS]
+    """The part of rows with as many cells as there are names, in fifths, and the number of these cells.
+
+    A title above the names is a row, too: another delimiter may make names of it.
+    """
+    names = find_names(rows)
+    titles = sum(not row[0].lstrip().startswith("#") for row in rows[:names])
+    rows = rows[names:][:SAMPLE_ROWS]
     if not rows or len(rows[0]) < 2:
         return 0.0, 0
-    return round(_matching(rows) * 5) / 5, len(rows[0])
+    return round(_matching(rows) * len(rows) / (len(rows) + titles) * 5) / 5, len(rows[0])
 
 
 def _matching(rows: Sequence[Sequence[str]]) -> float:

@@ -15,9 +15,11 @@ from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aidre.engine.errors import InvalidDocument
+from aidre.ingest.formats.pages import write_table
 from aidre.ingest.formats.word.numbers import LEVELS, Numbering
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ _STRICT_NAME = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w{1,40})/(\w{1,40})"
 
 _MAX_STYLE_DEPTH = 20
 _MAX_SPAN = 63
+_MAX_NAME_ROWS = 4
 """Columns of a table in Word."""
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -218,19 +221,17 @@ class _Body:
 
     def _read_table(self, table: Element) -> str:
         """A table of several rows and columns as one of Markdown; others hold a text together, and are its lines."""
-        rows = [row for row in self._read_rows(table) if any(row)]
-        width = max(map(len, rows), default=0)
-        if len(rows) < 2 or width < 2:
+        names = _count_name_rows(table)
+        rows = [row for row in self._read_rows(table, names) if any(row)]
+        if len(rows) < 2 or max(map(len, rows)) < 2:
             return "\n".join("\t".join(row) for row in rows)
-        cells = [[cell.replace("|", "\\|") for cell in row] + [""] * (width - len(row)) for row in rows]
-        lines = [f"| {' | '.join(row)} |" for row in cells]
-        return "\n".join([lines[0], "|" + "---|" * width, *lines[1:]])
+        return write_table(rows, min(names, len(rows) - 1))
 
-    def _read_rows(self, table: Element) -> Iterator[list[str]]:
+    def _read_rows(self, table: Element, names: int) -> Iterator[list[str]]:
         """The cells of each row by column: a cell that spans rows is in each of them, one that spans columns is in the
-        first; of the names of columns, which the first row has, it is in each."""
+        first; of the names of columns, which the first `names` rows have, it is in each."""
         merged: dict[int, str] = {}
-        names, width = True, _count_columns(table)
+        width = _count_columns(table)
         for row in table.iter(f"{_W}tr"):
             if next(row.iterancestors(f"{_W}tbl")) is table:
                 above, merged = merged, {}
@@ -243,7 +244,7 @@ class _Body:
                         if merge:
                             merged[column] = text
                         texts += [text] + [text if names and span < width else ""] * (span - 1)
-                names = names and not any(texts)
+                names -= bool(names and any(texts))
                 yield texts
 
     def _read_cell(self, cell: Element) -> str:
@@ -261,6 +262,22 @@ class _Body:
 def _count_columns(table: Element) -> int:
     grid = table.find(f"{_W}tblGrid")
     return sys.maxsize if grid is None else len(grid.findall(f"{_W}gridCol"))
+
+
+def _count_name_rows(table: Element) -> int:
+    """The first rows that Word repeats on each page as names of the columns; else those over which a cell of the first
+    row goes on beside one that spans columns; else the first alone."""
+    rows = table.findall(f"{_W}tr")
+    heads = sum(1 for _ in takewhile(lambda row: row.find(f"{_W}trPr/{_W}tblHeader") is not None, rows))
+    first = [cell for row in rows[:1] for cell in row.iter(f"{_W}tc")]
+    if not heads and any(_find_number(cell, "tcPr/gridSpan", 1) > 1 for cell in first):
+        heads = 1 + sum(1 for _ in takewhile(_goes_on, rows[1:]))
+    return heads if 0 < heads <= _MAX_NAME_ROWS else 1
+
+
+def _goes_on(row: Element) -> bool:
+    """Whether a cell of the row above goes on in this row."""
+    return any(_find_merge(cell) == "continue" for cell in row.iter(f"{_W}tc"))
 
 
 def _find_number(element: Element, path: str, default: int) -> int:

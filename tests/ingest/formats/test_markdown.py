@@ -20,7 +20,7 @@ from aidre.ingest.records.file import File
 from aidre.ingest.records.items import Unpublished
 from aidre.ingest.records.notes import Notes
 from aidre.ingest.records.vectors import VectorRules
-from aidre.ingest.sandbox.parent import Sandbox, SandboxLimits
+from aidre.ingest.sandbox.parent import SHARED, Sandbox, SandboxLimits
 from tests.support.folders import write
 from tests.support.rows import one
 
@@ -394,3 +394,13 @@ def test_the_title_of_a_text_is_its_first_underlined_line_or_the_files_name(
     path.write_text(content, encoding="utf-8")
     document = one(list(read_text(File(path, "docs", "page.txt", None), VectorRules([], []))))
     assert (document.title, document.text) == (title, content)
+
+
+def test_tables_of_html_are_tables_of_markdown(tmp_path: Path) -> None:
+    path = tmp_path / "a.md"
+    path.write_text(
+        "# Fares\n\n<table><tr><th></th><th>Adult</th></tr><tr><td>Bus</td><td></td></tr></table>\n\nMore.\n"
+    )
+    with SHARED:
+        found = one(list(read_markdown(File(path, "docs", "a.md"), VectorRules([], []))))
+    assert found.text == "# Fares\n\n|  | Adult |\n|---|---|\n| Bus |  |\n\nMore.\n"

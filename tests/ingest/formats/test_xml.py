@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest.formats.xml import MAX_DEPTH, MalformedXml, decode_xml, read_events, sniff_xml
+from aidre.ingest.formats.xml import MAX_DEPTH, MalformedXml, decode_xml, escape_ampersands, read_events, sniff_xml
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,8 @@ def test_what_a_server_declares_comes_first() -> None:
     assert (
         decode_xml('<?xml version="1.0" encoding="big5"?><a>수문</a>'.encode("euc-kr"), "euc-kr").text == "<a>수문</a>"
     )
+
+
+def test_ampersands_that_begin_no_reference_are_escaped_outside_sections() -> None:
+    markup = "<a>AT&T &amp; &#38; &x41; b&c;<![CDATA[x?a&b]]>&<![CDATA[a&"
+    assert escape_ampersands(markup) == "<a>AT&amp;T &amp; &#38; &x41; b&c;<![CDATA[x?a&b]]>&amp;<![CDATA[a&"

@@ -104,3 +104,14 @@ def test_what_is_no_text_is_refused() -> None:
     for content in (bytes(range(256)), b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4, b"\xff\xd8\xff\xe0\0\x10JFIF\0\1"):
         with pytest.raises(InvalidDocument, match="is no text, or in an encoding that cannot be told"):
             decode(content)
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_utf16_without_a_mark_is_told_by_its_zero_bytes(codec: str) -> None:
+    decoded = decode("# Käse, ein Wort und noch eines\n".encode(codec))
+    assert (decoded.text, decoded.encoding, decoded.notice) == ("# Käse, ein Wort und noch eines\n", codec, None)
+
+
+def test_zero_bytes_in_other_texts_are_shown_as_what_cannot_be_read() -> None:
+    assert decode(b"good text\0more").text == "good text\ufffdmore"
+    assert decode(b"\0\0\0\0 good text, more of it").encoding == "utf-8"

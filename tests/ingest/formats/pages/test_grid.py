@@ -50,6 +50,34 @@ def read(markup: str) -> MainText:
             "<tr hidden><td>x</td><td>y</td><td>z</td></tr></tbody>",
             ["|  | Adult | Child |", "|---|---|---|", "| A\\|B | 4 5 | 1 |"],
         ),
+        (  # names above each other are one name
+            "<thead><tr><th rowspan=2>Region</th><th colspan=2>Sales</th></tr>"
+            "<tr><th>2025</th><th>2026</th></tr></thead><tr><th>North</th><td>1</td><td>2</td></tr><tr><th>South</th><td>3</td><td>4</td></tr>",
+            ["| Region | Sales / 2025 | Sales / 2026 |", "|---|---|---|", "| North | 1 | 2 |", "| South | 3 | 4 |"],
+        ),
+        (
+            "<tr><td></td><th colspan=2>Sales</th></tr><tr><th>Region</th><th>2025</th><th>2026</th></tr>"
+            "<tr><th colspan=3>Inland</th></tr><tr><th>North</th><td>1</td><td>2</td></tr>",
+            ["| Region | Sales / 2025 | Sales / 2026 |", "|---|---|---|", "| Inland |  |  |", "| North | 1 | 2 |"],
+        ),
+        (
+            "<tr><td rowspan=2>Region</td><td colspan=2>Sales</td></tr><tr><td>2025</td><td>2026</td></tr>"
+            "<tr><td>North</td><td>1</td><td>2</td></tr>",
+            ["| Region | Sales / 2025 | Sales / 2026 |", "|---|---|---|", "| North | 1 | 2 |"],
+        ),
+        (  # a head of all rows is none
+            "<thead><tr><td>Bus</td><td>1</td></tr><tr><td>Tram</td><td>2</td></tr></thead>",
+            ["| Bus | 1 |", "|---|---|", "| Tram | 2 |"],
+        ),
+        (  # the first column has the names, and no row has
+            "<tr><th>Born</th><td>1952</td></tr><tr><th>Died</th><td>2001</td></tr>",
+            ["|  |  |", "|---|---|", "| Born | 1952 |", "| Died | 2001 |"],
+        ),
+        (  # names of rows that span rows
+            "<tr><th></th><th></th><th>Fare</th></tr><tr><th rowspan=2>Bus</th><th>Adult</th><td>4</td></tr>"
+            "<tr><th>Child</th><td>2</td></tr>",
+            ["|  |  | Fare |", "|---|---|---|", "| Bus | Adult | 4 |", "| Bus | Child | 2 |"],
+        ),
         (  # spans that make no sense
             f"{HEAD}<tr><td rowspan=0>Bus</td><td colspan=x>4</td><td rowspan=999999999>1</td></tr>",
             ["|  | Adult | Child |", "|---|---|---|", "| Bus | 4 | 1 |"],
@@ -66,6 +94,14 @@ def test_a_caption_is_a_paragraph_above_the_table_and_the_table_a_passage() -> N
     main = read(f"<table><caption>Fares of 2026</caption>{HEAD}<tr><td>Bus</td><td>4</td><td>1</td></tr></table>")
     assert main.text.startswith("Fares\n\nFares of 2026\n\n|  | Adult | Child |\n")
     assert [main.text[start:end].count("\n") for start, end in main.verbatim] == [2]
+
+
+def test_a_first_cell_as_wide_as_the_table_is_its_caption() -> None:
+    head = f"<tr><th colspan=3>Fares of 2026</th></tr>{HEAD}"
+    rows = "<tr><td>Bus</td><td>4</td><td>1</td></tr><tr><td>Tram</td><td>5</td><td>2</td></tr>"
+    text = "Fares of 2026\n\n|  | Adult | Child |\n|---|---|---|\n| Bus | 4 | 1 |\n| Tram | 5 | 2 |"
+    assert read(f"<table>{head}{rows}</table>").text == f"Fares\n\n{text}"
+    assert read(f"<table><thead>{head}</thead>{rows}</table>").text == f"Fares\n\n{text}"
 
 
 def test_a_table_of_links_is_still_known_as_one() -> None:

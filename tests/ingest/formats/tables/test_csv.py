@@ -10,6 +10,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.tables.csv import find_csv_spaces, read_csv
 from aidre.ingest.records.file import File
 from aidre.ingest.records.items import Item, Rejected
+from aidre.ingest.records.notes import Notes
 from tests.support.ingests import Bench
 from tests.support.rows import RULES, documents, where
 
@@ -90,8 +91,20 @@ def test_bad_rows_are_named_by_their_line_and_the_others_are_read(tmp_path: Path
     assert rejected.where == "r.csv:5" and "5 cells" in rejected.reason and "3 columns" in rejected.reason
 
 
-def test_a_quote_that_is_never_closed_ends_the_file_by_name(tmp_path: Path) -> None:
-    found = outcomes(read(tmp_path, 'id,text\na,x\nb,"never\nc,y\nd,z\n'))
+def test_a_quote_that_is_never_closed_is_a_character(tmp_path: Path) -> None:
+    notes = Notes()
+    (tmp_path / "r.csv").write_text('id,text\na,"x\ny"\nb,"never\nc,z\nd,w\n')
+    found = list(read_csv(File(tmp_path / "r.csv", "src", "r.csv", notes=notes), RULES))
+    assert [document.text for document in documents(found)] == ["x\ny", '"never', "z", "w"]
+    assert [where(each) for each in found] == ["r.csv:2", "r.csv:4", "r.csv:5", "r.csv:6"]
+    assert [each.text for each in notes.items("r.csv")] == [
+        "a quote is never closed: it is read as a character (line 4)"
+    ]
+
+
+def test_quotes_that_are_never_closed_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aidre.ingest.formats.tables.csv._MAX_UNQUOTED", 0)
+    found = outcomes(read(tmp_path, 'id,text\na,x\nb,"never\nc,y\n'))
     assert found[0] == "a" and found[1].startswith("r.csv:3 does not end") and len(found) == 2
 
 
@@ -118,7 +131,6 @@ def test_rows_in_another_encoding_are_read(tmp_path: Path) -> None:
     [
         ("id,text\ra,x\n", "carriage return"),
         (b"\x89PNG" + bytes(reversed(range(256))) * 10, "is no text"),
-        ('"id,text\na,x\n', "does not end"),
     ],
 )
 def test_a_file_without_a_line_of_column_names_fails_by_name(tmp_path: Path, content: str | bytes, reason: str) -> None:

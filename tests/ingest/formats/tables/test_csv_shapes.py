@@ -37,6 +37,12 @@ SHAPES = {
     "sep tab": Shape(
         '"sep=\t"\r\nname\tprice\r\nA, B\t39\r\nPan\t59\r\n', "name: A, B\nprice: 39", "name: Pan\nprice: 59"),
     "decimal commas": Shape("Name;Preis\nA;1.039,50\nB;59,00\n", "Name: A\nPreis: 1.039,50", "Name: B\nPreis: 59,00"),
+    "decimal commas in one row": Shape(
+        '"Name";"Preis";"Alt"\n"A";"1.039,50";"2,5"\n',
+        "Name: A\nPreis: 1.039,50\nAlt: 2,5",
+        "Name: A\nPreis: 1.039,50\nAlt: 2,5",
+        1,
+    ),
     "comment": Shape("# made, by hand\n# in 2024\na,b,c\n1,2,x\n3,4,y\n", "a: 1\nb: 2\nc: x", "a: 3\nb: 4\nc: y"),
     "hash in a name": Shape("#,name\n1,Kettle\n2,Pan\n", "#: 1\nname: Kettle", "#: 2\nname: Pan"),
     "title": Shape(
@@ -78,6 +84,9 @@ SHAPES = {
     ),
     "empty cells": Shape("a,b,c\n1,,3\n,5,\n", "a: 1\nc: 3", "b: 5"),
     "addresses alone": Shape("link\nhttps://a.example/1\nhttps://a.example/2\n", "link: https://a.example/1", "link: https://a.example/2"),
+    "more cells than names": Shape(
+        "name,n\nKettle,3,red\nPan,4\n", "name: Kettle\nn: 3\ncolumn 3: red", "name: Pan\nn: 4"
+    ),
     "lines in cells": Shape('a,b\n1,"x\ny"\n2,z\n', "a: 1\nb: x\ny", "a: 2\nb: z"),
 }  # fmt: skip
 

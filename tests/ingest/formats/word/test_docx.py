@@ -372,13 +372,19 @@ def test_cells_that_span_columns_or_rows_leave_the_others_in_their_columns() -> 
         '<w:trPr><w:gridBefore w:val="2"/></w:trPr>' + cell("last"),
     )
     assert text(table(*rows)).split("\n") == [
-        "| Fare | Ages | Ages |",
+        "| Fare | Ages / 6 | Ages / 18 |",
         "|---|---|---|",
-        "| Fare | 6 | 18 |",
         "| Bus | free |  |",
         "| Bus |  | a\\|b |",
         "|  |  | last |",
     ]
+
+
+def test_rows_that_word_repeats_on_each_page_name_the_columns_together() -> None:
+    head = "<w:trPr><w:tblHeader/></w:trPr>"
+    rows = (head + cell("Fare") + cell("2026"), head + cell() + cell("Euro"), cell("Bus") + cell("4"))
+    assert text(table(*rows)).split("\n") == ["| Fare | 2026 / Euro |", "|---|---|", "| Bus | 4 |"]
+    assert text(table(*(head + cell("a") + cell("b") for _ in range(9)))).startswith("| a | b |\n|---|---|\n| a | b |")
 
 
 def test_a_table_of_one_row_or_one_column_is_a_frame_around_text() -> None:
