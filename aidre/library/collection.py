@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields as dataclass_fields
 from functools import partial
+from html import escape
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from aidre.engine.errors import (
+    AidreError,
     Closed,
     CollectionMissing,
     DocumentMissing,
@@ -38,6 +41,8 @@ from aidre_client.values import (
     Facets,
     Hits,
     SearchResults,
+    as_html,
+    beginning,
     check_group,
     check_least,
     check_mode,
@@ -59,6 +64,9 @@ logger = logging.getLogger("aidre")
 WAIT_SECONDS = 30.0
 """How long a writer waits for another one."""
 
+SHOWN_TEXTS, SHOWN_ROWS = 2, 5
+"""Documents that the line and the table of a collection show."""
+
 MAX_K = 10_000
 """Most hits of a search."""
 OrderBy: TypeAlias = str | Sequence[str]
@@ -78,7 +86,20 @@ class CollectionView:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} of {self._source.path}>"
+        """With the first texts; it never fails, and asks no other machine."""
+        what, shown = f"{type(self).__name__} {self.name!r} of {self._source.path}", ""
+        with suppress(AidreError):
+            if (reader := self.reader) is not None and not reader.waits:
+                first = ", ".join(repr(beginning(document.text, 40)) for document in self.scan(limit=SHOWN_TEXTS))
+                shown = f", {reader.documents:,} documents: {first}"
+        return f"<{what}{shown}{', …' if shown and len(self) > SHOWN_TEXTS else ''}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        documents = self.get(limit=SHOWN_ROWS)
+        names = ("id", "title", "text", "url", "metadata")
+        rows = as_html({name: [getattr(one, name) for one in documents] for name in names})
+        return f"<p>{escape(self.name)}: {len(self):,} documents</p>{rows}"
 
     if not TYPE_CHECKING:  # to a type checker a name that is missing is a fault
 
