@@ -59,7 +59,7 @@ def to_batches(
             columns["id"] = ids
         end = first + len(columns["id"])
         batch = build_row_batch(nowhere, first, columns, {name: one[first:end] for name, one in matrices.items()})
-        if batch is None or not all(map(str.strip, batch.texts.to_pylist())):
+        if batch is None or any(map(str.isspace, batch.texts.to_pylist())):
             return None
         batches.append(batch)
     return batches
@@ -135,17 +135,32 @@ def _batches(table: pa.Table) -> Iterator[tuple[int, dict[str, Any]]]:
         first += len(batch)
 
 
+def _all_have_text(columns: Mapping[str, Any]) -> bool:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = columns.get("text")
+    if (
+        texts is None
+        or texts.null_count
+        or not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type))
+    ):
+        return False
+    return not pc.any(pc.equal(texts, "")).as_py()
+
+
 def _content_ids(columns: Mapping[str, Any], content_id: Any, *, is_text: bool) -> Any:
-    """Ids made of the JSON of each row with sorted names, or of a text alone; None where a row has a fault."""
+    """Ids made of the JSON of each row with sorted names, or of a text alone; None where a row has a fault or no text:
+    its id is made of its vectors, too."""
     import pyarrow as pa
 
     from aidre.ingest.formats.tables import Faults, write_json, write_objects
 
     faults: Faults = {}
+    if "vectors" in columns or not _all_have_text(columns):
+        return None
     if is_text:
         contents = columns["text"].cast(pa.large_binary())
-    elif "vectors" in columns:
-        return None
     else:
         try:
             contents = write_objects({name: write_json(one, name, faults) for name, one in columns.items()}).sorted_json

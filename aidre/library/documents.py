@@ -48,8 +48,8 @@ def to_documents(rows: Rows, matrices: Mapping[str, Matrix]) -> Iterator[Documen
     """
     count = 0
     for count, row in enumerate(_rows(rows), 1):
-        document = _to_document(row, count - 1)
         brought = {space: matrix[count - 1] for space, matrix in matrices.items() if count <= len(matrix)}
+        document = _to_document(row, count - 1, brought)
         yield replace(document, vectors={**(document.vectors or {}), **brought}) if brought else document
     for space, matrix in matrices.items():
         if len(matrix) != count:
@@ -137,26 +137,41 @@ def _rows(rows: Rows) -> Iterable[Row]:
     return rows
 
 
-def _to_document(row: Row, number: int) -> Document:
-    """A row without an id gets one of its content: the same row again is the same document."""
+def _to_document(row: Row, number: int, brought: Mapping[str, Matrix]) -> Document:
+    """A row without an id gets one of its content, which of a row without text are its vectors, too: the same row again
+    is the same document."""
     try:
         if isinstance(row, str):
             return Document(_id_of(row.encode("utf-8", "surrogatepass")), row)
         if isinstance(row, Document):
-            return _checked(row)
+            return _checked(row, has_vectors=bool(brought))
         if not isinstance(row, Mapping):
             raise InvalidDocument(f"is {type(row).__name__}: a document is a text, a mapping or a Document")
         members = {name: _to_json(value, str(name)) for name, value in row.items() if name != "vectors"}
         if not all(type(name) is str for name in members):
             raise InvalidDocument("the names of its members must be strings")
-        if type(members.get("text")) is not str:
-            raise InvalidDocument("has no text: the member text must be a string")
+        vectors = _vectors_of(row)
+        text = _text_of(members.get("text"), has_vectors=bool(vectors or brought))
         given = members.get("id")
-        content = b"" if given is not None else _sorted_json(members)
+        if given is None:
+            content = _sorted_json(members) + (b"" if text else _vector_bytes({**(vectors or {}), **brought}))
         identity = _id_of(content) if given is None else to_document_id(given)
-        return to_document(members, _NO_FILE, identity, vectors=_vectors_of(row))
+        return to_document(members, _NO_FILE, identity, text=text, vectors=vectors)
     except (InvalidDocument, InvalidInput) as error:
         raise InvalidDocument(f"document {number}: {error.message}", row=number) from None
+
+
+def _text_of(text: Any, *, has_vectors: bool) -> str:
+    """A row with vectors may have no text. InvalidDocument."""
+    if has_vectors and (text is None or (type(text) is str and not text.strip())):
+        return ""
+    if not isinstance(text, str):
+        raise InvalidDocument("has no text: the member text must be a string")
+    return text
+
+
+def _vector_bytes(vectors: Mapping[str, Matrix]) -> bytes:
+    return b"".join(name.encode() + vectors[name].tobytes() for name in sorted(vectors))
 
 
 def _sorted_json(members: Mapping[str, Json]) -> bytes:
@@ -166,13 +181,12 @@ def _sorted_json(members: Mapping[str, Json]) -> bytes:
         raise InvalidDocument(f"cannot be written as JSON: {error}") from None
 
 
-def _checked(document: Document) -> Document:
+def _checked(document: Document, *, has_vectors: bool) -> Document:
     """A document as it is, with an id and metadata that can be stored. InvalidDocument."""
     for name in _STRINGS:
         if not isinstance(getattr(document, name), str | None):
             raise InvalidDocument(f"{name} must be a string")
-    if not isinstance(document.text, str):
-        raise InvalidDocument("has no text: the member text must be a string")
+    text = _text_of(document.text, has_vectors=has_vectors or bool(document.vectors))
     if not isinstance(document.metadata, Mapping):
         raise InvalidDocument("metadata must be a mapping")
     reserved = sorted(RESERVED_METADATA & document.metadata.keys())
@@ -181,7 +195,14 @@ def _checked(document: Document) -> Document:
     metadata = {name: _to_json(value, f"metadata.{name}") for name, value in document.metadata.items()}
     updated_at = None if document.updated_at is None else normalize_timestamp(document.updated_at)
     vectors = _vectors_of({"vectors": document.vectors})
-    return replace(document, id=to_document_id(document.id), metadata=metadata, updated_at=updated_at, vectors=vectors)
+    return replace(
+        document,
+        id=to_document_id(document.id),
+        text=text,
+        metadata=metadata,
+        updated_at=updated_at,
+        vectors=vectors,
+    )
 
 
 def _to_json(value: Any, name: str) -> Json:

@@ -60,11 +60,20 @@ class DocumentWriter:
         self._builder = RecordBuilder(chunker.chunks, known)
 
     def check(self, documents: Iterable[Document]) -> None:
-        """Refuse what can be refused without chunks. InvalidDocument and DimensionMismatch name the document."""
+        """Refuse what can be refused without chunks. A document without text needs a vector for each space.
+        InvalidDocument and DimensionMismatch name the document."""
         for document in documents:
-            if not document.text.strip():
+            has_text = bool(document.text.strip())
+            if not has_text and not document.vectors:
                 raise InvalidDocument(f"document {document.id!r} has no text", document_id=document.id)
             self._check_vectors(document)
+            missing = set() if has_text else self._writer.spaces.keys() - (document.vectors or {}).keys()
+            if missing:
+                raise InvalidDocument(
+                    f"document {document.id!r} has no text to embed in the space {min(missing)!r}: "
+                    "bring a vector for each space",
+                    document_id=document.id,
+                )
 
     def write(self, documents: Iterable[Document]) -> int:
         """Upsert checked documents that are new or changed, of two with one id the later; returns how many these are.
@@ -81,7 +90,7 @@ class DocumentWriter:
         return len(records)
 
     def accepts_columns(self, rows: RowBatch) -> bool:
-        """Whether `write_columns` can write rows, whose texts are not blank: they bring a vector for each space."""
+        """Whether `write_columns` can write rows: they bring a vector for each space."""
         spaces = self._writer.spaces
         return rows.vectors.keys() == spaces.keys() and all(
             matrix.shape[1] == spaces[name].dimensions for name, matrix in rows.vectors.items()
