@@ -220,10 +220,14 @@ class AsyncDatabase:
         space: EmbeddingSpace | Sequence[EmbeddingSpace] | None = None,
         embed: Callable[[list[str]], Any] | None = None,
         endpoint: str | Endpoint | None = None,
+        dates: Sequence[str] = (),
         wait: float = WAIT_SECONDS,
     ) -> AsyncCollection:
         """As `Database.collection`; it reads nothing. `embed` is called in a thread."""
-        return AsyncCollection(self.database.collection(name, space=space, embed=embed, endpoint=endpoint, wait=wait))
+        collection = self.database.collection(
+            name, space=space, embed=embed, endpoint=endpoint, dates=dates, wait=wait
+        )
+        return AsyncCollection(collection)
 
     async def drop(self, name: str, *, purge: bool = False, wait: float = WAIT_SECONDS) -> None:
         """As `Database.drop`."""

@@ -25,7 +25,7 @@ from aidre.engine.index.fields import Filter, field_name
 from aidre.engine.model import Document, EmbeddingSpace, Group, HighlightLimits, Json, Mode
 from aidre.engine.retrieve import Policy, Question, State, answer, query_of, read, run
 from aidre.engine.types import Facet
-from aidre.library.arguments import to_filter, to_names, to_path, to_queries
+from aidre.library.arguments import to_facets, to_filter, to_names, to_path, to_queries
 from aidre.library.documents import (
     Rows,
     from_chunks,
@@ -51,7 +51,6 @@ from aidre_client.values import (
     check_space_id,
     to_ids,
     to_limits,
-    to_requests,
 )
 
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ class CollectionView:
         vector; without it that of the collection holds, .99 unless configured.
         InvalidInput, InvalidFilter, InvalidVector, DimensionMismatch, SpaceMissing, ModelUnavailable, Unsupported.
         """
-        requests = () if facets is None else to_requests(facets)
+        requests = () if facets is None else to_facets(facets)
         limits = None if highlight is False else to_limits(highlight)
         if limits is not None and text is None:
             raise InvalidInput("highlight needs a text: a vector has no words")
@@ -408,29 +407,40 @@ class Collection(CollectionView):
     the others wait up to `wait` seconds."""
 
     def __init__(
-        self, source: Source, name: str, spaces: Spaces, is_open: Callable[[], bool], wait: float, *, policy: Policy
+        self,
+        source: Source,
+        name: str,
+        spaces: Spaces,
+        is_open: Callable[[], bool],
+        wait: float,
+        *,
+        policy: Policy,
+        dates: Sequence[str] = (),
     ) -> None:
         super().__init__(source, name, spaces, policy=policy)
         self._is_open = is_open
-        self._wait = wait
+        self._wait, self._dates = wait, dates
         self._mark: object = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Sent to another process, it opens the newest state there."""
-        make = partial(Collection, policy=self._policy)
+        make = partial(Collection, policy=self._policy, dates=self._dates)
         return make, (self._source, self.name, self._spaces, self._is_open, self._wait)
 
     @property
     def reader(self) -> Reader | None:
-        """Opened again if another state was committed, by whatever process."""
+        """Opened again if another state was committed, by whatever process. SpaceConflict where the declared spaces
+        contradict the stored ones."""
         self._check_open()
         mark = self._source.mark(self.name)
         if mark != self._mark:
             try:
-                self._reader = self._source.open(self.name, previous=self._reader)
+                reader = self._source.open(self.name, previous=self._reader)
             except CollectionMissing:
-                self._reader = None
-            self._mark = mark
+                reader = None
+            if reader is not None:
+                self._spaces.check_stored(self.name, reader.collection.spaces)
+            self._reader, self._mark = reader, mark
         return self._reader
 
     def at(self, generation: int) -> CollectionView:
@@ -445,7 +455,7 @@ class Collection(CollectionView):
     def writer(self) -> CollectionWriter:
         """A context manager for many writes that share the lock and the commits. StoreLocked."""
         self._check_open()
-        return CollectionWriter(self._source, self.name, self._spaces, self.reader, self._wait)
+        return CollectionWriter(self._source, self.name, self._spaces, self.reader, self._wait, self._dates)
 
     @own_words
     def add(self, rows: Rows, *, vectors: Any = None) -> list[str]:

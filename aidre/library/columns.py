@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest.records import File
+from aidre.ingest.records import MAX_INTEGER, File
+from aidre.library.column_faults import find_fault
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +26,8 @@ MIN_COLUMNAR_ROWS: Final = 64
 BATCH_ROWS: Final = 1 << 14
 """Rows that are written together."""
 _PLAIN: Final = frozenset([str, int, float, bool])
+_OWN: Final = frozenset(["id", "vectors"])
+"""Members of a table that are no metadata: an id may be of any size."""
 _PARSED: Final = frozenset(["metadata", "semantic_payload"])
 """Members that are parsed where a column of a table has strings; a mapping that has strings there is refused."""
 
@@ -85,9 +88,35 @@ def table_rows(rows: Any) -> Iterator[dict[str, Any]]:
 
 
 def _arrow_table(rows: Any) -> pa.Table:
+    """InvalidDocument for a table that cannot be read, or has a value that metadata cannot."""
     import pyarrow as pa
 
-    return pa.table(rows)
+    try:
+        table = pa.table(rows)
+        table.validate(full=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidDocument(f"the table cannot be read{_bad_column(rows)}: {_first_line(error)}") from None
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if name not in _OWN and (fault := find_fault(column)) is not None:
+            raise InvalidDocument(f"document {fault.row}: {name} {fault.reason}", row=fault.row)
+    return table
+
+
+def _bad_column(rows: Any) -> str:
+    """The column that is the fault, where one can be told."""
+    import pyarrow as pa
+
+    for name in list(getattr(rows, "columns", None) or getattr(rows, "column_names", ())):
+        try:
+            column = rows[name]
+            column.validate(full=True) if isinstance(column, pa.ChunkedArray) else pa.array(column, from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError, KeyError):
+            return f" at column {str(name)[:64]!r}"
+    return ""
+
+
+def _first_line(error: Exception) -> str:
+    return str(error.args[0] if error.args else error).partition("\n")[0][:200]
 
 
 def _to_table(rows: Any) -> pa.Table | None:
@@ -124,6 +153,8 @@ def _is_plain(values: Sequence[Any]) -> bool:
     kinds = set(map(type, values))
     if len(kinds) > 1 or not kinds <= _PLAIN:
         return False
+    if kinds == {int}:
+        return min(values) >= -MAX_INTEGER - 1 and max(values) <= MAX_INTEGER
     return kinds != {float} or bool(np.isfinite(np.array(values)).all())
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,9 +22,9 @@ from aidre.ingest.records import (
     normalize_timestamp,
     to_document,
     to_document_id,
-    to_json_value,
 )
 from aidre.library.columns import is_table, table_rows, to_batches
+from aidre.library.values import to_json
 
 Row: TypeAlias = str | Mapping[str, Any] | Document
 """A text, a mapping with the members of a document and metadata, or a document."""
@@ -67,7 +66,7 @@ def to_changes(changes: Any) -> dict[str, dict[str, Any]]:
         raise InvalidInput("patch takes a mapping of ids to mappings of changed members")
     return {
         to_document_id(key): {
-            str(name): None if value is None else _to_json(value, str(name)) for name, value in one.items()
+            str(name): None if value is None else to_json(value, str(name)) for name, value in one.items()
         }
         for key, one in changes.items()
     }
@@ -147,7 +146,11 @@ def _to_document(row: Row, number: int, brought: Mapping[str, Matrix]) -> Docume
             return _checked(row, has_vectors=bool(brought))
         if not isinstance(row, Mapping):
             raise InvalidDocument(f"is {type(row).__name__}: a document is a text, a mapping or a Document")
-        members = {name: _to_json(value, str(name)) for name, value in row.items() if name != "vectors"}
+        members = {
+            name: value if name == "id" and type(value) is int else to_json(value, str(name))  # an id is a string
+            for name, value in row.items()
+            if name != "vectors"
+        }
         if not all(type(name) is str for name in members):
             raise InvalidDocument("the names of its members must be strings")
         vectors = _vectors_of(row)
@@ -192,7 +195,7 @@ def _checked(document: Document, *, has_vectors: bool) -> Document:
     reserved = sorted(RESERVED_METADATA & document.metadata.keys())
     if reserved:
         raise InvalidDocument(f"metadata.{reserved[0]} is a reserved name: rename the field")
-    metadata = {name: _to_json(value, f"metadata.{name}") for name, value in document.metadata.items()}
+    metadata = {name: to_json(value, f"metadata.{name}") for name, value in document.metadata.items()}
     updated_at = None if document.updated_at is None else normalize_timestamp(document.updated_at)
     vectors = _vectors_of({"vectors": document.vectors})
     return replace(
@@ -203,43 +206,6 @@ def _checked(document: Document, *, has_vectors: bool) -> Document:
         updated_at=updated_at,
         vectors=vectors,
     )
-
-
-def _to_json(value: Any, name: str) -> Json:
-    """Times with a zone become RFC 3339 strings in UTC, UUIDs and paths strings, Decimals and scalars of numpy numbers,
-    sets, tuples and arrays lists, at any depth."""
-    return to_json_value(value, name, _plain)
-
-
-def _plain(value: Any, name: str) -> Any:
-    """A time without a zone is refused: `datetime.now()` is a local one, and nothing that is stored would say so."""
-    if isinstance(value, np.datetime64):
-        value = _of_datetime64(value)
-    if isinstance(value, np.ndarray):
-        return list(value) if value.dtype.kind in "mM" else value.tolist()
-    if isinstance(value, np.timedelta64):
-        raise InvalidDocument(f"{name} is a span of time: write a number of seconds")
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, datetime):
-        return _rfc_3339(value, name)
-    return str(value) if isinstance(value, PurePath) else value
-
-
-def _of_datetime64(value: np.datetime64) -> date | datetime | None:
-    """A date where the unit is a day or more; numpy knows no zones, so all else is a time without one."""
-    unit = np.datetime_data(value)[0]
-    moment: date | datetime | None = value.astype("datetime64[D]" if unit in "YMWD" else "datetime64[us]").item()
-    return moment
-
-
-def _rfc_3339(value: datetime, name: str) -> str:
-    if value.tzinfo is None:
-        raise InvalidDocument(f"{name} is a time without a zone: give it one, as in datetime.now(timezone.utc)")
-    try:
-        return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
-    except OverflowError:
-        raise InvalidDocument(f"{name} is no date of the calendar in UTC: {value.isoformat()}") from None
 
 
 def _id_of(content: bytes) -> str:
