@@ -224,9 +224,7 @@ class AsyncDatabase:
         wait: float = WAIT_SECONDS,
     ) -> AsyncCollection:
         """As `Database.collection`; it reads nothing. `embed` is called in a thread."""
-        collection = self.database.collection(
-            name, space=space, embed=embed, endpoint=endpoint, dates=dates, wait=wait
-        )
+        collection = self.database.collection(name, space=space, embed=embed, endpoint=endpoint, dates=dates, wait=wait)
         return AsyncCollection(collection)
 
     async def drop(self, name: str, *, purge: bool = False, wait: float = WAIT_SECONDS) -> None:

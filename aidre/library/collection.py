@@ -455,7 +455,7 @@ class Collection(CollectionView):
     def writer(self) -> CollectionWriter:
         """A context manager for many writes that share the lock and the commits. StoreLocked."""
         self._check_open()
-        return CollectionWriter(self._source, self.name, self._spaces, self.reader, self._wait, self._dates)
+        return CollectionWriter(self._source, self.name, self._spaces, self.reader, self._wait, dates=self._dates)
 
     @own_words
     def add(self, rows: Rows, *, vectors: Any = None) -> list[str]:

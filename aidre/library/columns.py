@@ -106,7 +106,7 @@ def _bad_column(rows: Any) -> str:
     """The column that is the fault, where one can be told."""
     import pyarrow as pa
 
-    for name in list(getattr(rows, "columns", None) or getattr(rows, "column_names", ())):
+    for name in list(rows.column_names if isinstance(rows, pa.Table) else getattr(rows, "columns", ())):
         try:
             column = rows[name]
             column.validate(full=True) if isinstance(column, pa.ChunkedArray) else pa.array(column, from_pandas=True)

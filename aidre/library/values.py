@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import PurePath
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 
@@ -23,6 +24,7 @@ INEXACT: Final = "is a Decimal with more digits than a number of 64 bits has: wr
 _NO_TIME: Final = "is no time (NaT): leave it out"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_CONVERTED: Final = (np.generic, date, time, timedelta, Decimal, UUID, PurePath)
 _SEVERAL: Final = (list, tuple, set, frozenset)
 
 
@@ -48,8 +50,8 @@ def to_filter_json(filter: Any, path: str = "filter") -> Any:
 
 
 def to_comparable(value: Any, path: str) -> Any:
-    """One value of a filter."""
-    if type(value) in {str, int, float, bool, type(None)}:
+    """One value of a filter; of what no filter has the parser tells it."""
+    if not isinstance(value, _CONVERTED):
         return value
     try:
         if isinstance(value, np.datetime64):

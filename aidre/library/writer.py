@@ -33,6 +33,7 @@ class CollectionWriter:
         spaces: Spaces,
         reader: Reader | None,
         wait: float,
+        *,
         dates: Sequence[str] = (),
     ) -> None:
         self._open = (source, name, spaces, reader, wait)

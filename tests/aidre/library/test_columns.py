@@ -171,7 +171,7 @@ def test_what_is_plain_is_stored_by_columns(db: aidre.Database, rows: Any) -> No
         [*ROWS[:4], dict(reversed(ROWS[4].items()))],
         [*ROWS[:4], "text 4"],
         [*ROWS[:4], aidre.Document("d4", "text 4")],
-        [{**row, "weight": float("nan")} for row in ROWS],
+        [{**row, "weight": Decimal("0.5")} for row in ROWS],
     ],
 )
 def test_what_columns_would_change_is_stored_row_by_row(db: aidre.Database, rows: Any) -> None:
