@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -71,6 +72,24 @@ def to_facets(facets: Facets) -> tuple[FacetRequest, ...]:
 def _to_ranges(request: FacetRequest) -> list[Any]:
     path = f"facet {request.field!r}.ranges"
     return [tuple(to_comparable(end, path) for end in pair) for pair in request.ranges]
+
+
+def to_weight(weights: Any) -> float | None:
+    """The weight of vectors in a hybrid search, of which that of words is the rest, from 0 to 1."""
+    if weights is None:
+        return None
+    names = ("dense", "lexical")
+    if isinstance(weights, Mapping):
+        pair = [weights.get(name, 0) for name in names] if weights.keys() <= set(names) else []
+    else:
+        pair = list(weights) if isinstance(weights, list | tuple) else []
+    are_numbers = all(isinstance(one, Real) and not isinstance(one, bool) and 0 <= one < math.inf for one in pair)
+    if len(pair) != len(names) or not are_numbers or not sum(pair):
+        raise InvalidInput(
+            'weights= are numbers of at least 0 for vectors and words, as in {"dense": 0.7, "lexical": 0.3}, '
+            f"not {shown(weights)}"
+        )
+    return float(pair[0] / sum(pair))
 
 
 def to_store_path(path: Any) -> Path | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from aidre.engine.model import EmbeddingSpace, Group, HighlightLimits, Json, Mode
 from aidre.engine.types import Facet
-from aidre.library.collection import WAIT_SECONDS, Collection, CollectionView, OrderBy
+from aidre.library.collection import WAIT_SECONDS, Collection, CollectionView, OrderBy, Reranker
 from aidre.library.database import Database
 from aidre.library.documents import Rows
 from aidre_client.values import Facets, Hits, SearchResults
@@ -58,6 +58,8 @@ class AsyncCollectionView:
         group: Group = "chunk",
         collapse: bool = True,
         recall: float | None = None,
+        weights: Mapping[str, float] | Sequence[float] | None = None,
+        rerank: Reranker | None = None,
     ) -> Hits:
         """As `Collection.search`."""
         return await asyncio.to_thread(
@@ -77,6 +79,8 @@ class AsyncCollectionView:
             group=group,
             collapse=collapse,
             recall=recall,
+            weights=weights,
+            rerank=rerank,
         )
 
     async def search_many(

@@ -10,6 +10,7 @@ from functools import partial
 from html import escape
 from itertools import groupby
 from operator import attrgetter
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
@@ -25,7 +26,7 @@ from aidre.engine.index.fields import Filter, field_name
 from aidre.engine.model import Document, EmbeddingSpace, Group, HighlightLimits, Json, Mode
 from aidre.engine.retrieve import Policy, Question, State, answer, query_of, read, run
 from aidre.engine.types import Facet
-from aidre.library.arguments import to_facets, to_filter, to_names, to_path, to_queries
+from aidre.library.arguments import to_facets, to_filter, to_names, to_path, to_queries, to_weight
 from aidre.library.documents import (
     Rows,
     from_chunks,
@@ -34,6 +35,7 @@ from aidre.library.documents import (
 )
 from aidre.library.foreign import no_attribute, own_words
 from aidre.library.listing import MAX_LIMIT, check_limits, some_of, to_order
+from aidre.library.rerank import to_rerank
 from aidre.library.results import to_hits
 from aidre.library.spaces import Spaces
 from aidre.library.writer import CollectionWriter
@@ -68,6 +70,9 @@ SHOWN_TEXTS, SHOWN_ROWS = 2, 5
 
 MAX_K = 10_000
 """Most hits of a search."""
+Reranker: TypeAlias = "str | PathLike[str] | Callable[[str, list[str]], Any] | Any"
+"""The id of a space, the folder of a cross-encoder, a function of a text and texts to scores, or what has `predict`."""
+
 OrderBy: TypeAlias = str | Sequence[str]
 """The name of a field, with "-" before it for the greatest value first, or several."""
 
@@ -142,6 +147,8 @@ class CollectionView:
         group: Group = "chunk",
         collapse: bool = True,
         recall: float | None = None,
+        weights: Mapping[str, float] | Sequence[float] | None = None,
+        rerank: Reranker | None = None,
     ) -> Hits:
         """The `k` best chunks after the `offset` best ones, best first; those below `min_score` are left out.
 
@@ -154,7 +161,9 @@ class CollectionView:
         With `group` "document" `k` and `offset` count documents: a hit is the best chunk of one, and `passages` of the
         hits has up to four more of each; with `collapse` documents that are near-copies of a better one are `copies` of
         its hit. `recall` is the share of the nearest vectors that is found: lower is faster, and 1 compares every
-        vector; without it that of the collection holds, .99 unless configured.
+        vector; without it that of the collection holds, .99 unless configured. `weights` are those of vectors and words
+        in a hybrid search, as {"dense": 0.7, "lexical": 0.3}. `rerank` scores the best 50 hits anew, by their texts: a
+        function of the text and a list of texts to numbers, the id of a second space, a cross-encoder or its folder.
         InvalidInput, InvalidFilter, InvalidVector, DimensionMismatch, SpaceMissing, ModelUnavailable, Unsupported.
         """
         requests = () if facets is None else to_facets(facets)
@@ -167,7 +176,9 @@ class CollectionView:
         check_least(min_score)
         check_group(group)
         check_recall(recall)
-        parsed = to_filter(filter)
+        if rerank is not None and text is None:
+            raise InvalidInput("rerank= needs a text: it compares that with the texts of hits")
+        parsed, weight = to_filter(filter), to_weight(weights)
         question = _to_question(text, vector, k=k, offset=offset, filter=parsed, mode=mode, space=space)
         if reader is None:
             nothing = Hits()
@@ -179,6 +190,9 @@ class CollectionView:
             )
         if recall is not None:
             question = question._replace(recall=float(recall))
+        if weight is not None or rerank is not None:
+            by = None if rerank is None else to_rerank(rerank, reader, self._spaces)
+            question = question._replace(weight=weight, rerank=by)
         found = run(answer(question, State(reader, self._policy)), self._spaces.embed)
         self._log_unknown(found.ignored)
         if found.problem is not None:
@@ -491,11 +505,12 @@ class Collection(CollectionView):
             return writer.delete(ids, filter=filter, allow_unknown=allow_unknown)
 
     def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
-        """Change metadata, `title`, `url`, `type` and `updated_at` of documents, by id; None removes a name.
+        """Change metadata, `title`, `url`, `type`, `updated_at`, `text` and `vectors` of documents, by id; None removes
+        a name, and what is not named stays.
 
-        Only a new title has chunks embedded again, of documents that a model embedded: it is a part of the string. One
-        commit; returns how many documents changed. Missing and InvalidDocument name the document, and nothing is
-        changed."""
+        Only a new text and a new title, which is a part of the string, have chunks embedded again, of documents that a
+        model embedded; where vectors come with the rows, a new text needs new `vectors`. One commit; returns how many
+        documents changed. Missing and InvalidDocument name the document, and nothing is changed."""
         with self.writer() as writer:
             return writer.patch(changes)
 

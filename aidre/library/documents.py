@@ -65,11 +65,15 @@ def to_changes(changes: Any) -> dict[str, dict[str, Any]]:
     if not isinstance(changes, Mapping) or not all(isinstance(one, Mapping) for one in changes.values()):
         raise InvalidInput("patch takes a mapping of ids to mappings of changed members")
     return {
-        to_document_id(key): {
-            str(name): None if value is None else to_json(value, str(name)) for name, value in one.items()
-        }
+        to_document_id(key): {str(name): _to_change(str(name), value) for name, value in one.items()}
         for key, one in changes.items()
     }
+
+
+def _to_change(name: str, value: Any) -> Any:
+    if name == "vectors":
+        return _vectors_of({"vectors": value})
+    return None if value is None else to_json(value, name)
 
 
 def to_matrices(vectors: Any, spaces: Sequence[str]) -> dict[str, Matrix]:

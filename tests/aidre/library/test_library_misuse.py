@@ -225,7 +225,7 @@ PATCHES: list[tuple[Any, str, str]] = [
     ({"a": 3}, INVALID, "mapping of ids"),
     ({"none": {"x": 1}}, "missing", "'none'"),
     ({"a": {"x": object()}}, DOCUMENT, "x holds a value"),
-    ({"a": {"text": "q"}}, DOCUMENT, "add it again"),
+    ({"a": {"text": 3}}, DOCUMENT, "text must be a string"),
     ({b"a": {"x": 1}}, DOCUMENT, "id must be"),
 ]
 SPACES: list[tuple[Any, str]] = [
