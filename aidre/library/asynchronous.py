@@ -169,6 +169,14 @@ class AsyncCollection(AsyncCollectionView):
         """As `Collection.at`."""
         return AsyncCollectionView(await asyncio.to_thread(self.collection.at, generation))
 
+    async def copy(self, name: str) -> AsyncCollection:
+        """As `Collection.copy`."""
+        return AsyncCollection(await asyncio.to_thread(self.collection.copy, name))
+
+    async def rename(self, name: str) -> None:
+        """As `Collection.rename`."""
+        await asyncio.to_thread(self.collection.rename, name)
+
     async def add(self, rows: Rows, *, vectors: Any = None) -> list[str]:
         """As `Collection.add`. A task that is cancelled leaves the write to its end: it is whole or not there."""
         return await asyncio.to_thread(self.collection.add, rows, vectors=vectors)

@@ -25,6 +25,7 @@ from aidre.engine.errors import (
 from aidre.engine.index.fields import Filter, field_name
 from aidre.engine.model import Document, EmbeddingSpace, Group, HighlightLimits, Json, Mode
 from aidre.engine.retrieve import Policy, Question, State, answer, query_of, read, run
+from aidre.engine.storage import check_collection_name
 from aidre.engine.types import Facet
 from aidre.library.arguments import to_facets, to_filter, to_names, to_path, to_queries, to_weight
 from aidre.library.documents import (
@@ -463,6 +464,27 @@ class Collection(CollectionView):
         check_range("generation", generation, 0, MAX_LIMIT)
         reader = self._source.open(self.name, generation=generation)
         return CollectionView(self._source, self.name, self._spaces, reader, policy=self._policy)
+
+    def copy(self, name: str) -> Collection:
+        """Another collection with the same documents and vectors, under a name that is free. Local segments share their
+        files. InvalidInput, CollectionMissing, Conflict, StoreLocked, Unsupported."""
+        self._copy(name, move=False)
+        return Collection(
+            self._source, name, self._spaces, self._is_open, self._wait, policy=self._policy, dates=self._dates
+        )
+
+    def rename(self, name: str) -> None:
+        """Give the collection another name, which has to be free; clients of the old name are told that it was dropped.
+        The errors of `copy`."""
+        self._copy(name, move=True)
+        self.name, self._reader, self._mark = name, None, None
+
+    def _copy(self, name: str, *, move: bool) -> None:
+        from aidre.engine.collection import copy_collection, local_store
+
+        self._check_open()
+        store = local_store(self._source, "read it by scan, and add what that gives to another collection")
+        copy_collection(store, self.name, check_collection_name(name), wait=self._wait, move=move)
 
     # -- write -------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from .change_feed import (
     diverges as diverges,
     read_previous as read_previous,
 )
+from .copying import copy_collection as copy_collection
 from .generations import Generations as Generations
 from .lookup import DocumentLocator as DocumentLocator, find_vectors as find_vectors
 from .merge_policy import LARGE_SEGMENT_ROWS as LARGE_SEGMENT_ROWS

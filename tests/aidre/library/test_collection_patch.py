@@ -10,7 +10,8 @@ import pytest
 import aidre
 
 ROW = {
-    "id": "a", "text": "a banana", "title": "Fruit", "url": "https://example.com/a", "updated_at": "2026-01-01T00:00:00Z",
+    "id": "a", "text": "a banana", "title": "Fruit", "url": "https://example.com/a",
+    "updated_at": "2026-01-01T00:00:00Z",
     "price": 3, "deep": {"n": [1]},
 }  # fmt: skip
 
