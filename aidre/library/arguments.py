@@ -83,7 +83,9 @@ def to_weight(weights: Any) -> float | None:
         pair = [weights.get(name, 0) for name in names] if weights.keys() <= set(names) else []
     else:
         pair = list(weights) if isinstance(weights, list | tuple) else []
-    are_numbers = all(isinstance(one, Real) and not isinstance(one, bool) and 0 <= one < math.inf for one in pair)
+    are_numbers = all(
+        isinstance(one, Real) and not isinstance(one, bool) and 0 <= float(one) < math.inf for one in pair
+    )
     if len(pair) != len(names) or not are_numbers or not sum(pair):
         raise InvalidInput(
             'weights= are numbers of at least 0 for vectors and words, as in {"dense": 0.7, "lexical": 0.3}, '

@@ -480,7 +480,8 @@ class Collection(CollectionView):
         self.name, self._reader, self._mark = name, None, None
 
     def _copy(self, name: str, *, move: bool) -> None:
-        from aidre.engine.collection import copy_collection, local_store
+        from aidre.engine.collection import local_store
+        from aidre.engine.maintenance import copy_collection
 
         self._check_open()
         store = local_store(self._source, "read it by scan, and add what that gives to another collection")

@@ -7,14 +7,14 @@ null is a missing member, as in a Parquet file that is ingested.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.records import MAX_INTEGER, File
-from aidre.library.column_faults import find_fault
+from aidre.library.values import NOT_FINITE, TOO_LARGE, to_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,7 +97,7 @@ def _arrow_table(rows: Any) -> pa.Table:
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidDocument(f"the table cannot be read{_bad_column(rows)}: {_first_line(error)}") from None
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if name not in _OWN and (fault := find_fault(column)) is not None:
+        if name not in _OWN and (fault := _find_fault(column)) is not None:
             raise InvalidDocument(f"document {fault.row}: {name} {fault.reason}", row=fault.row)
     return table
 
@@ -177,7 +177,7 @@ def _all_have_text(columns: Mapping[str, Any]) -> bool:
         or not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type))
     ):
         return False
-    return not pc.any(pc.equal(texts, "")).as_py()
+    return not bool(pc.any(pc.equal(texts, "")).as_py())
 
 
 def _content_ids(columns: Mapping[str, Any], content_id: Any, *, is_text: bool) -> Any:
@@ -198,3 +198,62 @@ def _content_ids(columns: Mapping[str, Any], content_id: Any, *, is_text: bool) 
         except (InvalidDocument, ValueError):  # of JSON
             return None
     return None if faults else pa.array(map(content_id, contents.to_pylist()), pa.large_string())
+
+
+# -- values that metadata cannot have, as `values.py` refuses them ---------------------------------------------
+
+
+class _ColumnFault(NamedTuple):
+    """The first row with a value that cannot be stored, and the reason."""
+
+    row: int
+    reason: str
+
+
+def _find_fault(column: pa.ChunkedArray) -> _ColumnFault | None:
+    """None where all values of a column can be stored, at every depth."""
+    first = 0
+    for chunk in column.chunks:
+        fault = _find(chunk)
+        if fault is not None:
+            return _ColumnFault(first + fault.row, fault.reason)
+        first += len(chunk)
+    return None
+
+
+def _find(array: Any) -> _ColumnFault | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        array, kind = array.dictionary_decode(), kind.value_type
+    if pa.types.is_struct(kind):
+        faults = [fault for child in array.flatten() if (fault := _find(child)) is not None]
+        return min(faults, default=None)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        fault = _find(array.flatten())
+        return None if fault is None else _ColumnFault(pc.list_parent_indices(array)[fault.row].as_py(), fault.reason)
+    if pa.types.is_floating(kind):
+        wide = array.cast(pa.float32()) if pa.types.is_float16(kind) else array
+        return _first(pc.invert(pc.is_finite(wide)), NOT_FINITE)
+    if pa.types.is_uint64(kind):
+        return _first(pc.greater(array, pa.scalar(MAX_INTEGER, pa.uint64())), TOO_LARGE)
+    return _find_decimal(array) if pa.types.is_decimal(kind) else None
+
+
+def _first(wrong: Any, reason: str) -> _ColumnFault | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    row = pc.index(wrong, pa.scalar(True)).as_py()
+    return None if row < 0 else _ColumnFault(row, reason)
+
+
+def _find_decimal(array: Any) -> _ColumnFault | None:
+    for row, value in enumerate(array.to_pylist()):
+        try:
+            _ = value is None or to_number(value, "")
+        except InvalidDocument as error:
+            return _ColumnFault(row, error.message.strip())
+    return None

@@ -1,11 +1,10 @@
-from . import garbage as garbage
+from . import dropping as dropping, garbage as garbage
 from .backfill import BackfillProgress as BackfillProgress, fill_space as fill_space, remove_space as remove_space
 from .change_feed import (
     continues_history as continues_history,
     diverges as diverges,
     read_previous as read_previous,
 )
-from .copying import copy_collection as copy_collection
 from .generations import Generations as Generations
 from .lookup import DocumentLocator as DocumentLocator, find_vectors as find_vectors
 from .merge_policy import LARGE_SEGMENT_ROWS as LARGE_SEGMENT_ROWS

@@ -13,8 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from aidre.engine.collection import dropping, garbage
-from aidre.engine.collection.store import Store
+from aidre.engine.collection import Store, dropping, garbage
 from aidre.engine.errors import CollectionMissing, Conflict, InvalidInput
 from aidre.engine.storage import (
     MANIFESTS,

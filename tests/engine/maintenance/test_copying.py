@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import aidre
-from aidre.engine.collection import Store, copying
+from aidre.engine.collection import Store
+from aidre.engine.maintenance import copying
 from aidre.engine.maintenance.verify import verify_collection
 from tests.aidre.library.conftest import SMALL, letters
 
