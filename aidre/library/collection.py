@@ -111,6 +111,10 @@ class CollectionView:
         def __getattr__(self, name: str) -> Any:
             raise no_attribute(self, name)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sent to another process, it opens the same state there."""
+        return _view_at, (self._source, self.name, self._spaces, self.generation, self._policy)
+
     @property
     def reader(self) -> Reader | None:
         """The state that is read; None before the first commit."""
@@ -416,6 +420,11 @@ class CollectionView:
             logger.warning(message, self.name, what)
 
 
+def _view_at(source: Source, name: str, spaces: Spaces, generation: int, policy: Policy) -> CollectionView:
+    """GenerationMissing."""
+    return CollectionView(source, name, spaces, source.open(name, generation=generation), policy=policy)
+
+
 class Collection(CollectionView):
     """A collection of a store; it is made by the first commit. Each call reads the newest state, and each write is
     durable when it returns. Safe to use from several threads; of several writers, in whatever process, one writes while
@@ -462,8 +471,7 @@ class Collection(CollectionView):
         """An older state, read-only. GenerationMissing where it was removed."""
         self._check_open()
         check_range("generation", generation, 0, MAX_LIMIT)
-        reader = self._source.open(self.name, generation=generation)
-        return CollectionView(self._source, self.name, self._spaces, reader, policy=self._policy)
+        return _view_at(self._source, self.name, self._spaces, generation, self._policy)
 
     def copy(self, name: str) -> Collection:
         """Another collection with the same documents and vectors, under a name that is free. Local segments share their

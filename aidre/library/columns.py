@@ -93,7 +93,6 @@ def _arrow_table(rows: Any) -> pa.Table:
 
     try:
         table = pa.table(rows)
-        table.validate(full=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidDocument(f"the table cannot be read{_bad_column(rows)}: {_first_line(error)}") from None
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -106,17 +105,16 @@ def _bad_column(rows: Any) -> str:
     """The column that is the fault, where one can be told."""
     import pyarrow as pa
 
-    for name in list(rows.column_names if isinstance(rows, pa.Table) else getattr(rows, "columns", ())):
+    for name in list(getattr(rows, "columns", ())):
         try:
-            column = rows[name]
-            column.validate(full=True) if isinstance(column, pa.ChunkedArray) else pa.array(column, from_pandas=True)
+            pa.array(rows[name], from_pandas=True)
         except (pa.ArrowException, TypeError, ValueError, OverflowError, KeyError):
             return f" at column {str(name)[:64]!r}"
     return ""
 
 
 def _first_line(error: Exception) -> str:
-    return str(error.args[0] if error.args else error).partition("\n")[0][:200]
+    return str(error).partition("\n")[0][:200]
 
 
 def _to_table(rows: Any) -> pa.Table | None:
@@ -177,7 +175,8 @@ def _all_have_text(columns: Mapping[str, Any]) -> bool:
         or not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type))
     ):
         return False
-    return not bool(pc.any(pc.equal(texts, "")).as_py())
+    has_empty: bool = pc.any(pc.equal(texts, "")).as_py()
+    return not has_empty
 
 
 def _content_ids(columns: Mapping[str, Any], content_id: Any, *, is_text: bool) -> Any:

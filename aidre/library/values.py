@@ -42,7 +42,7 @@ def to_filter_json(filter: Any, path: str = "filter") -> Any:
             name: to_filter_json(value, f"{path}.{printable_name(name)}" if isinstance(name, str) else path)
             for name, value in filter.items()
         }
-    if isinstance(filter, np.ndarray):
+    if hasattr(filter, "__array__") and not isinstance(filter, np.generic):  # of numpy, or a series of another library
         filter = list(filter)
     if isinstance(filter, _SEVERAL):
         return [to_filter_json(value, f"{path}[{number}]") for number, value in enumerate(filter)]

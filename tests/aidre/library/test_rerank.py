@@ -50,7 +50,7 @@ def test_weights_of_a_search_that_is_not_hybrid_are_refused(rows: aidre.Collecti
     for asked in ({"mode": "lexical"}, {"mode": "dense"}, {"vector": [1, 0, 0]}):
         text = None if "vector" in asked else "banana"
         with pytest.raises(aidre.InvalidInput, match="hybrid"):
-            rows.search(text, weights=(1, 1), **asked)  # type: ignore[arg-type]
+            rows.search(text, weights=(1, 1), **asked)
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
@@ -69,7 +69,7 @@ def test_pages_of_reranked_hits_have_each_hit_once(rows: aidre.Collection) -> No
         pages = [
             rows.search("banana", k=9, offset=offset, rerank=by_length, group=group, collapse=False)
             for offset in range(0, 90, 9)
-        ]  # type: ignore[arg-type]
+        ]
         found = [one for page in pages for one in ids(page)]
         assert sorted(found) == [f"{n:02}" for n in range(80)]
 

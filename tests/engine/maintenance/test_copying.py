@@ -79,7 +79,7 @@ def test_without_links_the_files_are_copied(docs: aidre.Collection, monkeypatch:
     def refuse(*_: object) -> None:
         raise OSError
 
-    monkeypatch.setattr(copying.os, "link", refuse)
+    monkeypatch.setattr("os.link", refuse)
     before = told(docs)
     assert told(docs.copy("other")) == before
 

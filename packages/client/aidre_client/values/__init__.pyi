@@ -21,6 +21,7 @@ from .hits import (
     Hits as Hits,
     SearchResults as SearchResults,
     join_hits as join_hits,
+    kept_chunk as kept_chunk,
 )
 from .model import (
     Copies as Copies,
