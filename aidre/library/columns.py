@@ -152,7 +152,7 @@ def _is_plain(values: Sequence[Any]) -> bool:
     if len(kinds) > 1 or not kinds <= _PLAIN:
         return False
     if kinds == {int}:
-        return min(values) >= -MAX_INTEGER - 1 and max(values) <= MAX_INTEGER
+        return bool(min(values) >= -MAX_INTEGER - 1 and max(values) <= MAX_INTEGER)
     return kinds != {float} or bool(np.isfinite(np.array(values)).all())
 
 

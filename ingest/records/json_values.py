@@ -44,14 +44,19 @@ MAX_INTEGER = (1 << 63) - 1
 """The greatest whole number of a field; the least is one further from zero."""
 
 
-def parse_json(text: bytes, max_values: int = MAX_ROW_VALUES, cure: str = "split it") -> Json:
-    """Raises InvalidDocument; with `details["large"]` for a text beyond `max_values`, which may be valid JSON."""
+def parse_json(
+    text: bytes, max_values: int = MAX_ROW_VALUES, cure: str = "split it", *, is_strict: bool = False
+) -> Json:
+    """Raises InvalidDocument; with `details["large"]` for a text beyond `max_values`, which may be valid JSON. NaN and
+    infinity, which files have where a value is missing, are null unless `is_strict`."""
     if len(text) > _SMALL_BYTES and sum(map(text.count, _COUNTED)) > max_values:
         raise InvalidDocument(f"has more than {max_values:,} values (commas and brackets): {cure}", large=True)
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         if _NOT_FINITE.search(text) is not None:
+            if is_strict:
+                raise InvalidDocument("malformed JSON: NaN and Infinity are no numbers: leave them out") from None
             with suppress(ValueError, RecursionError):
                 return json.loads(text, parse_constant=lambda _: None)
         raise InvalidDocument(f"malformed JSON: {error}") from None

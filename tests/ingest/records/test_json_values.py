@@ -64,6 +64,14 @@ def test_other_values_have_no_integer_beyond() -> None:
     assert find_integer_fault({"n": values}, "metadata") is None
 
 
+def test_what_is_no_number_is_null_in_files_and_refused_elsewhere() -> None:
+    assert parse_json(b'{"n": NaN, "m": [-Infinity]}') == {"n": None, "m": [None]}
+    for text in (b'{"n": NaN}', b"[Infinity]", b'{"n": -Infinity}'):
+        with pytest.raises(InvalidDocument, match="are no numbers"):
+            parse_json(text, is_strict=True)
+    assert parse_json(b'"NaN"', is_strict=True) == "NaN"
+
+
 def test_a_name_must_be_a_scalar() -> None:
     with pytest.raises(InvalidDocument, match="a name must be a string"):
         to_json_value({(1, 2): 3}, "metadata")
