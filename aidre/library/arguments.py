@@ -95,8 +95,13 @@ def to_weight(weights: Any) -> float | None:
 
 
 def to_store_path(path: Any) -> Path | None:
-    """The folder of a store; None for one in memory."""
-    return None if path == IN_MEMORY else to_path(path, "the store")
+    """The folder of a store; None for one in memory. InvalidInput."""
+    written = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if written == IN_MEMORY:
+        return None
+    if isinstance(written, str) and "://" in written:
+        raise InvalidInput(f'the store is a folder or ":memory:", not the address {shown(written)}: pass that as uri=')
+    return to_path(path, "the store")
 
 
 def to_queries(queries: Any) -> Any:

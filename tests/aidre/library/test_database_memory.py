@@ -29,6 +29,16 @@ def test_a_store_in_memory_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
         len(docs)
 
 
+def test_a_path_may_name_it_and_an_address_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with aidre.open(Path(":memory:")) as db:
+        assert db.path != tmp_path / ":memory:"
+    for address in ("memory://", "postgresql://me@db.example.com/search"):
+        with pytest.raises(aidre.InvalidInput, match="pass that as uri="):
+            aidre.open(address)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_two_stores_in_memory_are_two() -> None:
     with aidre.open(":memory:") as one, aidre.open(":memory:") as other:
         one.collection("docs", space=SMALL, embed=letters).add("a text")
