@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Set
+from dataclasses import replace
 from typing import Final
 
 from aidre.engine.errors import printable_name
@@ -51,10 +52,12 @@ class RecordBuilder:
         self._fields = FieldLimit(stored_fields)
 
     def build(self, candidate: Candidate) -> Record:
-        """A document that brings vectors is one chunk, unsplit."""
+        """A document that brings vectors is one chunk, unsplit; a blank text of it is none."""
         document = candidate.document
         if not document.vectors:
             return Record(document, self._split(document), candidate.fingerprint)
+        if document.text.isspace():
+            document = replace(document, text="")
         chunk = Chunk(f"{document.id}#chunk_1", 1, document.text, 0, len(document.text), document.section)
         return Record(document, (chunk,), candidate.fingerprint)
 

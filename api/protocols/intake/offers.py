@@ -37,7 +37,7 @@ def offer_items(answer: Answer, min_score: float, *, returns_text: bool) -> list
             score=relevance,
         )
         for hit, relevance in relevant
-        if hit.chunk.text
+        if hit.chunk.text.strip()
     ]
 
 
