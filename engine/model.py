@@ -21,6 +21,8 @@ from aidre_client.values import (
     Json as Json,
     Mode as Mode,
     Span as Span,
+    as_html,
+    beginning,
 )
 
 Distance: TypeAlias = Literal["cosine", "dot", "euclidean"]
@@ -70,7 +72,7 @@ class Heading:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Document:
     """One text of a source, before chunking.
 
@@ -103,6 +105,16 @@ class Document:
     source: str = ""
     origin: str = ""
     state: Mapping[str, str] | None = None
+
+    def __repr__(self) -> str:
+        shown = {"title": self.title, "url": self.url, "metadata": dict(self.metadata)}
+        members = "".join(f", {name}={value!r}" for name, value in shown.items() if value)
+        return f"Document({self.id!r}, {beginning(self.text)!r}{members})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        names = ("id", "title", "url", "updated_at", "type", "text", "metadata")
+        return as_html({name: [getattr(self, name)] for name in names})
 
 
 class Chunk(NamedTuple):

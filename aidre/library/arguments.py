@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from numbers import Real
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 import numpy as np
 
 from aidre.engine.errors import InvalidInput
 from aidre.engine.index.fields import Filter, parse_filter
-from aidre.engine.model import Distance, EmbeddingSpace, Json, Precision
-from aidre_client.values import shown
+from aidre.engine.model import Distance, EmbeddingSpace, Json, Mode, Precision
+from aidre.engine.retrieve import Question
+from aidre.library.documents import to_vector
+from aidre.library.values import to_comparable, to_filter_json
+from aidre_client.values import FacetRequest, Facets, check_mode, check_range, check_space_id, shown, to_requests
 
 MAX_DIMENSIONS = 65_536
+MAX_K = 10_000
+"""Most hits of a search."""
+IN_MEMORY: Final = ":memory:"
+"""Written for the path of a store that is kept nowhere."""
+
+_FOREIGN_DISTANCES: Final = {
+    "l2": "euclidean", "euclid": "euclidean", "l2sq": "euclidean", "ip": "dot", "inner_product": "dot",
+    "inner": "dot", "innerproduct": "dot", "dotproduct": "dot", "dot_product": "dot", "angular": "cosine",
+    "cos": "cosine", "cosine_similarity": "cosine",
+}  # fmt: skip
 
 
 def check_wait(wait: Any) -> None:
@@ -35,7 +50,7 @@ def to_names(names: Any, argument: str) -> list[str]:
 
 def to_filter(filter: Json | None) -> Filter | None:
     """InvalidFilter."""
-    return None if filter is None else parse_filter(filter)
+    return None if filter is None else parse_filter(to_filter_json(filter))
 
 
 def to_path(path: Any, argument: str) -> Path:
@@ -50,6 +65,47 @@ def to_path(path: Any, argument: str) -> Path:
         raise InvalidInput(f"{argument} begins with the home of a user who has none: write the whole path") from None
     except FileNotFoundError:
         raise InvalidInput(f"{argument} is below the working folder, which is gone: write the whole path") from None
+
+
+def to_facets(facets: Facets) -> tuple[FacetRequest, ...]:
+    """Facets with ends of ranges as a filter has values. InvalidInput, InvalidFilter."""
+    asked = to_requests(facets)
+    return tuple(replace(one, ranges=_to_ranges(one)) if one.ranges else one for one in asked)
+
+
+def _to_ranges(request: FacetRequest) -> list[Any]:
+    path = f"facet {request.field!r}.ranges"
+    return [tuple(to_comparable(end, path) for end in pair) for pair in request.ranges]
+
+
+def to_weight(weights: Any) -> float | None:
+    """The weight of vectors in a hybrid search, of which that of words is the rest, from 0 to 1."""
+    if weights is None:
+        return None
+    names = ("dense", "lexical")
+    if isinstance(weights, Mapping):
+        pair = [weights.get(name, 0) for name in names] if weights.keys() <= set(names) else []
+    else:
+        pair = list(weights) if isinstance(weights, list | tuple) else []
+    are_numbers = all(
+        isinstance(one, Real) and not isinstance(one, bool) and 0 <= float(one) < math.inf for one in pair
+    )
+    if len(pair) != len(names) or not are_numbers or not sum(pair):
+        raise InvalidInput(
+            'weights= are numbers of at least 0 for vectors and words, as in {"dense": 0.7, "lexical": 0.3}, '
+            f"not {shown(weights)}"
+        )
+    return float(pair[0] / sum(pair))
+
+
+def to_store_path(path: Any) -> Path | None:
+    """The folder of a store; None for one in memory. InvalidInput."""
+    written = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if written == IN_MEMORY:
+        return None
+    if isinstance(written, str) and "://" in written:
+        raise InvalidInput(f'the store is a folder or ":memory:", not the address {shown(written)}: pass that as uri=')
+    return to_path(path, "the store")
 
 
 def to_queries(queries: Any) -> Any:
@@ -87,7 +143,10 @@ def _check_space(space: EmbeddingSpace) -> None:
     for name, allowed in (("distance", get_args(Distance)), ("precision", (None, *get_args(Precision)))):
         value: Any = getattr(space, name)
         if not isinstance(value, str | None) or value not in allowed:
-            raise InvalidInput(f"{where}: {name} is one of {', '.join(filter(None, allowed))}, not {shown(value)}")
+            ours = _FOREIGN_DISTANCES.get(value.lower()) if isinstance(value, str) and name == "distance" else None
+            cure = "" if ours is None else f": here it is {ours!r}"
+            known = ", ".join(filter(None, allowed))
+            raise InvalidInput(f"{where}: {name} is one of {known}, not {shown(value)}{cure}")
     if not isinstance(space.model, str | None):
         raise InvalidInput(f"{where}: model is the name of one, not {shown(space.model)}")
     for name in ("query_prefix", "document_prefix"):
@@ -96,3 +155,24 @@ def _check_space(space: EmbeddingSpace) -> None:
     languages: Any = space.languages
     if languages is not None and not (isinstance(languages, tuple) and all(isinstance(tag, str) for tag in languages)):
         raise InvalidInput(f'{where}: languages is a tuple of tags such as ("en", "de"), not {shown(languages)}')
+
+
+def to_question(
+    text: str | None,
+    vector: Any,
+    *,
+    k: int,
+    offset: int,
+    filter: Filter | None,
+    mode: Mode | None,
+    space: str | None,
+) -> Question:
+    """InvalidInput, InvalidVector."""
+    check_range("k", k, 1, MAX_K)
+    check_range("offset", offset, 0, MAX_K)
+    check_mode(mode)
+    check_space_id(space)
+    if text is not None and (not isinstance(text, str) or not text.strip()):
+        raise InvalidInput("the text of a search must be a string that is not blank")
+    given = None if vector is None else to_vector(vector, space or "the search")
+    return Question(k, text, given, space, filter, mode, offset, scaled=False)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields as dataclass_fields
 from functools import partial
+from html import escape
 from itertools import groupby
 from operator import attrgetter
+from os import PathLike
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from aidre.engine.errors import (
+    AidreError,
     Closed,
     CollectionMissing,
     DocumentMissing,
@@ -21,56 +24,53 @@ from aidre.engine.errors import (
 )
 from aidre.engine.index.fields import Filter, field_name
 from aidre.engine.model import Document, EmbeddingSpace, Group, HighlightLimits, Json, Mode
-from aidre.engine.retrieve import Policy, Question, State, answer, query_of, read, run
+from aidre.engine.retrieve import Policy, State, answer, query_of, read, run
+from aidre.engine.storage import check_collection_name
 from aidre.engine.types import Facet
-from aidre.library.arguments import to_filter, to_names, to_path, to_queries
+from aidre.library.arguments import MAX_K, to_facets, to_filter, to_names, to_path, to_queries, to_question, to_weight
 from aidre.library.documents import (
-    Row,
     Rows,
     from_chunks,
     select_members,
-    to_changes,
-    to_columns,
-    to_documents,
-    to_matrices,
-    to_vector,
 )
+from aidre.library.foreign import no_attribute, own_words
+from aidre.library.listing import MAX_LIMIT, check_limits, some_of, to_order
+from aidre.library.rerank import to_rerank
 from aidre.library.results import to_hits
 from aidre.library.spaces import Spaces
+from aidre.library.writer import CollectionWriter
 from aidre_client.values import (
     Facets,
     Hits,
     SearchResults,
+    as_html,
+    beginning,
     check_group,
     check_least,
-    check_mode,
     check_range,
     check_recall,
-    check_space_id,
     to_ids,
     to_limits,
-    to_requests,
 )
 
 if TYPE_CHECKING:
-    from aidre.engine.ports import Reader, Sink, Source
+    from aidre.engine.ports import Reader, Source
     from aidre.engine.types import RetrievedChunk
     from aidre.ingest import Summary
-    from aidre.ingest.pipeline import DocumentWriter
-    from aidre.ingest.records import RowBatch
 
 logger = logging.getLogger("aidre")
 
 WAIT_SECONDS = 30.0
 """How long a writer waits for another one."""
 
-BATCH_DOCUMENTS = 1_000
-"""Documents of a writer that are chunked and embedded together."""
+SHOWN_TEXTS, SHOWN_ROWS = 2, 5
+"""Documents that the line and the table of a collection show."""
 
-MAX_K = 10_000
-"""Most hits of a search."""
-MAX_LIMIT = (1 << 31) - 1
-"""More values than a field has documents."""
+Reranker: TypeAlias = "str | PathLike[str] | Callable[[str, list[str]], Any] | Any"
+"""The id of a space, the folder of a cross-encoder, a function of a text and texts to scores, or what has `predict`."""
+
+OrderBy: TypeAlias = str | Sequence[str]
+"""The name of a field, with "-" before it for the greatest value first, or several."""
 
 
 class CollectionView:
@@ -94,7 +94,29 @@ class CollectionView:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} of {self._source.path}>"
+        """With the first texts; it never fails, and asks no other machine."""
+        what, shown = f"{type(self).__name__} {self.name!r} of {self._source.path}", ""
+        with suppress(AidreError):
+            if (reader := self.reader) is not None and not reader.waits:
+                first = ", ".join(repr(beginning(document.text, 40)) for document in self.scan(limit=SHOWN_TEXTS))
+                shown = f", {reader.documents:,} documents: {first}"
+        return f"<{what}{shown}{', …' if shown and len(self) > SHOWN_TEXTS else ''}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        documents = self.get(limit=SHOWN_ROWS)
+        names = ("id", "title", "text", "url", "metadata")
+        rows = as_html({name: [getattr(one, name) for one in documents] for name in names})
+        return f"<p>{escape(self.name)}: {len(self):,} documents</p>{rows}"
+
+    if not TYPE_CHECKING:  # to a type checker a name that is missing is a fault
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sent to another process, it opens the same state there."""
+        return _view_at, (self._source, self.name, self._spaces, self.generation, self._policy)
 
     @property
     def reader(self) -> Reader | None:
@@ -114,6 +136,7 @@ class CollectionView:
 
     # -- search ------------------------------------------------------------------------------------------------
 
+    @own_words
     def search(
         self,
         text: str | None = None,
@@ -132,6 +155,8 @@ class CollectionView:
         group: Group = "chunk",
         collapse: bool = True,
         recall: float | None = None,
+        weights: Mapping[str, float] | Sequence[float] | None = None,
+        rerank: Reranker | None = None,
     ) -> Hits:
         """The `k` best chunks after the `offset` best ones, best first; those below `min_score` are left out.
 
@@ -144,7 +169,9 @@ class CollectionView:
         With `group` "document" `k` and `offset` count documents: a hit is the best chunk of one, and `passages` of the
         hits has up to four more of each; with `collapse` documents that are near-copies of a better one are `copies` of
         its hit. `recall` is the share of the nearest vectors that is found: lower is faster, and 1 compares every
-        vector; without it that of the collection holds, .99 unless configured.
+        vector; without it that of the collection holds, .99 unless configured. `weights` are those of vectors and words
+        in a hybrid search, as {"dense": 0.7, "lexical": 0.3}. `rerank` scores the best 50 hits anew, by their texts: a
+        function of the text and a list of texts to numbers, the id of a second space, a cross-encoder or its folder.
         InvalidInput, InvalidFilter, InvalidVector, DimensionMismatch, SpaceMissing, ModelUnavailable, Unsupported.
 
         Parameters:
@@ -165,6 +192,8 @@ class CollectionView:
             collapse: With `group="document"`: whether near-copies of a better document are counted, not
                 listed.
             recall: The share of the nearest vectors to find: lower is faster, 1 compares all.
+            weights: The weights of meaning and of words in a hybrid search.
+            rerank: What orders the best hits anew.
 
         Examples:
             >>> hits = docs.search("something to eat", k=2, filter={"minutes": {"lt": 60}})
@@ -176,7 +205,7 @@ class CollectionView:
             >>> found.facets["vegan"].counts
             ((True, 1),)
         """
-        requests = () if facets is None else to_requests(facets)
+        requests = () if facets is None else to_facets(facets)
         limits = None if highlight is False else to_limits(highlight)
         if limits is not None and text is None:
             raise InvalidInput("highlight needs a text: a vector has no words")
@@ -186,8 +215,10 @@ class CollectionView:
         check_least(min_score)
         check_group(group)
         check_recall(recall)
-        parsed = to_filter(filter)
-        question = _to_question(text, vector, k=k, offset=offset, filter=parsed, mode=mode, space=space)
+        if rerank is not None and text is None:
+            raise InvalidInput("rerank= needs a text: it compares that with the texts of hits")
+        parsed, weight = to_filter(filter), to_weight(weights)
+        question = to_question(text, vector, k=k, offset=offset, filter=parsed, mode=mode, space=space)
         if reader is None:
             nothing = Hits()
             nothing.facets = {one.field: Facet((), 0, 0, None, None) for one in requests}
@@ -198,12 +229,16 @@ class CollectionView:
             )
         if recall is not None:
             question = question._replace(recall=float(recall))
+        if weight is not None or rerank is not None:
+            by = None if rerank is None else to_rerank(rerank, reader, self._spaces)
+            question = question._replace(weight=weight, rerank=by)
         found = run(answer(question, State(reader, self._policy)), self._spaces.embed)
         self._log_unknown(found.ignored)
         if found.problem is not None:
             self._log(str(found.problem), "%s is searched without a model: %s")
         return to_hits(found, min_score)
 
+    @own_words
     def search_many(
         self,
         queries: Any,
@@ -244,7 +279,7 @@ class CollectionView:
         asked = {}
         for number, query in enumerate(queries):
             text, vector = (query, None) if isinstance(query, str) else (None, query)
-            question = _to_question(text, vector, k=k, offset=0, filter=parsed, mode=mode, space=space)
+            question = to_question(text, vector, k=k, offset=0, filter=parsed, mode=mode, space=space)
             if recall is not None:
                 question = question._replace(recall=float(recall))
             if operators and text is not None and run(read(text, [state]), self._spaces.embed) is not None:
@@ -257,23 +292,60 @@ class CollectionView:
 
     # -- look-up -----------------------------------------------------------------------------------------------
 
-    def get(self, ids: Iterable[str], *, vectors: bool = False) -> list[Document | None]:
-        """The documents with these ids, in their order; None for one that is not stored.
+    @overload
+    def get(
+        self, ids: Iterable[str], *, limit: int | None = None, offset: int = 0, vectors: bool = False
+    ) -> list[Document | None]: ...
+    @overload
+    def get(
+        self,
+        ids: None = None,
+        *,
+        filter: Json | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
+        vectors: bool = False,
+    ) -> list[Document]: ...
+    @own_words
+    def get(
+        self,
+        ids: Iterable[str] | None = None,
+        *,
+        filter: Json | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
+        vectors: bool = False,
+    ) -> Any:
+        """The documents with these ids, in their order, None for one that is not stored; without ids the documents that
+        pass a filter, as `scan` gives them.
 
-        With `vectors`, a document of one chunk has its vectors by space, as they are stored.
+        Of both, `limit` ones after the first `offset`. With `vectors`, a document of one chunk has its vectors by
+        space, as they are stored.
 
         Parameters:
             ids: Ids of documents.
+            filter: Which documents, as [filters](../guide.md#for-programs) say it; None: all of them.
+            limit: Documents at most.
+            offset: Documents that are left out before them.
+            order_by: A field, `"-field"` for the greatest first, or several.
             vectors: Whether documents of one chunk bring their vectors.
 
         Examples:
             >>> [None if one is None else one.title for one in docs.get(["toast", "none"])]
             ['Toast', None]
         """
+        if ids is None:
+            return list(self.scan(filter, vectors=vectors, limit=limit, offset=offset, order_by=order_by))
         if isinstance(ids, str):
             raise InvalidInput("get needs a list of ids: one document is collection[id]")
+        if filter is not None or order_by is not None:
+            raise InvalidInput("get takes ids, which come in their order, or filter= and order_by=, and not both")
+        check_limits(limit, offset)
         reader, listed = self.reader, to_ids(ids, "get")
-        found = [() if reader is None else reader.document(one) for one in listed]
+        chosen = listed[offset : None if limit is None else offset + limit]
+        found = [() if reader is None else reader.document(one) for one in chosen]
         return [from_chunks(chunks, vectors=vectors) if chunks else None for chunks in found]
 
     def __getitem__(self, document_id: str) -> Document:
@@ -292,6 +364,7 @@ class CollectionView:
         reader = self.reader
         return 0 if reader is None else reader.documents
 
+    @own_words
     def count(self, filter: Json | None = None) -> int:
         """The number of documents that pass a filter. InvalidFilter.
 
@@ -302,14 +375,14 @@ class CollectionView:
             >>> docs.count(), docs.count({"minutes": {"gte": 30}})
             (3, 1)
         """
-        reader = self.reader
+        reader, parsed = self.reader, to_filter(filter)
         if reader is None:
             return 0
-        parsed = to_filter(filter)
         count = reader.count_documents(parsed)
         self._unknown_fields(reader, parsed)
         return count
 
+    @own_words
     def facets(self, *fields: str, filter: Json | None = None, limit: int | None = None) -> dict[str, Facet]:
         """By field, the values that it has among the documents that pass a filter, with the number of these documents
         that have each, the least and the greatest; with `limit` so many of the most frequent values, beside the number
@@ -373,22 +446,51 @@ class CollectionView:
         return None if reader is None or not reader.can.words else reader.corrected(text)
 
     @overload
-    def scan(self, filter: Json | None = None, *, vectors: bool = False) -> Iterator[Document]: ...
-    @overload
-    def scan(self, filter: Json | None = None, *, fields: Sequence[str]) -> Iterator[dict[str, Any]]: ...
     def scan(
-        self, filter: Json | None = None, *, fields: Sequence[str] | None = None, vectors: bool = False
+        self,
+        filter: Json | None = None,
+        *,
+        vectors: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
+    ) -> Iterator[Document]: ...
+    @overload
+    def scan(
+        self,
+        filter: Json | None = None,
+        *,
+        fields: Sequence[str],
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
+    ) -> Iterator[dict[str, Any]]: ...
+    @own_words
+    def scan(
+        self,
+        filter: Json | None = None,
+        *,
+        fields: Sequence[str] | None = None,
+        vectors: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
     ) -> Iterator[Any]:
-        """The documents that pass a filter, in the order of storage, of the state at the time of the call.
+        """The documents that pass a filter, of the state at the time of the call: `limit` ones after the first
+        `offset`, in the order of storage.
 
-        With `vectors`, a document of one chunk has its vectors by space, as they are stored.
-        With `fields`, each is a dict of its id and those of the named members and metadata that it has, which reads no
-        text unless that is named.
+        `order_by` is a member or a metadata field, `"-price"` for the greatest first, or a list of them; documents that
+        lack it come last, and equal ones by id. With `vectors`, a document of one chunk has its vectors by space, as
+        they are stored. With `fields`, each is a dict of its id and those of the named members and metadata that it
+        has, which reads no text unless that is named.
 
         Parameters:
             filter: Which documents, as [filters](../guide.md#for-programs) say it; None: all of them.
             fields: Members and metadata to return as a dict; None: whole documents.
             vectors: Whether documents of one chunk bring their vectors.
+            limit: Documents at most.
+            offset: Documents that are left out before them.
+            order_by: A field, `"-field"` for the greatest first, or several.
 
         Examples:
             >>> sorted(document.id for document in docs.scan({"minutes": {"exists": True}}))
@@ -397,13 +499,17 @@ class CollectionView:
             ['Bicycle', 'Soup', 'Toast']
         """
         names = [] if fields is None else to_names(fields, "fields")
-        passing = self._passing(filter)
+        check_limits(limit, offset)
+        order, reader = to_order(order_by), self.reader
+        found: Iterator[Sequence[RetrievedChunk]] = self._passing(reader, filter)
+        if reader is not None:
+            found = some_of(found, order, limit=limit, offset=offset, document=reader.document)
         if fields is None:
-            return (from_chunks(chunks, vectors=vectors) for chunks in passing)
-        return (select_members(chunks, names) for chunks in passing)
+            return (from_chunks(chunks, vectors=vectors) for chunks in found)
+        return (select_members(chunks, names) for chunks in found)
 
-    def _passing(self, filter: Json | None) -> Iterator[list[RetrievedChunk]]:
-        reader, parsed = self.reader, to_filter(filter)
+    def _passing(self, reader: Reader | None, filter: Json | None) -> Iterator[list[RetrievedChunk]]:
+        parsed = to_filter(filter)
         chunks: Iterator[RetrievedChunk] = iter(())
         if reader is not None:
             chunks = reader.scan(parsed)
@@ -427,6 +533,11 @@ class CollectionView:
             logger.warning(message, self.name, what)
 
 
+def _view_at(source: Source, name: str, spaces: Spaces, generation: int, policy: Policy) -> CollectionView:
+    """GenerationMissing."""
+    return CollectionView(source, name, spaces, source.open(name, generation=generation), policy=policy)
+
+
 class Collection(CollectionView):
     """A collection of a store; it is made by the first commit. Each call reads the newest state, and each write is
     durable when it returns. Safe to use from several threads; of several writers, in whatever process, one writes while
@@ -438,29 +549,40 @@ class Collection(CollectionView):
     """
 
     def __init__(
-        self, source: Source, name: str, spaces: Spaces, is_open: Callable[[], bool], wait: float, *, policy: Policy
+        self,
+        source: Source,
+        name: str,
+        spaces: Spaces,
+        is_open: Callable[[], bool],
+        wait: float,
+        *,
+        policy: Policy,
+        dates: Sequence[str] = (),
     ) -> None:
         super().__init__(source, name, spaces, policy=policy)
         self._is_open = is_open
-        self._wait = wait
+        self._wait, self._dates = wait, dates
         self._mark: object = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Sent to another process, it opens the newest state there."""
-        make = partial(Collection, policy=self._policy)
+        make = partial(Collection, policy=self._policy, dates=self._dates)
         return make, (self._source, self.name, self._spaces, self._is_open, self._wait)
 
     @property
     def reader(self) -> Reader | None:
-        """Opened again if another state was committed, by whatever process."""
+        """Opened again if another state was committed, by whatever process. SpaceConflict where the declared spaces
+        contradict the stored ones."""
         self._check_open()
         mark = self._source.mark(self.name)
         if mark != self._mark:
             try:
-                self._reader = self._source.open(self.name, previous=self._reader)
+                reader = self._source.open(self.name, previous=self._reader)
             except CollectionMissing:
-                self._reader = None
-            self._mark = mark
+                reader = None
+            if reader is not None:
+                self._spaces.check_stored(self.name, reader.collection.spaces)
+            self._reader, self._mark = reader, mark
         return self._reader
 
     def at(self, generation: int) -> CollectionView:
@@ -478,8 +600,50 @@ class Collection(CollectionView):
         """
         self._check_open()
         check_range("generation", generation, 0, MAX_LIMIT)
-        reader = self._source.open(self.name, generation=generation)
-        return CollectionView(self._source, self.name, self._spaces, reader, policy=self._policy)
+        return _view_at(self._source, self.name, self._spaces, generation, self._policy)
+
+    def copy(self, name: str) -> Collection:
+        """Another collection with the same documents and vectors, under a name that is free. Local segments share their
+        files. InvalidInput, CollectionMissing, Conflict, StoreLocked, Unsupported.
+
+        Parameters:
+            name: Small letters, digits and `._-`.
+
+        Examples:
+            >>> trial = docs.copy("trial")
+            >>> trial.add(["Rice is plain."])[0] in docs
+            False
+        """
+        self._copy(name, move=False)
+        return Collection(
+            self._source, name, self._spaces, self._is_open, self._wait, policy=self._policy, dates=self._dates
+        )
+
+    def rename(self, name: str) -> None:
+        """Give the collection another name, which has to be free; clients of the old name are told that it was dropped.
+        The errors of `copy`.
+
+        Parameters:
+            name: Small letters, digits and `._-`.
+
+        Examples:
+            >>> notes = db.collection("draft")
+            >>> notes.add([{"id": "rice", "text": "Rice is plain."}])
+            ['rice']
+            >>> notes.rename("final")
+            >>> len(db.collection("final"))
+            1
+        """
+        self._copy(name, move=True)
+        self.name, self._reader, self._mark = name, None, None
+
+    def _copy(self, name: str, *, move: bool) -> None:
+        from aidre.engine.collection import local_store
+        from aidre.engine.maintenance import copy_collection
+
+        self._check_open()
+        store = local_store(self._source, "read it by scan, and add what that gives to another collection")
+        copy_collection(store, self.name, check_collection_name(name), wait=self._wait, move=move)
 
     # -- write -------------------------------------------------------------------------------------------------
 
@@ -494,8 +658,9 @@ class Collection(CollectionView):
             6
         """
         self._check_open()
-        return CollectionWriter(self._source, self.name, self._spaces, self.reader, self._wait)
+        return CollectionWriter(self._source, self.name, self._spaces, self.reader, self._wait, dates=self._dates)
 
+    @own_words
     def add(self, rows: Rows, *, vectors: Any = None) -> list[str]:
         """Store documents, in one commit, and return their ids; a document replaces that with the same id.
 
@@ -518,6 +683,25 @@ class Collection(CollectionView):
         with self.writer() as writer:
             return writer.add_all(rows, vectors=vectors)
 
+    @own_words
+    def upsert(self, rows: Rows, *, vectors: Any = None) -> list[str]:
+        """Store documents that are new and replace those that are stored, by id, in one commit; return their ids.
+
+        It is `add`, under the name that other stores have for it.
+
+        Parameters:
+            rows: A text, a mapping, a `Document`, an iterable of them, or a table with a column `text`.
+            vectors: Vectors of the rows, shape (rows, dimensions), or such matrices by space.
+
+        Examples:
+            >>> docs.upsert([{"id": "soup", "text": "Tomato soup."}, {"id": "tea", "text": "Green tea."}])
+            ['soup', 'tea']
+            >>> docs["soup"].text, len(docs)
+            ('Tomato soup.', 4)
+        """
+        return self.add(rows, vectors=vectors)
+
+    @own_words
     def delete(
         self, ids: Iterable[str] | None = None, *, filter: Json | None = None, allow_unknown: bool = False
     ) -> int:
@@ -543,11 +727,12 @@ class Collection(CollectionView):
             return writer.delete(ids, filter=filter, allow_unknown=allow_unknown)
 
     def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
-        """Change metadata, `title`, `url`, `type` and `updated_at` of documents, by id; None removes a name.
+        """Change metadata, `title`, `url`, `type`, `updated_at`, `text` and `vectors` of documents, by id; None removes
+        a name, and what is not named stays.
 
-        Only a new title has chunks embedded again, of documents that a model embedded: it is a part of the string. One
-        commit; returns how many documents changed. Missing and InvalidDocument name the document, and nothing is
-        changed.
+        Only a new text and a new title, which is a part of the string, have chunks embedded again, of documents that a
+        model embedded; where vectors come with the rows, a new text needs new `vectors`. One commit; returns how many
+        documents changed. Missing and InvalidDocument name the document, and nothing is changed.
 
         Parameters:
             changes: By id, the members and metadata to set; None removes one.
@@ -603,200 +788,3 @@ class Collection(CollectionView):
     def _check_open(self) -> None:
         if not self._is_open():
             raise Closed("the database is closed: open it again by aidre.open")
-
-
-class CollectionWriter:
-    """Writes to a collection under one lock. What was added is durable after `commit`, and at the end of the context;
-    an error inside the context discards what is not committed.
-
-    Examples:
-        >>> with docs.writer() as writer:
-        ...     writer.add("One text of many.")
-        ...     writer.delete(["soup"])
-        1
-        >>> len(docs)
-        3
-    """
-
-    def __init__(self, source: Source, name: str, spaces: Spaces, reader: Reader | None, wait: float) -> None:
-        self._open = (source, name, spaces, reader, wait)
-        self._rows: list[Row] = []
-        self._is_entered = False
-
-    def __enter__(self) -> CollectionWriter:
-        from aidre.ingest.pipeline import DocumentWriter
-
-        source, name, spaces, previous, wait = self._open
-        declared = spaces.for_writing(None if previous is None else previous.collection.spaces)
-        embedders = {space.id: spaces.embedder(space) for space in declared if space.model is not None}
-        self._context = source.writer(
-            name,
-            spaces=[embedders[space.id].space if space.id in embedders else space for space in declared],
-            runtimes={space: embedder.runtime for space, embedder in embedders.items()},
-            models={space: embedder.embed_queries for space, embedder in embedders.items()},
-            previous=previous,
-            wait=wait,
-        )
-        self._sink: Sink = self._context.__enter__()
-        try:
-            self._documents: DocumentWriter = DocumentWriter(self._sink, embedders)
-        except BaseException as error:
-            self._context.__exit__(type(error), error, error.__traceback__)
-            raise
-        self._is_entered = True
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        try:
-            if kind is None:
-                self._flush()
-                self._sink.finish()
-        except BaseException as failure:
-            self._context.__exit__(type(failure), failure, failure.__traceback__)
-            raise
-        finally:
-            self._is_entered = False
-        self._context.__exit__(kind, error, traceback)
-
-    def _check_entered(self) -> None:
-        if not self._is_entered:
-            raise Closed("the writer is not open: use it by `with collection.writer() as writer`")
-
-    def add(self, row: Row) -> None:
-        """Add one document; it is chunked and embedded with those that follow. A document that is refused is named by
-        the call that completes its batch, and nothing of the batch is kept then.
-
-        Parameters:
-            row: A text, a mapping or a `Document`.
-
-        Examples:
-            >>> with docs.writer() as writer:
-            ...     writer.add({"id": "tea", "text": "Green tea."})
-            >>> "tea" in docs
-            True
-        """
-        self._check_entered()
-        self._rows.append(row)
-        if len(self._rows) >= BATCH_DOCUMENTS:
-            self._flush()
-
-    def add_all(self, rows: Rows, *, vectors: Any = None) -> list[str]:
-        """As `Collection.add`, without the commit.
-
-        Parameters:
-            rows: A text, a mapping, a `Document`, an iterable of them, or a table with a column `text`.
-            vectors: Vectors of the rows, shape (rows, dimensions), or such matrices by space.
-
-        Examples:
-            >>> with docs.writer() as writer:
-            ...     writer.add_all([{"id": "tea", "text": "Green tea."}, {"id": "jam", "text": "Plum jam."}])
-            ['tea', 'jam']
-        """
-        self._check_entered()
-        self._flush()
-        return self._write(rows, vectors)
-
-    def delete(
-        self, ids: Iterable[str] | None = None, *, filter: Json | None = None, allow_unknown: bool = False
-    ) -> int:
-        """As `Collection.delete`, without the commit; a filter selects among all that was committed.
-
-        Parameters:
-            ids: Ids of documents.
-            filter: Which documents, as [filters](../guide.md#for-programs) say it; None: all of them.
-            allow_unknown: Delete also where the filter names a field that no document has.
-
-        Examples:
-            >>> with docs.writer() as writer:
-            ...     writer.delete(filter={"vegan": True})
-            1
-        """
-        if (ids is None) == (filter is None):
-            raise InvalidInput("delete needs ids or filter=, and not both")
-        from aidre.ingest.pipeline import delete_passing
-
-        listed = None if ids is None else to_ids(ids, "delete")
-        passing = to_filter(filter)
-        self._check_entered()
-        self._flush()
-        if passing is not None:
-            return delete_passing(self._sink, passing, allow_unknown=allow_unknown)
-        return self._sink.delete(listed or [])
-
-    def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
-        """As `Collection.patch`; what was added before is committed first.
-
-        Parameters:
-            changes: By id, the members and metadata to set; None removes one.
-
-        Examples:
-            >>> with docs.writer() as writer:
-            ...     writer.patch({"toast": {"minutes": 12}})
-            1
-        """
-        to_change = to_changes(changes)
-        self.commit()
-        return self._documents.patch(to_change) if to_change else 0
-
-    def commit(self) -> None:
-        """Make everything so far durable.
-
-        Examples:
-            >>> with docs.writer() as writer:
-            ...     writer.add({"id": "tea", "text": "Green tea."})
-            ...     writer.commit()
-            ...     "tea" in docs
-            True
-        """
-        self._check_entered()
-        self._flush()
-        self._sink.commit()
-
-    def _flush(self) -> None:
-        rows, self._rows = self._rows, []
-        if rows:
-            self._write(rows, None)
-
-    def _write(self, rows: Rows, vectors: Any) -> list[str]:
-        matrices = to_matrices(vectors, list(self._sink.spaces))
-        rows = list(rows) if isinstance(rows, Iterator) else rows
-        batches = to_columns(rows, matrices)
-        if batches is not None and all(map(self._documents.accepts_columns, batches)):
-            return self._write_columns(batches)
-        documents = list(to_documents(rows, matrices))
-        self._documents.check(documents)
-        for first in range(0, len(documents), BATCH_DOCUMENTS):
-            if self._sink.is_full:
-                self._sink.commit()
-            self._documents.write(documents[first : first + BATCH_DOCUMENTS])
-        return [document.id for document in documents]
-
-    def _write_columns(self, batches: Sequence[RowBatch]) -> list[str]:
-        for batch in batches:
-            if self._sink.is_full:
-                self._sink.commit()
-            self._documents.write_columns(batch)
-        return [document_id for batch in batches for document_id in batch.ids]
-
-
-def _to_question(
-    text: str | None,
-    vector: Any,
-    *,
-    k: int,
-    offset: int,
-    filter: Filter | None,
-    mode: Mode | None,
-    space: str | None,
-) -> Question:
-    """InvalidInput, InvalidVector."""
-    check_range("k", k, 1, MAX_K)
-    check_range("offset", offset, 0, MAX_K)
-    check_mode(mode)
-    check_space_id(space)
-    if text is not None and (not isinstance(text, str) or not text.strip()):
-        raise InvalidInput("the text of a search must be a string that is not blank")
-    given = None if vector is None else to_vector(vector, space or "the search")
-    return Question(k, text, given, space, filter, mode, offset, scaled=False)

@@ -229,9 +229,9 @@ def _rows(body: bytes, format: RowFormat) -> Iterator[tuple[str, Json]]:
     if format == "lines":
         for number, line in enumerate(body.splitlines(), 1):
             if line.strip():
-                yield f"line {number}", parse_json(line)
+                yield f"line {number}", parse_json(line, is_strict=True)
         return
-    rows = parse_json(body)
+    rows = parse_json(body, is_strict=True)
     for number, row in enumerate(rows if isinstance(rows, list) else [rows]):
         yield f"[{number}]", row
 

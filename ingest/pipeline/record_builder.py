@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Set
+from dataclasses import replace
 from typing import Final
 
 from aidre.engine.errors import printable_name
@@ -10,7 +11,7 @@ from aidre.engine.index.fields import field_names
 from aidre.engine.model import Chunk, Document, Record
 from aidre.ingest.chunking import find_repetition_fault
 from aidre.ingest.pipeline.changes import Candidate
-from aidre.ingest.records import RowBatch
+from aidre.ingest.records import RowBatch, find_integer_fault
 
 MAX_FIELDS: Final = 10_000
 """Different metadata fields of a collection, as many as a Parquet table may have columns. A field costs a row in every
@@ -51,18 +52,22 @@ class RecordBuilder:
         self._fields = FieldLimit(stored_fields)
 
     def build(self, candidate: Candidate) -> Record:
-        """A document that brings vectors is one chunk, unsplit."""
+        """A document that brings vectors is one chunk, unsplit; a blank text of it is none."""
         document = candidate.document
         if not document.vectors:
             return Record(document, self._split(document), candidate.fingerprint)
+        if document.text.isspace():
+            document = replace(document, text="")
         chunk = Chunk(f"{document.id}#chunk_1", 1, document.text, 0, len(document.text), document.section)
         return Record(document, (chunk,), candidate.fingerprint)
 
     def admit(self, record: Record) -> str | None:
         """Count the record towards the limits, or return the reason why it cannot be stored."""
         document = record.document
-        return find_repetition_fault(record) or self._fields.admit(
-            field_names((document.metadata, document.schema_object))
+        return (
+            find_repetition_fault(record)
+            or find_integer_fault(document.metadata, "metadata")
+            or self._fields.admit(field_names((document.metadata, document.schema_object)))
         )
 
     def admit_rows(self, rows: RowBatch) -> str | None:

@@ -120,12 +120,19 @@ def test_a_request_that_fails_takes_no_other_with_it(bench: Bench) -> None:
     assert bench.ids() == ["a", "d", "first"]
 
 
+def test_a_row_with_a_vector_for_each_space_needs_no_text(bench: Bench) -> None:
+    rows = [{"id": "a", "vectors": {"mine": [1, 2]}}, {"id": "b", "text": " ", "vectors": {"mine": [1, 2]}}]
+    (answer,) = bench.ask(put(1, *rows))
+    assert (answer.written, answer.failure) == (2, None)
+    assert bench.ids() == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
         ([1], r"\[0\]: not a JSON object"),
         ([{"id": "a"}], "'a' has no text"),
-        ([{"id": "a", "text": " ", "vectors": {"mine": [1, 2]}}], "no text"),
+        ([{"id": "a", "text": "x", "vectors": {"mine": [1, 2]}, "n": 2**63}], "beyond 64 bits"),
         ([row("a"), row("b", vectors={"mine": [1]})], r"\[1\]: .*2"),
         ([row("a", vectors={"mine": [0, 0]})], "zero|direction"),
         ([row("a", vectors={"other": [1, 2]})], "other"),

@@ -8,6 +8,7 @@ from .arguments import (
     shown as shown,
     to_ids as to_ids,
 )
+from .display import as_html as as_html, beginning as beginning
 from .facets import (
     Facets as Facets,
     to_limits as to_limits,
@@ -20,6 +21,7 @@ from .hits import (
     Hits as Hits,
     SearchResults as SearchResults,
     join_hits as join_hits,
+    kept_chunk as kept_chunk,
 )
 from .model import (
     Copies as Copies,

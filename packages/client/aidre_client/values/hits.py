@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, overload
 
-from aidre_client.errors import ConfigurationError
+from aidre_client.values import frames
+from aidre_client.values.display import as_html, beginning
 from aidre_client.values.model import Copies, Facet, Highlight, Json, Mode, Span
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
     from numpy.typing import NDArray
     from typing_extensions import TypeVar
@@ -59,6 +63,35 @@ class FoundChunk(Protocol):
         """The schema.org object as JSON."""
 
 
+@dataclass(frozen=True, slots=True)
+class KeptChunk:
+    """A chunk by its values, as one of an engine is sent to another process, which has no open segment."""
+
+    id: str
+    text: str
+    span: Span
+    section: str | None
+    content_hash: str
+    document_id: str
+    url: str | None
+    title: str | None
+    type: str | None
+    updated_at: str
+    metadata: Mapping[str, Json]
+    json_payload: bytes | None
+    schema_object: bytes | None
+    embeddings: Mapping[str, NDArray[np.float32]]
+
+    def vectors(self) -> Mapping[str, NDArray[np.float32]]:
+        return self.embeddings
+
+
+def kept_chunk(chunk: FoundChunk) -> tuple[Any, ...]:
+    """What pickle makes a KeptChunk of, for the `__reduce__` of a chunk."""
+    names = [one.name for one in fields(KeptChunk) if one.name != "embeddings"]
+    return KeptChunk, (*(getattr(chunk, name) for name in names), dict(chunk.vectors()))
+
+
 if TYPE_CHECKING:  # the default is for type checkers: typing has it from Python 3.13 on
     ChunkT_co = TypeVar("ChunkT_co", bound=FoundChunk, default=FoundChunk, covariant=True)
 else:
@@ -78,7 +111,10 @@ class Hit(NamedTuple, Generic[ChunkT_co]):
     score: float
 
     def __repr__(self) -> str:
-        return f"<Hit {self.id!r}, score {self.score:.4f}>"
+        return f"<Hit {self.id!r}, score {self.score:.4f}: {beginning(self.text)!r}>"
+
+    def _repr_html_(self) -> str:
+        return as_html(frames.columns_of([self]))
 
     @property
     def id(self) -> str:
@@ -147,8 +183,43 @@ class Hits(list[Hit]):
         """For those who make a list of hits: the relevances, or a function that computes them."""
         self._relevance = relevance
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What computes the relevance stays where the search was."""
+        return {**self.__dict__, "_relevance": self.relevance}
 
-class SearchResults(Sequence[list[Hit]]):
+    def to_arrow(self) -> pa.Table:
+        """One row a hit: rank (from 0), score, id, document_id, text, title, url and metadata, a struct of the fields
+        that the hits have; values of several types are JSON there, and nulls are missing. ConfigurationError.
+
+        Examples:
+            >>> docs.search("a warm dish", k=1).to_arrow().column("document_id").to_pylist()
+            ['soup']
+        """
+        return frames.to_arrow(frames.columns_of(self))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The columns of `to_arrow`, metadata as the dicts that the hits have. ConfigurationError.
+
+        Examples:
+            >>> list(docs.search("a warm dish", k=1).to_pandas()["title"])
+            ['Soup']
+        """
+        return frames.to_pandas(frames.columns_of(self))
+
+    def to_polars(self) -> pl.DataFrame:
+        """The columns of `to_arrow`. ConfigurationError.
+
+        Examples:
+            >>> docs.search("a warm dish", k=1).to_polars()["title"].to_list()
+            ['Soup']
+        """
+        return frames.to_polars(frames.columns_of(self))
+
+    def _repr_html_(self) -> str:
+        return as_html(frames.columns_of(self))
+
+
+class SearchResults(Sequence[Hits]):
     """The hits of each query, in the order of the queries. `unknown_fields` are those of `Hits`.
 
     Examples:
@@ -157,48 +228,59 @@ class SearchResults(Sequence[list[Hit]]):
         (2, 'tyre')
     """
 
-    def __init__(self, hits: Sequence[list[Hit]], unknown_fields: Sequence[str] = ()) -> None:
+    def __init__(self, hits: Sequence[Hits], unknown_fields: Sequence[str] = ()) -> None:
         self._hits, self.unknown_fields = hits, unknown_fields
 
     def __len__(self) -> int:
         return len(self._hits)
 
     @overload
-    def __getitem__(self, index: int) -> list[Hit]: ...
+    def __getitem__(self, index: int) -> Hits: ...
     @overload
     def __getitem__(self, index: slice) -> SearchResults: ...
-    def __getitem__(self, index: int | slice) -> list[Hit] | SearchResults:
+    def __getitem__(self, index: int | slice) -> Hits | SearchResults:
         if isinstance(index, slice):
             return SearchResults(self._hits[index], self.unknown_fields)
         return self._hits[index]
 
-    def __iter__(self) -> Iterator[list[Hit]]:
+    def __iter__(self) -> Iterator[Hits]:
         return iter(self._hits)
 
     def __repr__(self) -> str:
         return f"<SearchResults of {len(self)} queries>"
 
     def to_arrow(self) -> pa.Table:
-        """One row a hit: query (its index), rank (from 0), id, document_id, score, text, title and url.
+        """The rows of `Hits.to_arrow` after one another, with query, the index of the query of each.
 
         Examples:
             >>> docs.search_many(["soup", "tyre"], k=1).to_arrow().column("document_id").to_pylist()
             ['soup', 'tyre']
         """
-        try:
-            import pyarrow as pa
-        except ImportError:
-            raise ConfigurationError("to_arrow makes an Arrow table: pip install pyarrow") from None
+        return frames.to_arrow(self._columns())
 
-        rows = [(query, rank, hit) for query, hits in enumerate(self._hits) for rank, hit in enumerate(hits)]
-        columns: dict[str, Any] = {
-            "query": pa.array([query for query, _, _ in rows], pa.int64()),
-            "rank": pa.array([rank for _, rank, _ in rows], pa.int64()),
-            "score": pa.array([hit.score for _, _, hit in rows], pa.float64()),
-        }
-        for name in ("id", "document_id", "text", "title", "url"):
-            columns[name] = pa.array([getattr(hit, name) for _, _, hit in rows], pa.string())
-        return pa.table(columns)
+    def to_pandas(self) -> pd.DataFrame:
+        """The columns of `to_arrow`, metadata as the dicts that the hits have. ConfigurationError.
+
+        Examples:
+            >>> list(docs.search_many(["soup", "tyre"], k=1).to_pandas()["query"])
+            [0, 1]
+        """
+        return frames.to_pandas(self._columns())
+
+    def to_polars(self) -> pl.DataFrame:
+        """The columns of `to_arrow`. ConfigurationError.
+
+        Examples:
+            >>> docs.search_many(["soup", "tyre"], k=1).to_polars()["query"].to_list()
+            [0, 1]
+        """
+        return frames.to_polars(self._columns())
+
+    def _repr_html_(self) -> str:
+        return as_html(self._columns())
+
+    def _columns(self) -> dict[str, list[Any]]:
+        return frames.columns_of_many(self._hits)
 
 
 def join_hits(found: Sequence[Hits]) -> SearchResults:
