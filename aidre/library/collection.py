@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from functools import partial
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
@@ -20,6 +18,7 @@ from aidre.engine.errors import (
     printable_name,
 )
 from aidre.engine.index.fields import Filter, field_name
+from aidre.engine.listing import documents as listed_documents, stored_document
 from aidre.engine.model import Document, EmbeddingSpace, Group, HighlightLimits, Json, Mode
 from aidre.engine.retrieve import Policy, Question, State, answer, query_of, read, run
 from aidre.engine.types import Facet
@@ -27,7 +26,6 @@ from aidre.library.arguments import to_filter, to_names, to_path, to_queries
 from aidre.library.documents import (
     Row,
     Rows,
-    from_chunks,
     select_members,
     to_changes,
     to_columns,
@@ -214,7 +212,7 @@ class CollectionView:
             raise InvalidInput("get needs a list of ids: one document is collection[id]")
         reader, listed = self.reader, to_ids(ids, "get")
         found = [() if reader is None else reader.document(one) for one in listed]
-        return [from_chunks(chunks, vectors=vectors) if chunks else None for chunks in found]
+        return [stored_document(chunks, vectors=vectors) if chunks else None for chunks in found]
 
     def __getitem__(self, document_id: str) -> Document:
         """DocumentMissing, which is a KeyError."""
@@ -290,16 +288,16 @@ class CollectionView:
         names = [] if fields is None else to_names(fields, "fields")
         passing = self._passing(filter)
         if fields is None:
-            return (from_chunks(chunks, vectors=vectors) for chunks in passing)
+            return (stored_document(chunks, vectors=vectors) for chunks in passing)
         return (select_members(chunks, names) for chunks in passing)
 
     def _passing(self, filter: Json | None) -> Iterator[list[RetrievedChunk]]:
         reader, parsed = self.reader, to_filter(filter)
-        chunks: Iterator[RetrievedChunk] = iter(())
-        if reader is not None:
-            chunks = reader.scan(parsed)
-            self._unknown_fields(reader, parsed)
-        return (list(group) for _, group in groupby(chunks, attrgetter("document_key")))
+        if reader is None:
+            return iter(())
+        found = listed_documents(reader, parsed)
+        self._unknown_fields(reader, parsed)
+        return found
 
     def _unknown_fields(self, reader: Reader, filter: Filter | None) -> tuple[str, ...]:
         """The fields that a filter names and no document has; each is logged once."""

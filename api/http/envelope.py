@@ -26,6 +26,7 @@ from aidre.engine.errors import (
     AidreError,
     CollectionMissing,
     DimensionMismatch,
+    DocumentMissing,
     GenerationMissing,
     InvalidInput,
     InvalidVector,
@@ -42,6 +43,7 @@ STATUS: Mapping[type[AidreError], tuple[int, str]] = {
     DimensionMismatch: (422, "invalid_embedding_dimension"),
     SpaceMissing: (422, "unsupported_embedding_space"),
     CollectionMissing: (404, "not_found"),
+    DocumentMissing: (404, "not_found"),
     GenerationMissing: (409, "conflict"),
     Unsupported: (422, "invalid_request"),
 }
@@ -107,7 +109,8 @@ def render_error(request: Request, error: AidreError) -> Response:
 def _error_parts(error: AidreError) -> _ErrorParts:
     if isinstance(error, HttpError):
         return _ErrorParts(error.status, error.code, error.message, error.details, error.headers)
-    status, code = next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), UNAVAILABLE)
+    kind = next((kind for kind in type(error).__mro__ if kind in STATUS), AidreError)
+    status, code = STATUS.get(kind, UNAVAILABLE)
     if isinstance(error, ModelUnavailable):
         message = "text queries are unavailable because the embedding model cannot be loaded: send query_vector"
         return _ErrorParts(status, code, message, {}, {"Retry-After": "30"})
@@ -119,7 +122,8 @@ def _error_parts(error: AidreError) -> _ErrorParts:
         actual, expected = error.details["actual_dimensions"], error.details["expected_dimensions"]
         message = f"The supplied query vector has length {actual}, but the embedding space requires {expected}."
         return _ErrorParts(status, code, message, error.details, {})
-    return _ErrorParts(status, code, error.message, error.details, {})
+    exact = {"code": error.code} if error.code != kind.code else {}  # so that a client raises what the library does
+    return _ErrorParts(status, code, error.message, {**error.details, **exact}, {})
 
 
 def negotiate(request: Request) -> Variant:

@@ -17,7 +17,7 @@ from aidre.api.access import Caller
 from aidre.api.access.limits import ChunkBudget
 from aidre.api.config import Protocol, Settings
 from aidre.api.http import BadRequest, Conflict, Metrics, NotFound, Unavailable, Unprocessable
-from aidre.api.retrieval.cursor import Cursors, expired_cursor
+from aidre.api.retrieval.cursor import Cursors, SearchCursor, expired_cursor, next_cursor, snapshot_of
 from aidre.api.retrieval.drive import Driver, Ticket
 from aidre.api.retrieval.query_embedding import QueryEmbedders
 from aidre.api.retrieval.redaction import check_tests_no_text
@@ -175,15 +175,33 @@ class Retrieval:
 
     async def _with_filter(self, question: Question, filter: Json, ticket: Ticket) -> Question:
         """InvalidFilter."""
-        parsed, collection = await self._parse_filter(filter), ticket.collection
+        return question._replace(filter=await self.read_filter(filter, ticket.collection))
+
+    async def read_filter(self, value: Json, collection: VisibleCollection) -> Filter:
+        """A filter that asks for nothing that the collection withholds. InvalidFilter."""
+        is_long = _json_bytes(value) > INLINE_FILTER_BYTES
+        parsed = await self.in_thread(partial(parse_filter, value)) if is_long else parse_filter(value)
         if not collection.settings.return_text:
             check_tests_no_text(parsed, collection.snapshot, collection.settings)
-        return question._replace(filter=parsed)
+        return parsed
 
-    async def _parse_filter(self, value: Any) -> Filter:
-        if _json_bytes(value) > INLINE_FILTER_BYTES:
-            return await self._scheduler.run_in_thread(partial(parse_filter, value))
-        return parse_filter(value)
+    async def resumed(
+        self, cursor: str | None, collection: VisibleCollection, binding: bytes
+    ) -> tuple[Reader, SearchCursor | None]:
+        """The state that a listing reads, and its position in it; None at its beginning. InvalidInput for the cursor of
+        another listing, Conflict for one that has expired."""
+        if cursor is None:
+            return collection.snapshot, None
+        position = self._cursors.read(cursor, binding)
+        return await snapshot_of(position, collection.name, collection.snapshot, self.snapshots), position
+
+    def cursor_at(
+        self, offset: int, reader: Reader, position: SearchCursor | None, collection: VisibleCollection, binding: bytes
+    ) -> str:
+        """The cursor of a listing that goes on at `offset`; its state is kept for it."""
+        if position is None:
+            self._driver.keep(collection.name, reader)
+        return self._cursors.write(next_cursor(position, reader, offset), binding)
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         """What takes long and is no search. Raises Overloaded."""

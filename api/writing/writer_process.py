@@ -30,8 +30,9 @@ from aidre.api.config import CollectionSettings, Settings, spaces_for
 from aidre.api.writing.document_writes import read_start
 from aidre.api.writing.messages import (
     AnyRequest,
-    DeleteDocument,
+    DeleteDocuments,
     DeletePassing,
+    PatchDocuments,
     PutRows,
     RowFormat,
     WriteAnswer,
@@ -109,6 +110,7 @@ class CollectionWriter:
                     break
                 group.append(request)
                 size += len(request.body) if isinstance(request, PutRows) else 0
+                size += len(request.changes) if isinstance(request, PatchDocuments) else 0
         return group
 
     def _refuse(self, group: Sequence[AnyRequest], error: AidreError) -> None:
@@ -201,13 +203,21 @@ class _Group:
                 self._writer.check(documents)
                 written = self._writer.write(documents)
                 return WriteAnswer(request.number, documents=len(documents), written=written)
-            if isinstance(request, DeleteDocument):
-                return WriteAnswer(request.number, deleted=self._sink.delete([request.document_id]))
+            if isinstance(request, PatchDocuments):
+                return self._patch(request)
+            if isinstance(request, DeleteDocuments):
+                return WriteAnswer(request.number, deleted=self._sink.delete(request.document_ids))
             return WriteAnswer(request.number, deleted=self._delete_passing(request))
         except StorageFailed:
             raise
         except AidreError as error:
             return failed(request.number, error)
+
+    def _patch(self, request: PatchDocuments) -> WriteAnswer:
+        """Changes what came before, too; for that it has to be committed."""
+        changes = orjson.loads(request.changes)
+        self._commit(self.answers)
+        return WriteAnswer(request.number, documents=len(changes), written=self._writer.patch(changes))
 
     def _delete_passing(self, request: DeletePassing) -> int:
         """Deletes what passes of all that came before; for that it has to be committed."""

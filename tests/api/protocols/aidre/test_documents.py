@@ -268,7 +268,7 @@ def test_discovery_tells_writers_alone(client: Client) -> None:
 
 def test_the_routes_are_described(client: Client) -> None:
     paths = client.get("/openapi.json").json()["paths"]
-    assert set(paths["/collections/{name}/documents"]) == {"put"}
+    assert set(paths["/collections/{name}/documents"]) == {"put", "patch"}
     assert set(paths["/collections/{name}/documents/{id}"]) == {"delete"}
     assert set(paths["/collections/{name}/documents/delete"]) == {"post"}
 
