@@ -48,6 +48,10 @@ STATUS: Mapping[type[AidreError], tuple[int, str]] = {
     Unsupported: (422, "invalid_request"),
 }
 """HTTP status and error code of the engine's errors; a subclass inherits them."""
+IMPLIED = frozenset(
+    kind.code for kind in (InvalidInput, DimensionMismatch, SpaceMissing, CollectionMissing, GenerationMissing)
+)
+"""Codes of the library that status and error code already say."""
 UNAVAILABLE = (503, "service_unavailable")
 """HTTP status and error code of every other error of the engine."""
 
@@ -109,8 +113,7 @@ def render_error(request: Request, error: AidreError) -> Response:
 def _error_parts(error: AidreError) -> _ErrorParts:
     if isinstance(error, HttpError):
         return _ErrorParts(error.status, error.code, error.message, error.details, error.headers)
-    kind = next((kind for kind in type(error).__mro__ if kind in STATUS), AidreError)
-    status, code = STATUS.get(kind, UNAVAILABLE)
+    status, code = next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), UNAVAILABLE)
     if isinstance(error, ModelUnavailable):
         message = "text queries are unavailable because the embedding model cannot be loaded: send query_vector"
         return _ErrorParts(status, code, message, {}, {"Retry-After": "30"})
@@ -122,7 +125,7 @@ def _error_parts(error: AidreError) -> _ErrorParts:
         actual, expected = error.details["actual_dimensions"], error.details["expected_dimensions"]
         message = f"The supplied query vector has length {actual}, but the embedding space requires {expected}."
         return _ErrorParts(status, code, message, error.details, {})
-    exact = {"code": error.code} if error.code != kind.code else {}  # so that a client raises what the library does
+    exact = {} if error.code in IMPLIED else {"code": error.code}  # so that a client raises what the library does
     return _ErrorParts(status, code, error.message, {**error.details, **exact}, {})
 
 

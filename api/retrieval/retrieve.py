@@ -177,12 +177,16 @@ class Retrieval:
         """InvalidFilter."""
         return question._replace(filter=await self.read_filter(filter, ticket.collection))
 
-    async def read_filter(self, value: Json, collection: VisibleCollection) -> Filter:
-        """A filter that asks for nothing that the collection withholds. InvalidFilter."""
+    async def read_filter(self, value: Json, collection: VisibleCollection, *, is_free: bool = False) -> Filter:
+        """A filter that asks for nothing that the collection withholds; with `is_free`, whose answers no budget counts,
+        for nothing that is counted either. InvalidFilter."""
         is_long = _json_bytes(value) > INLINE_FILTER_BYTES
         parsed = await self.in_thread(partial(parse_filter, value)) if is_long else parse_filter(value)
         if not collection.settings.return_text:
             check_tests_no_text(parsed, collection.snapshot, collection.settings)
+        elif is_free and self.counts_chunks:
+            why = "and texts are counted here (limits.chunks_per_day)"
+            check_tests_no_text(parsed, collection.snapshot, collection.settings, why)
         return parsed
 
     async def resumed(

@@ -237,7 +237,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     _operation(
         method="post",
-        path="/collections/{name}/documents/query",
+        path="/collections/{name}/query",
         name="queryDocuments",
         summary="Whole documents, by id or by a filter",
         description=READING["query"] + ". Each document is charged as its chunks where it has its text, else as one.",
@@ -248,7 +248,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     _operation(
         method="post",
-        path="/collections/{name}/documents/count",
+        path="/collections/{name}/count",
         name="countDocuments",
         summary="How many documents pass a filter, and the values of their fields",
         description="`facets` where the collection returns texts.",

@@ -63,10 +63,9 @@ MAX_OFFSET = 10_000_000
 BODY_TYPES = frozenset({AIDRE_JSON, JSON})
 MEMBERS = ("text", "title", "url", "type", "updated_at")
 READING = {
-    "query": 'POST {"ids": [...]} or {"filter", "order_by", "offset"} to {collections}/{name}/documents/query: whole '
+    "query": 'POST {"ids": [...]} or {"filter", "order_by", "offset"} to {collections}/{name}/query: whole '
     "documents; fields names members and metadata, next goes into cursor",
-    "count": 'POST {"filter", "facets"} to {collections}/{name}/documents/count: how many documents, and the values of '
-    "fields",
+    "count": 'POST {"filter", "facets"} to {collections}/{name}/count: how many documents, and the values of fields',
     "ids_max": MAX_IDS,
     "documents_default": DOCUMENTS_DEFAULT,
     "documents_max": DOCUMENTS_MAX,
@@ -247,7 +246,7 @@ async def count_documents(request: Request) -> Response:
     if retrieval.counts_chunks:
         check_facets(facets, collection)
     retrieval.check_budget(caller)
-    filter = None if asked.filter is None else await retrieval.read_filter(asked.filter, collection)
+    filter = None if asked.filter is None else await retrieval.read_filter(asked.filter, collection, is_free=True)
     reader = collection.snapshot
     count = await retrieval.in_thread(partial(reader.count_documents, filter))
     counted = await retrieval.in_thread(partial(count_facets, reader, facets, filter)) if facets else ()
@@ -285,6 +284,6 @@ def _retrieval(request: Request) -> Retrieval:
 
 
 routes: list[Route] = [
-    Route("/collections/{name}/documents/query", query_documents, methods=["POST"]),
-    Route("/collections/{name}/documents/count", count_documents, methods=["POST"]),
+    Route("/collections/{name}/query", query_documents, methods=["POST"]),
+    Route("/collections/{name}/count", count_documents, methods=["POST"]),
 ]
