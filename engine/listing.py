@@ -1,74 +1,140 @@
-"""Whole documents of one state, in the order of storage or of a field: what programs read back, by library and HTTP."""
+"""Whole documents of one state, in the order of storage or of fields: what programs read back, by library and HTTP."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import heapq
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, islice
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from aidre.engine.errors import InvalidInput
-from aidre.engine.index.fields import Filter
-from aidre.engine.model import Document, Json
+from aidre.engine.index.fields import Filter, parse_instant
+from aidre.engine.model import Document
 from aidre.engine.ports import Reader
 from aidre.engine.types import RetrievedChunk, own_text
+from aidre_client.values import check_range, shown
 
-_MEMBERS: Final[Mapping[str, str]] = {
-    "id": "document_id",
-    "document_id": "document_id",
-    "title": "title",
-    "url": "url",
-    "type": "type",
-    "updated_at": "updated_at",
-}
+MAX_LIMIT: Final = (1 << 31) - 1
+"""More documents than a collection has."""
 
+Chunks = Sequence[RetrievedChunk]
+"""All chunks of a document, in order."""
 
-def documents(
-    reader: Reader, filter: Filter | None = None, *, order_by: str | None = None, start: int = 0
-) -> Iterator[list[RetrievedChunk]]:
-    """The chunks of each document that passes a filter, in the order of storage; `start` leaves out so many chunks.
-
-    With `order_by` they come by the values of a field, `-field` from the greatest down; documents without one are the
-    last, equal ones by id, and `start` leaves out documents. InvalidFilter.
-    """
-    groups = (
-        list(group)
-        for _, group in groupby(reader.scan(filter, start=0 if order_by else start), attrgetter("document_key"))
-    )
-    return groups if order_by is None else _ordered(groups, order_by, start)
+_MEMBERS: Final = frozenset({"title", "url", "type", "updated_at"})
 
 
-def _ordered(groups: Iterator[list[RetrievedChunk]], order_by: str, start: int) -> Iterator[list[RetrievedChunk]]:
-    field, is_descending = order_by.removeprefix("-"), order_by.startswith("-")
-    with_value, without = list[tuple[tuple[int, Any], list[RetrievedChunk]]](), list[list[RetrievedChunk]]()
-    for chunks in groups:
-        key = _key(chunks[0], field)
-        if key is None:
-            without.append(chunks)
-        else:
-            with_value.append((key, chunks))
-    with_value.sort(key=lambda pair: pair[1][0].document_id)
-    with_value.sort(key=lambda pair: pair[0], reverse=is_descending)
-    without.sort(key=lambda chunks: chunks[0].document_id)
-    return islice((*(chunks for _, chunks in with_value), *without).__iter__(), start, None)
+class Order(NamedTuple):
+    """The name of a member or of a metadata field, and whether the greatest value comes first."""
+
+    name: str
+    descending: bool
 
 
-def _key(chunk: RetrievedChunk, field: str) -> tuple[int, Any] | None:
-    """Numbers before texts; None for a value that has no place in an order."""
-    value: Json = chunk.metadata.get(field.removeprefix("metadata."))
-    if value is None and field in _MEMBERS:
-        value = getattr(chunk, _MEMBERS[field])
-    if isinstance(value, bool | int | float):
-        return 0, value
-    return (1, value) if isinstance(value, str) else None
-
-
-def check_order(order_by: Any) -> None:
+def to_order(order_by: Any) -> tuple[Order, ...]:
     """InvalidInput."""
-    if order_by is not None and (not isinstance(order_by, str) or not order_by.removeprefix("-").strip()):
-        raise InvalidInput("order_by is the name of a field, or -name for the greatest first")
+    names = [order_by] if isinstance(order_by, str) else order_by
+    if names is None:
+        return ()
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name.strip("-") for name in names):
+        raise InvalidInput(
+            f'order_by is the name of a field, "-price" for the greatest first, or a list, not {shown(order_by)}'
+        )
+    return tuple(Order(name.removeprefix("-"), name.startswith("-")) for name in names)
+
+
+def check_limits(limit: Any, offset: Any) -> None:
+    if limit is not None:
+        check_range("limit", limit, 1, MAX_LIMIT)
+    check_range("offset", offset, 0, MAX_LIMIT)
+
+
+def documents(reader: Reader, filter: Filter | None = None, *, start: int = 0) -> Iterator[list[RetrievedChunk]]:
+    """The chunks of each document that passes a filter, in the order of storage, without the first `start` chunks.
+    InvalidFilter."""
+    found = reader.scan(filter, start=start)
+    return (list(group) for _, group in groupby(found, attrgetter("document_key")))
+
+
+def some_of(
+    documents: Iterator[Chunks],
+    order: Sequence[Order],
+    *,
+    limit: int | None,
+    offset: int,
+    document: Callable[[str], Chunks],
+) -> Iterator[Chunks]:
+    """`limit` documents after `offset` ones, in an order or in that of storage; `document` reads one again by its id.
+
+    Documents that lack a field come last in its order, and those with equal values by id. Without an order no document
+    is read that comes after the last one.
+    """
+    end = None if limit is None else offset + limit
+    if not order:
+        return islice(documents, offset, end)
+    keyed: Iterator[tuple[Any, ...]] = (
+        (*(_key(chunks[0], one) for one in order), chunks[0].document_id) for chunks in documents
+    )
+    chosen = sorted(keyed) if end is None else heapq.nsmallest(end, keyed)
+    return (document(key[-1]) for key in chosen[offset:])
+
+
+def _key(chunk: RetrievedChunk, order: Order) -> tuple[bool, Any]:
+    """Orders as asked; a missing value last."""
+    kind, comparable = _comparable(_value(chunk, order.name))
+    if comparable is None:
+        return True, 0
+    pair = kind, comparable
+    return False, _Reversed(pair) if order.descending else pair
+
+
+def _comparable(value: Any) -> tuple[int, Any]:
+    """Numbers come before dates, and these before other strings; of a list the first value counts; other values have no
+    order."""
+    if isinstance(value, list):
+        value = value[0] if value else None
+    if isinstance(value, bool):
+        return 0, value
+    if isinstance(value, int | float):
+        return 1, value
+    if not isinstance(value, str):
+        return 3, None
+    instant = parse_instant(value)
+    return (3, value) if instant is None else (2, instant)
+
+
+def _value(chunk: RetrievedChunk, name: str) -> Any:
+    """Of a member, or of metadata at a dotted path."""
+    if name in {"id", "document_id"}:
+        return chunk.document_id
+    if name in _MEMBERS:
+        return getattr(chunk, name)
+    path = name.removeprefix("metadata.")
+    value: Any = chunk.metadata
+    if path in value:
+        return value[path]
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+class _Reversed:
+    """A key in the opposite order."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+
+    def __lt__(self, other: _Reversed) -> bool:
+        return bool(other.key < self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Reversed) and bool(self.key == other.key)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def stored_document(chunks: Sequence[RetrievedChunk], *, vectors: bool = False) -> Document:

@@ -11,7 +11,10 @@ from aidre.api.protocols.aidre.messages import FILTER, MAX_FACETS, Facet, FacetR
 
 MAX_IDS, MAX_FIELDS, MAX_DELETED = 1_000, 100, 10_000
 """Ids and names of fields in a request, and ids in a deletion."""
-ORDER = "A field: the least value first; -field: the greatest. Documents without a value are last"
+ORDER = (
+    "The name of a member or of metadata, -name for the greatest value first, or a list of them. Documents "
+    "without a value are last, equal ones by id"
+)
 
 
 class Written(Message):
@@ -64,7 +67,7 @@ class DocumentQuery(Message):
         Meta(description="Documents by id, answered in this order, null for one that is not there"),
     ] = None
     filter: Annotated[dict[str, Any] | None, Meta(description=FILTER)] = None
-    order_by: Annotated[str | None, Meta(description=ORDER)] = None
+    order_by: Annotated[str | list[str] | None, Meta(description=ORDER)] = None
     limit: Annotated[
         AtLeastOne | None, Meta(description="Documents at most; a larger one than the maximum is clamped")
     ] = None

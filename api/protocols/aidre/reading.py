@@ -49,7 +49,7 @@ from aidre.api.protocols.aidre.document_messages import (
 from aidre.api.protocols.aidre.extensions import check_facets, parse_facets, read_limits, render_facets
 from aidre.api.retrieval import Retrieval, VisibleCollection, visible_object
 from aidre.engine.index.fields import Filter, filter_digest
-from aidre.engine.listing import check_order, documents, stored_document
+from aidre.engine.listing import documents, some_of, stored_document, to_order
 from aidre.engine.model import Document
 from aidre.engine.ports import Reader
 from aidre.engine.retrieve import count_facets
@@ -123,9 +123,12 @@ class Listing(NamedTuple):
                 yield self.reader.document(document_id) or None, end
             return
         skipped = (asked.offset or 0) if self.is_first else 0
-        if asked.order_by is not None:
+        order = to_order(asked.order_by)
+        if order:
             end += skipped
-            for chunks in documents(self.reader, self.filter, order_by=asked.order_by, start=end):
+            found = documents(self.reader, self.filter)
+            some = some_of(found, order, limit=DOCUMENTS_MAX + 1, offset=end, document=self.reader.document)
+            for chunks in some:
                 end += 1
                 yield chunks, end
             return
@@ -180,7 +183,7 @@ def parse_query(body: dict[str, Any]) -> DocumentQuery:
         raise BadRequest(f"offset must be a whole number from 0 to {MAX_OFFSET}", member="offset")
     if asked.fields is not None and asked.vectors:
         raise BadRequest("send fields or vectors, not both", members=["fields", "vectors"])
-    check_order(asked.order_by)
+    to_order(asked.order_by)
     return asked
 
 

@@ -146,6 +146,7 @@ def test_documents_are_counted_with_their_values(client: Client) -> None:
         (QUERY, {"offset": -1}, "offset"),
         (QUERY, {"offset": 10**30}, "offset"),
         (QUERY, {"order_by": ""}, "order_by"),
+        (QUERY, {"order_by": ["n", ""]}, "order_by"),
         (QUERY, {"order_by": "-"}, "order_by"),
         (QUERY, {"fields": ["a"], "vectors": True}, "fields or vectors"),
         (QUERY, {"cursor": "x"}, "cursor"),
