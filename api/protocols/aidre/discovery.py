@@ -188,6 +188,8 @@ def _endpoints(retrieval: Retrieval, caller: Caller, collections: list[VisibleCo
         suggest=present(f"{base}/collections/{{name}}/suggest" if _tells_words(collections) else None),
         profile=f"{base}/collections/{{name}}/profile",
         browse=f"{base}/collections/{{name}}/browse",
+        query=f"{base}/collections/{{name}}/query",
+        count=f"{base}/collections/{{name}}/count",
         documents=present(f"{base}/collections/{{name}}/documents" if _may_write(settings, caller) else None),
         nlweb=present(f"{base}/ask" if speaks_nlweb else None),
         mcp=present(f"{base}/mcp" if speaks_nlweb else None),

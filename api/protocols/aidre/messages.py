@@ -483,6 +483,8 @@ class Endpoints(Message):
     suggest: Annotated[str | UnsetType, Meta(description="Where a text is completed")] = UNSET
     profile: Annotated[str | UnsetType, Meta(description="What a collection holds")] = UNSET
     browse: Annotated[str | UnsetType, Meta(description="The documents of a collection; /{id}: one of them")] = UNSET
+    query: Annotated[str | UnsetType, Meta(description="Where whole documents are read")] = UNSET
+    count: Annotated[str | UnsetType, Meta(description="Where documents are counted")] = UNSET
     documents: Annotated[str | UnsetType, Meta(description="Where this caller may write documents")] = UNSET
     nlweb: str | UnsetType = UNSET
     mcp: str | UnsetType = UNSET

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -59,6 +59,7 @@ from aidre_client.values import (
     need_numpy,
     to_base64,
     to_ids,
+    to_json_filter,
     to_limits,
     to_members,
     to_requests,
@@ -277,7 +278,7 @@ class RemoteReader:
         if asked.filter is not None:
             if not found.can("filter"):
                 raise Unsupported("the server has no filters: it would ignore this one", capability="filter")
-            members["filter"] = asked.filter
+            members["filter"] = to_json_filter(asked.filter)
         shared = {"group": None if asked.group == "chunk" else asked.group, "recall": asked.recall}
         for name, value in {"facets": asked.facets, "highlight": asked.highlight, **shared}.items():
             if value and name not in found.extensions:
@@ -344,8 +345,9 @@ class RemoteReader:
         template = (yield from self.session.discovery()).endpoints.suggest
         if template is None:
             raise Unsupported("the server completes no texts", capability="suggest")
-        name = self.name or (yield from self.info()).name
-        url = expand(template, name=name) + expand("?q={q}&limit={limit}", q=text, limit=str(limit))
+        url = expand(template, name=(yield from self.known_name())) + expand(
+            "?q={q}&limit={limit}", q=text, limit=str(limit)
+        )
         response = yield from self.session.respond("GET", url)
         return decode(response, SuggestionsAnswer).suggestions
 
@@ -358,6 +360,10 @@ class RemoteReader:
                 raise CollectionMissing(f"{self.session.url} lists no collection {self.name!r}", collection=self.name)
             self._info = found[0]
         return self._info
+
+    def known_name(self) -> Steps[str]:
+        """The name of the collection; of an unnamed one that of the only one there is."""
+        return self.name or (yield from self.info()).name
 
     def chunk(self, chunk_id: str) -> Steps[RemoteChunk]:
         """A chunk by its id, with its signed statement verified. Missing."""
@@ -484,6 +490,34 @@ class Pager:
             url = self.reader.session.url
             raise RequestFailed(f"{url} repeats the pages of a search", url=url, error="invalid_answer")
         return new
+
+
+def to_queries(queries: Any) -> list[Any]:
+    """Texts, or the rows of a matrix. InvalidInput."""
+    is_list = isinstance(queries, Iterable) and not isinstance(queries, str | bytes | Mapping)
+    listed = list(queries) if is_list else []
+    texts = sum(isinstance(query, str) for query in listed)
+    if not is_list or 0 < texts < len(listed):
+        raise InvalidInput("search_many needs a list of texts, or a matrix of vectors")
+    return listed
+
+
+def to_asked(
+    query: Any, *, filter: Json, mode: str | None, space: str | None, operators: bool, recall: float | None
+) -> Asked:
+    text, vector = (query, None) if isinstance(query, str) else (None, query)
+    return check_asked(
+        text,
+        vector,
+        filter=filter,
+        mode=mode,
+        space=space,
+        min_score=None,
+        payload=False,
+        vectors=False,
+        operators=operators,
+        recall=recall,
+    )
 
 
 def _of_filter(error: InvalidInput, asked: Asked) -> InvalidInput:

@@ -11,6 +11,7 @@ import msgspec
 
 from aidre_client.errors import InvalidInput, Missing, RequestFailed, Unsupported
 from aidre_client.exchange import (
+    IDEMPOTENCY_KEY,
     Request,
     Response,
     Retry,
@@ -192,10 +193,13 @@ class Session:
             yield from self.discovery_or_none()  # it names the keys
         return (yield from perform(make, self.retry, self.verifier.check, repeatable=repeatable))
 
-    def respond(self, method: str, url: str, body: bytes = b"") -> Steps[Response]:
-        """The success of AIDRE to a request that is safe to repeat; raises what `error_of` makes of anything else."""
-        request = self.request(method, url, body)
-        response = yield from self.call(lambda: request)
+    def respond(
+        self, method: str, url: str, body: bytes = b"", *, idempotency_key: str | None = None, repeatable: bool = True
+    ) -> Steps[Response]:
+        """The success of AIDRE to a request; raises what `error_of` makes of anything else."""
+        more = () if idempotency_key is None else ((IDEMPOTENCY_KEY, idempotency_key),)
+        request = self.request(method, url, body, more=more)
+        response = yield from self.call(lambda: request, repeatable=repeatable)
         if response.status != 200:
             raise error_of(response, self.retry.clock())
         return response

@@ -21,12 +21,15 @@ from .hits import (
     SearchResults as SearchResults,
     join_hits as join_hits,
 )
+from .json_values import to_json as to_json, to_json_filter as to_json_filter
 from .model import (
     Copies as Copies,
+    Document as Document,
     Facet as Facet,
     FacetBound as FacetBound,
     FacetRequest as FacetRequest,
     Group as Group,
+    Heading as Heading,
     Highlight as Highlight,
     HighlightLimits as HighlightLimits,
     Json as Json,
