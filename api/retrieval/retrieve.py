@@ -12,11 +12,12 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
+from starlette.requests import Request
 
 from aidre.api.access import Caller
 from aidre.api.access.limits import ChunkBudget
 from aidre.api.config import Protocol, Settings
-from aidre.api.http import BadRequest, Conflict, Metrics, NotFound, Unavailable, Unprocessable
+from aidre.api.http import BadRequest, Conflict, Metrics, NotFound, Unavailable, Unprocessable, header_field
 from aidre.api.retrieval.cursor import Cursors, SearchCursor, expired_cursor, next_cursor, snapshot_of
 from aidre.api.retrieval.drive import Driver, Ticket
 from aidre.api.retrieval.query_embedding import QueryEmbedders
@@ -44,6 +45,8 @@ from aidre.engine.types import RetrievedChunk
 T = TypeVar("T")
 MAX_RESULTS = 1_000
 """Results over all pages of a search, unless `top_k_max` is larger."""
+GENERATION = b"aidre-generation"
+"""A header field of a request: the generation that a write of its caller has answered."""
 INLINE_FILTER_BYTES = 2_000
 """JSON bytes up to which a filter is parsed in the event loop; a larger one is parsed in a thread, since thousands of
 values take a tenth of a second."""
@@ -95,6 +98,19 @@ class Retrieval:
             metrics=metrics,
             max_results=self.max_results,
         )
+
+    async def reach(self, request: Request, name: str | None) -> None:
+        """Open the newest state of a collection first, where this process has an older one than the caller knows: a
+        write answers with the generation that has it, maybe by another worker. BadRequest."""
+        text = header_field(request, GENERATION)
+        if text is None:
+            return
+        if not (text.isascii() and text.isdigit()):
+            raise BadRequest("Aidre-Generation must be a whole number, the generation that a write answered")
+        current = self.snapshots.collections.get(name or "")
+        newest = None if current is None else current.snapshot
+        if newest is None or newest.generation < int(text[:20]):
+            await asyncio.to_thread(self.snapshots.refresh)
 
     async def find(self, name: str | None, cursor: str | None, caller: Caller, protocol: Protocol) -> VisibleCollection:
         """As `collections.find`; raises Conflict where the cursor is of a collection that was dropped."""

@@ -106,6 +106,8 @@ WRITING = {
     "removes; all or none, durable when answered",
     "delete": 'DELETE {documents}/{id}, or POST {"ids": [...]} or {"filter": ...} to {documents}/delete; a filter '
     "on a field that no document has is refused there unless allow_unknown is true",
+    "generation": "the generation of an answer, sent as Aidre-Generation with a search, a query, a count, a completion "
+    "or for a chunk of the collection: the answer has that write; without it every write is found within a second",
     "repeat": "the same Idempotency-Key with the same request again gets the first answer, for a day",
 }
 """How documents are written."""

@@ -212,6 +212,7 @@ async def query_documents(request: Request) -> Response:
     variant = negotiate(request)
     retrieval, caller = _retrieval(request), caller_of(request)
     asked = parse_query(await _read_body(request))
+    await retrieval.reach(request, request.path_params["name"])
     collection = await retrieval.find(request.path_params["name"], asked.cursor, caller, "aidre")
     check_granted(asked, collection, caller.vectors)
     retrieval.check_budget(caller)
@@ -244,6 +245,7 @@ async def count_documents(request: Request) -> Response:
     body = await _read_body(request)
     asked = read_message({**body, **read_limits(body, MIN_FLOAT_INTEGER)}, CountQuery)
     facets = parse_facets(asked.facets)
+    await retrieval.reach(request, request.path_params["name"])
     collection = retrieval.collections.find(request.path_params["name"], caller, "aidre")
     check_counted(facets, collection)
     if retrieval.counts_chunks:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from aidre_client.chunks import to_facet
 from aidre_client.errors import AccessDenied, AidreError, CollectionMissing, InvalidInput, Missing, Unsupported
-from aidre_client.exchange import Response, Steps, decode
+from aidre_client.exchange import IDEMPOTENCY_KEY, Response, Steps, decode
 from aidre_client.messages import DocumentCount, DocumentPage, SentDocument, WriteAnswer
 from aidre_client.rows import read_matrices, read_rows, to_row_changes
 from aidre_client.search import RemoteReader
@@ -144,11 +144,15 @@ class RemoteDocuments:
 
     def _count(self, members: dict[str, Any]) -> Steps[DocumentCount]:
         url = yield from self._address("count")
-        return decode((yield from self.reader.session.respond("POST", url, encode(members))), DocumentCount)
+        return decode((yield from self._ask(url, members)), DocumentCount)
 
     def _page(self, members: dict[str, Any]) -> Steps[DocumentPage]:
         url = yield from self._address("query")
-        return decode((yield from self.reader.session.respond("POST", url, encode(members))), DocumentPage)
+        return decode((yield from self._ask(url, members)), DocumentPage)
+
+    def _ask(self, url: str, members: dict[str, Any]) -> Steps[Response]:
+        session = self.reader.session
+        return (yield from session.respond("POST", url, encode(members), collection=self.reader.name))
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -184,8 +188,7 @@ class RemoteDocuments:
             [(document_id, members)] = read.items()
             if document_id.strip("."):  # a proxy may read "." and ".." as steps
                 url, body = f"{url}/{_quoted(document_id)}", encode(members)
-        response = yield from self._write("PATCH", url, body, key)
-        return decode(response, WriteAnswer).changed
+        return (yield from self._write("PATCH", url, body, key)).changed
 
     def delete(self, ids: Any, filter: Json, allow_unknown: bool, key: str | None) -> Steps[int]:
         """Delete documents by id, or all that pass a filter; returns how many existed."""
@@ -201,16 +204,22 @@ class RemoteDocuments:
         url = yield from self._writing()
         for number, members in enumerate(bodies):
             part = key if key is None or number == 0 else f"{key}-{number}"
-            response = yield from self._write("POST", f"{url}/delete", encode(members), part)
-            deleted += decode(response, WriteAnswer).deleted
+            deleted += (yield from self._write("POST", f"{url}/delete", encode(members), part)).deleted
         return deleted
 
-    def _write(self, method: str, url: str, body: bytes, key: str | None) -> Steps[Response]:
+    def _write(self, method: str, url: str, body: bytes, key: str | None) -> Steps[WriteAnswer]:
         found = yield from self.reader.session.discovery()
         told = found.extensions.get("documents")
         honours = isinstance(told, Mapping) and "repeat" in told
         sent = (key or uuid.uuid4().hex) if honours else key
-        return (yield from self.reader.session.respond(method, url, body, idempotency_key=sent, repeatable=honours))
+        more = () if sent is None else ((IDEMPOTENCY_KEY, sent),)
+        session = self.reader.session
+        response = yield from session.respond(method, url, body, more=more, repeatable=honours)
+        answer = decode(response, WriteAnswer)
+        name = answer.collection or self.reader.name
+        if name is not None:
+            session.written[name] = max(answer.generation, session.written.get(name, 0))
+        return answer
 
     def _writing(self) -> Steps[str]:
         """Where documents are written. A server does not tell that to who may not write, and says why when asked."""

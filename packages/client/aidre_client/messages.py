@@ -217,8 +217,10 @@ class DocumentCount(Struct, frozen=True):
 
 
 class WriteAnswer(Struct, frozen=True):
-    """What a write has done: documents that `changed` or were `deleted`."""
+    """What a write has done: documents that `changed` or were `deleted`, durable in a generation."""
 
+    collection: str | None = None
+    generation: int = 0
     changed: int = 0
     deleted: int = 0
 

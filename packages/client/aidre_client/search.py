@@ -254,7 +254,7 @@ class RemoteReader:
             if cursor is not None:
                 body["cursor"] = cursor
             try:
-                response = yield from self.session.respond("POST", url, encode(body))
+                response = yield from self.session.respond("POST", url, encode(body), collection=self.name)
             except InvalidInput as error:
                 refused = error.details.get("error"), error.details.get("field")
                 if self._withholds_text or refused != ("unsupported_return_field", "text"):
@@ -348,7 +348,7 @@ class RemoteReader:
         url = expand(template, name=(yield from self.known_name())) + expand(
             "?q={q}&limit={limit}", q=text, limit=str(limit)
         )
-        response = yield from self.session.respond("GET", url)
+        response = yield from self.session.respond("GET", url, collection=self.name)
         return decode(response, SuggestionsAnswer).suggestions
 
     def info(self) -> Steps[CollectionInfo]:
@@ -373,7 +373,7 @@ class RemoteReader:
         url = expand(template, id=chunk_id)
         if self.name is not None:
             url += ("&" if "?" in url else "?") + expand("collection={name}", name=self.name)
-        response = yield from self.session.respond("GET", url)
+        response = yield from self.session.respond("GET", url, collection=self.name)
         sent = decode(response, ChunkAnswer)
         if sent.id not in {None, chunk_id}:
             raise invalid_answer(response, "the chunk is another one")

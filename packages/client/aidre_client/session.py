@@ -11,7 +11,6 @@ import msgspec
 
 from aidre_client.errors import InvalidInput, Missing, RequestFailed, Unsupported
 from aidre_client.exchange import (
-    IDEMPOTENCY_KEY,
     Request,
     Response,
     Retry,
@@ -25,6 +24,7 @@ from aidre_client.verification import Verifier, check_digest, origin_of
 
 T = TypeVar("T")
 
+GENERATION = "aidre-generation"
 WELL_KNOWN = "/.well-known/ai-discovery"
 AIDRE_JSON, JSON, EVENT_STREAM = "application/aidre+json", "application/json", "text/event-stream"
 ACCEPT_AIDRE = f"{AIDRE_JSON}, {JSON};q=0.9"
@@ -66,6 +66,8 @@ class Session:
     verifier: Verifier
     user_agent: str = "aidre"
     _discovery: Discovery | None = field(default=None, init=False)
+    written: dict[str, int] = field(default_factory=dict, init=False)
+    """By collection, the generation of the last write of this client: what is read afterwards has it."""
     _keyed: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
@@ -194,10 +196,18 @@ class Session:
         return (yield from perform(make, self.retry, self.verifier.check, repeatable=repeatable))
 
     def respond(
-        self, method: str, url: str, body: bytes = b"", *, idempotency_key: str | None = None, repeatable: bool = True
+        self,
+        method: str,
+        url: str,
+        body: bytes = b"",
+        *,
+        collection: str | None = None,
+        more: tuple[tuple[str, str], ...] = (),
+        repeatable: bool = True,
     ) -> Steps[Response]:
-        """The success of AIDRE to a request; raises what `error_of` makes of anything else."""
-        more = () if idempotency_key is None else ((IDEMPOTENCY_KEY, idempotency_key),)
+        """The success of AIDRE to a request, about a collection; raises what `error_of` makes of anything else."""
+        if collection in self.written:
+            more = (*more, (GENERATION, str(self.written[collection])))
         request = self.request(method, url, body, more=more)
         response = yield from self.call(lambda: request, repeatable=repeatable)
         if response.status != 200:
