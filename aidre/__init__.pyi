@@ -41,13 +41,10 @@ from .library.asynchronous import (
     AsyncCollectionView as AsyncCollectionView,
     AsyncDatabase as AsyncDatabase,
 )
-from .library.collection import (
-    Collection as Collection,
-    CollectionView as CollectionView,
-    CollectionWriter as CollectionWriter,
-)
+from .library.collection import Collection as Collection, CollectionView as CollectionView
 from .library.database import Database as Database
 from .library.datasets import from_dataset as from_dataset
+from .library.writer import CollectionWriter as CollectionWriter
 from .opening import open as open, open_async as open_async
 from .remote import (
     AsyncClient as AsyncClient,

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from aidre.library.arguments import to_path
+from aidre.library.arguments import to_path, to_store_path
 from aidre.library.asynchronous import AsyncDatabase
 from aidre.library.database import Database
 from aidre.library.spaces import Configured
 
 
 def open(path: str | Path, *, uri: str | None = None, config: str | Path | None = None) -> Database:
-    """Open the store in a folder, which need not exist yet.
+    """Open the store in a folder, which need not exist yet; ":memory:" is a store that is gone when it is closed.
 
     With `uri` the collections are in another engine, such as "postgresql://user@host:5432/database", and the folder
     has what this host keeps. With `config`, the path of an `aidre.toml`, collections are searched as its server
     searches them: its order of spaces, fusion, words, runtime, endpoints, and its engine unless `uri` names one. What
     a server withholds from its callers is not withheld here. ConfigurationError.
     """
-    return Database(to_path(path, "the store"), uri, None if config is None else _configured(config))
+    return Database(to_store_path(path), uri, None if config is None else _configured(config))
 
 
 def open_async(path: str | Path, *, uri: str | None = None, config: str | Path | None = None) -> AsyncDatabase:

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 import numpy as np
 
@@ -16,6 +16,14 @@ from aidre.engine.model import Distance, EmbeddingSpace, Json, Precision
 from aidre_client.values import shown
 
 MAX_DIMENSIONS = 65_536
+IN_MEMORY: Final = ":memory:"
+"""Written for the path of a store that is kept nowhere."""
+
+_FOREIGN_DISTANCES: Final = {
+    "l2": "euclidean", "euclid": "euclidean", "l2sq": "euclidean", "ip": "dot", "inner_product": "dot",
+    "inner": "dot", "innerproduct": "dot", "dotproduct": "dot", "dot_product": "dot", "angular": "cosine",
+    "cos": "cosine", "cosine_similarity": "cosine",
+}  # fmt: skip
 
 
 def check_wait(wait: Any) -> None:
@@ -50,6 +58,11 @@ def to_path(path: Any, argument: str) -> Path:
         raise InvalidInput(f"{argument} begins with the home of a user who has none: write the whole path") from None
     except FileNotFoundError:
         raise InvalidInput(f"{argument} is below the working folder, which is gone: write the whole path") from None
+
+
+def to_store_path(path: Any) -> Path | None:
+    """The folder of a store; None for one in memory."""
+    return None if path == IN_MEMORY else to_path(path, "the store")
 
 
 def to_queries(queries: Any) -> Any:
@@ -87,7 +100,10 @@ def _check_space(space: EmbeddingSpace) -> None:
     for name, allowed in (("distance", get_args(Distance)), ("precision", (None, *get_args(Precision)))):
         value: Any = getattr(space, name)
         if not isinstance(value, str | None) or value not in allowed:
-            raise InvalidInput(f"{where}: {name} is one of {', '.join(filter(None, allowed))}, not {shown(value)}")
+            ours = _FOREIGN_DISTANCES.get(value.lower()) if isinstance(value, str) and name == "distance" else None
+            cure = "" if ours is None else f": here it is {ours!r}"
+            known = ", ".join(filter(None, allowed))
+            raise InvalidInput(f"{where}: {name} is one of {known}, not {shown(value)}{cure}")
     if not isinstance(space.model, str | None):
         raise InvalidInput(f"{where}: model is the name of one, not {shown(space.model)}")
     for name in ("query_prefix", "document_prefix"):

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from aidre.engine.model import Document, EmbeddingSpace, Group, HighlightLimits, Json, Mode
+from aidre.engine.model import EmbeddingSpace, Group, HighlightLimits, Json, Mode
 from aidre.engine.types import Facet
-from aidre.library.collection import WAIT_SECONDS, Collection, CollectionView
+from aidre.library.collection import WAIT_SECONDS, Collection, CollectionView, OrderBy
 from aidre.library.database import Database
 from aidre.library.documents import Rows
 from aidre_client.values import Facets, Hits, SearchResults
@@ -102,9 +102,21 @@ class AsyncCollectionView:
             recall=recall,
         )
 
-    async def get(self, ids: Iterable[str], *, vectors: bool = False) -> list[Document | None]:
+    async def get(
+        self,
+        ids: Iterable[str] | None = None,
+        *,
+        filter: Json | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
+        vectors: bool = False,
+    ) -> list[Any]:
         """As `Collection.get`."""
-        return await asyncio.to_thread(self.view.get, ids, vectors=vectors)
+        get: Callable[..., list[Any]] = self.view.get
+        return await asyncio.to_thread(
+            get, ids, filter=filter, limit=limit, offset=offset, order_by=order_by, vectors=vectors
+        )
 
     async def count(self, filter: Json | None = None) -> int:
         """As `Collection.count`; without a filter all documents."""
@@ -123,16 +135,20 @@ class AsyncCollectionView:
         return await asyncio.to_thread(self.view.corrected, text)
 
     async def scan(
-        self, filter: Json | None = None, *, fields: Sequence[str] | None = None, vectors: bool = False
+        self,
+        filter: Json | None = None,
+        *,
+        fields: Sequence[str] | None = None,
+        vectors: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
     ) -> AsyncIterator[Any]:
         """As `Collection.scan`, for `async for`."""
-
-        def begin() -> Iterator[Any]:
-            if fields is not None:
-                return self.view.scan(filter, fields=fields)
-            return self.view.scan(filter, vectors=vectors)
-
-        found = await asyncio.to_thread(begin)
+        scan: Callable[..., Iterator[Any]] = self.view.scan
+        found = await asyncio.to_thread(
+            scan, filter, fields=fields, vectors=vectors, limit=limit, offset=offset, order_by=order_by
+        )
         while batch := await asyncio.to_thread(lambda: list(islice(found, SCANNED))):
             for one in batch:
                 yield one
@@ -152,6 +168,10 @@ class AsyncCollection(AsyncCollectionView):
     async def add(self, rows: Rows, *, vectors: Any = None) -> list[str]:
         """As `Collection.add`. A task that is cancelled leaves the write to its end: it is whole or not there."""
         return await asyncio.to_thread(self.collection.add, rows, vectors=vectors)
+
+    async def upsert(self, rows: Rows, *, vectors: Any = None) -> list[str]:
+        """As `Collection.upsert`."""
+        return await asyncio.to_thread(self.collection.upsert, rows, vectors=vectors)
 
     async def delete(
         self, ids: Iterable[str] | None = None, *, filter: Json | None = None, allow_unknown: bool = False

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields as dataclass_fields
 from functools import partial
+from html import escape
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from aidre.engine.errors import (
+    AidreError,
     Closed,
     CollectionMissing,
     DocumentMissing,
@@ -18,27 +20,26 @@ from aidre.engine.errors import (
     printable_name,
 )
 from aidre.engine.index.fields import Filter, field_name
-from aidre.engine.listing import documents as listed_documents, stored_document
+from aidre.engine.listing import MAX_LIMIT, check_limits, documents, some_of, stored_document, to_order
 from aidre.engine.model import Document, EmbeddingSpace, Group, HighlightLimits, Json, Mode
 from aidre.engine.retrieve import Policy, Question, State, answer, query_of, read, run
 from aidre.engine.types import Facet
 from aidre.library.arguments import to_filter, to_names, to_path, to_queries
 from aidre.library.documents import (
-    Row,
     Rows,
     select_members,
-    to_changes,
-    to_columns,
-    to_documents,
-    to_matrices,
     to_vector,
 )
+from aidre.library.foreign import no_attribute, own_words
 from aidre.library.results import to_hits
 from aidre.library.spaces import Spaces
+from aidre.library.writer import CollectionWriter
 from aidre_client.values import (
     Facets,
     Hits,
     SearchResults,
+    as_html,
+    beginning,
     check_group,
     check_least,
     check_mode,
@@ -51,24 +52,22 @@ from aidre_client.values import (
 )
 
 if TYPE_CHECKING:
-    from aidre.engine.ports import Reader, Sink, Source
+    from aidre.engine.ports import Reader, Source
     from aidre.engine.types import RetrievedChunk
     from aidre.ingest import Summary
-    from aidre.ingest.pipeline import DocumentWriter
-    from aidre.ingest.records import RowBatch
 
 logger = logging.getLogger("aidre")
 
 WAIT_SECONDS = 30.0
 """How long a writer waits for another one."""
 
-BATCH_DOCUMENTS = 1_000
-"""Documents of a writer that are chunked and embedded together."""
+SHOWN_TEXTS, SHOWN_ROWS = 2, 5
+"""Documents that the line and the table of a collection show."""
 
 MAX_K = 10_000
 """Most hits of a search."""
-MAX_LIMIT = (1 << 31) - 1
-"""More values than a field has documents."""
+OrderBy: TypeAlias = str | Sequence[str]
+"""The name of a field, with "-" before it for the greatest value first, or several."""
 
 
 class CollectionView:
@@ -84,7 +83,25 @@ class CollectionView:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} of {self._source.path}>"
+        """With the first texts; it never fails, and asks no other machine."""
+        what, shown = f"{type(self).__name__} {self.name!r} of {self._source.path}", ""
+        with suppress(AidreError):
+            if (reader := self.reader) is not None and not reader.waits:
+                first = ", ".join(repr(beginning(document.text, 40)) for document in self.scan(limit=SHOWN_TEXTS))
+                shown = f", {reader.documents:,} documents: {first}"
+        return f"<{what}{shown}{', …' if shown and len(self) > SHOWN_TEXTS else ''}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        documents = self.get(limit=SHOWN_ROWS)
+        names = ("id", "title", "text", "url", "metadata")
+        rows = as_html({name: [getattr(one, name) for one in documents] for name in names})
+        return f"<p>{escape(self.name)}: {len(self):,} documents</p>{rows}"
+
+    if not TYPE_CHECKING:  # to a type checker a name that is missing is a fault
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name)
 
     @property
     def reader(self) -> Reader | None:
@@ -104,6 +121,7 @@ class CollectionView:
 
     # -- search ------------------------------------------------------------------------------------------------
 
+    @own_words
     def search(
         self,
         text: str | None = None,
@@ -165,6 +183,7 @@ class CollectionView:
             self._log(str(found.problem), "%s is searched without a model: %s")
         return to_hits(found, min_score)
 
+    @own_words
     def search_many(
         self,
         queries: Any,
@@ -203,15 +222,48 @@ class CollectionView:
 
     # -- look-up -----------------------------------------------------------------------------------------------
 
-    def get(self, ids: Iterable[str], *, vectors: bool = False) -> list[Document | None]:
-        """The documents with these ids, in their order; None for one that is not stored.
+    @overload
+    def get(
+        self, ids: Iterable[str], *, limit: int | None = None, offset: int = 0, vectors: bool = False
+    ) -> list[Document | None]: ...
+    @overload
+    def get(
+        self,
+        ids: None = None,
+        *,
+        filter: Json | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
+        vectors: bool = False,
+    ) -> list[Document]: ...
+    @own_words
+    def get(
+        self,
+        ids: Iterable[str] | None = None,
+        *,
+        filter: Json | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
+        vectors: bool = False,
+    ) -> Any:
+        """The documents with these ids, in their order, None for one that is not stored; without ids the documents that
+        pass a filter, as `scan` gives them.
 
-        With `vectors`, a document of one chunk has its vectors by space, as they are stored.
+        Of both, `limit` ones after the first `offset`. With `vectors`, a document of one chunk has its vectors by
+        space, as they are stored.
         """
+        if ids is None:
+            return list(self.scan(filter, vectors=vectors, limit=limit, offset=offset, order_by=order_by))
         if isinstance(ids, str):
             raise InvalidInput("get needs a list of ids: one document is collection[id]")
+        if filter is not None or order_by is not None:
+            raise InvalidInput("get takes ids, which come in their order, or filter= and order_by=, and not both")
+        check_limits(limit, offset)
         reader, listed = self.reader, to_ids(ids, "get")
-        found = [() if reader is None else reader.document(one) for one in listed]
+        chosen = listed[offset : None if limit is None else offset + limit]
+        found = [() if reader is None else reader.document(one) for one in chosen]
         return [stored_document(chunks, vectors=vectors) if chunks else None for chunks in found]
 
     def __getitem__(self, document_id: str) -> Document:
@@ -230,16 +282,17 @@ class CollectionView:
         reader = self.reader
         return 0 if reader is None else reader.documents
 
+    @own_words
     def count(self, filter: Json | None = None) -> int:
         """The number of documents that pass a filter. InvalidFilter."""
-        reader = self.reader
+        reader, parsed = self.reader, to_filter(filter)
         if reader is None:
             return 0
-        parsed = to_filter(filter)
         count = reader.count_documents(parsed)
         self._unknown_fields(reader, parsed)
         return count
 
+    @own_words
     def facets(self, *fields: str, filter: Json | None = None, limit: int | None = None) -> dict[str, Facet]:
         """By field, the values that it has among the documents that pass a filter, with the number of these documents
         that have each, the least and the greatest; with `limit` so many of the most frequent values, beside the number
@@ -273,29 +326,59 @@ class CollectionView:
         return None if reader is None or not reader.can.words else reader.corrected(text)
 
     @overload
-    def scan(self, filter: Json | None = None, *, vectors: bool = False) -> Iterator[Document]: ...
-    @overload
-    def scan(self, filter: Json | None = None, *, fields: Sequence[str]) -> Iterator[dict[str, Any]]: ...
     def scan(
-        self, filter: Json | None = None, *, fields: Sequence[str] | None = None, vectors: bool = False
+        self,
+        filter: Json | None = None,
+        *,
+        vectors: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
+    ) -> Iterator[Document]: ...
+    @overload
+    def scan(
+        self,
+        filter: Json | None = None,
+        *,
+        fields: Sequence[str],
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
+    ) -> Iterator[dict[str, Any]]: ...
+    @own_words
+    def scan(
+        self,
+        filter: Json | None = None,
+        *,
+        fields: Sequence[str] | None = None,
+        vectors: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
     ) -> Iterator[Any]:
-        """The documents that pass a filter, in the order of storage, of the state at the time of the call.
+        """The documents that pass a filter, of the state at the time of the call: `limit` ones after the first
+        `offset`, in the order of storage.
 
-        With `vectors`, a document of one chunk has its vectors by space, as they are stored.
-        With `fields`, each is a dict of its id and those of the named members and metadata that it has, which reads no
-        text unless that is named.
+        `order_by` is a member or a metadata field, `"-price"` for the greatest first, or a list of them; documents that
+        lack it come last, and equal ones by id. With `vectors`, a document of one chunk has its vectors by space, as
+        they are stored. With `fields`, each is a dict of its id and those of the named members and metadata that it
+        has, which reads no text unless that is named.
         """
         names = [] if fields is None else to_names(fields, "fields")
-        passing = self._passing(filter)
+        check_limits(limit, offset)
+        order, reader = to_order(order_by), self.reader
+        found: Iterator[Sequence[RetrievedChunk]] = self._passing(reader, filter)
+        if reader is not None:
+            found = some_of(found, order, limit=limit, offset=offset, document=reader.document)
         if fields is None:
-            return (stored_document(chunks, vectors=vectors) for chunks in passing)
-        return (select_members(chunks, names) for chunks in passing)
+            return (stored_document(chunks, vectors=vectors) for chunks in found)
+        return (select_members(chunks, names) for chunks in found)
 
-    def _passing(self, filter: Json | None) -> Iterator[list[RetrievedChunk]]:
-        reader, parsed = self.reader, to_filter(filter)
+    def _passing(self, reader: Reader | None, filter: Json | None) -> Iterator[list[RetrievedChunk]]:
+        parsed = to_filter(filter)
         if reader is None:
             return iter(())
-        found = listed_documents(reader, parsed)
+        found = documents(reader, parsed)
         self._unknown_fields(reader, parsed)
         return found
 
@@ -361,6 +444,7 @@ class Collection(CollectionView):
         self._check_open()
         return CollectionWriter(self._source, self.name, self._spaces, self.reader, self._wait)
 
+    @own_words
     def add(self, rows: Rows, *, vectors: Any = None) -> list[str]:
         """Store documents, in one commit, and return their ids; a document replaces that with the same id.
 
@@ -373,6 +457,15 @@ class Collection(CollectionView):
         with self.writer() as writer:
             return writer.add_all(rows, vectors=vectors)
 
+    @own_words
+    def upsert(self, rows: Rows, *, vectors: Any = None) -> list[str]:
+        """Store documents that are new and replace those that are stored, by id, in one commit; return their ids.
+
+        It is `add`, under the name that other stores have for it.
+        """
+        return self.add(rows, vectors=vectors)
+
+    @own_words
     def delete(
         self, ids: Iterable[str] | None = None, *, filter: Json | None = None, allow_unknown: bool = False
     ) -> int:
@@ -423,125 +516,6 @@ class Collection(CollectionView):
     def _check_open(self) -> None:
         if not self._is_open():
             raise Closed("the database is closed: open it again by aidre.open")
-
-
-class CollectionWriter:
-    """Writes to a collection under one lock. What was added is durable after `commit`, and at the end of the context;
-    an error inside the context discards what is not committed."""
-
-    def __init__(self, source: Source, name: str, spaces: Spaces, reader: Reader | None, wait: float) -> None:
-        self._open = (source, name, spaces, reader, wait)
-        self._rows: list[Row] = []
-        self._is_entered = False
-
-    def __enter__(self) -> CollectionWriter:
-        from aidre.ingest.pipeline import DocumentWriter
-
-        source, name, spaces, previous, wait = self._open
-        declared = spaces.for_writing(None if previous is None else previous.collection.spaces)
-        embedders = {space.id: spaces.embedder(space) for space in declared if space.model is not None}
-        self._context = source.writer(
-            name,
-            spaces=[embedders[space.id].space if space.id in embedders else space for space in declared],
-            runtimes={space: embedder.runtime for space, embedder in embedders.items()},
-            models={space: embedder.embed_queries for space, embedder in embedders.items()},
-            previous=previous,
-            wait=wait,
-        )
-        self._sink: Sink = self._context.__enter__()
-        try:
-            self._documents: DocumentWriter = DocumentWriter(self._sink, embedders)
-        except BaseException as error:
-            self._context.__exit__(type(error), error, error.__traceback__)
-            raise
-        self._is_entered = True
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        try:
-            if kind is None:
-                self._flush()
-                self._sink.finish()
-        except BaseException as failure:
-            self._context.__exit__(type(failure), failure, failure.__traceback__)
-            raise
-        finally:
-            self._is_entered = False
-        self._context.__exit__(kind, error, traceback)
-
-    def _check_entered(self) -> None:
-        if not self._is_entered:
-            raise Closed("the writer is not open: use it by `with collection.writer() as writer`")
-
-    def add(self, row: Row) -> None:
-        """Add one document; it is chunked and embedded with those that follow. A document that is refused is named by
-        the call that completes its batch, and nothing of the batch is kept then."""
-        self._check_entered()
-        self._rows.append(row)
-        if len(self._rows) >= BATCH_DOCUMENTS:
-            self._flush()
-
-    def add_all(self, rows: Rows, *, vectors: Any = None) -> list[str]:
-        """As `Collection.add`, without the commit."""
-        self._check_entered()
-        self._flush()
-        return self._write(rows, vectors)
-
-    def delete(
-        self, ids: Iterable[str] | None = None, *, filter: Json | None = None, allow_unknown: bool = False
-    ) -> int:
-        """As `Collection.delete`, without the commit; a filter selects among all that was committed."""
-        if (ids is None) == (filter is None):
-            raise InvalidInput("delete needs ids or filter=, and not both")
-        from aidre.ingest.pipeline import delete_passing
-
-        listed = None if ids is None else to_ids(ids, "delete")
-        passing = to_filter(filter)
-        self._check_entered()
-        self._flush()
-        if passing is not None:
-            return delete_passing(self._sink, passing, allow_unknown=allow_unknown)
-        return self._sink.delete(listed or [])
-
-    def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
-        """As `Collection.patch`; what was added before is committed first."""
-        to_change = to_changes(changes)
-        self.commit()
-        return self._documents.patch(to_change) if to_change else 0
-
-    def commit(self) -> None:
-        """Make everything so far durable."""
-        self._check_entered()
-        self._flush()
-        self._sink.commit()
-
-    def _flush(self) -> None:
-        rows, self._rows = self._rows, []
-        if rows:
-            self._write(rows, None)
-
-    def _write(self, rows: Rows, vectors: Any) -> list[str]:
-        matrices = to_matrices(vectors, list(self._sink.spaces))
-        rows = list(rows) if isinstance(rows, Iterator) else rows
-        batches = to_columns(rows, matrices)
-        if batches is not None and all(map(self._documents.accepts_columns, batches)):
-            return self._write_columns(batches)
-        documents = list(to_documents(rows, matrices))
-        self._documents.check(documents)
-        for first in range(0, len(documents), BATCH_DOCUMENTS):
-            if self._sink.is_full:
-                self._sink.commit()
-            self._documents.write(documents[first : first + BATCH_DOCUMENTS])
-        return [document.id for document in documents]
-
-    def _write_columns(self, batches: Sequence[RowBatch]) -> list[str]:
-        for batch in batches:
-            if self._sink.is_full:
-                self._sink.commit()
-            self._documents.write_columns(batch)
-        return [document_id for batch in batches for document_id in batch.ids]
 
 
 def _to_question(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aidre.engine.errors import Closed, InvalidInput, Missing
 from aidre.engine.model import EmbeddingSpace
@@ -13,6 +18,7 @@ from aidre.engine.retrieve import Policy
 from aidre.engine.storage import check_collection_name
 from aidre.library.arguments import check_wait, to_path, to_spaces
 from aidre.library.collection import WAIT_SECONDS, Collection
+from aidre.library.foreign import no_attribute, own_words
 from aidre.library.spaces import Configured, Spaces
 
 if TYPE_CHECKING:
@@ -23,26 +29,39 @@ if TYPE_CHECKING:
 class Database:
     """A store; also a context manager that closes it. Opening writes nothing: the folder is made at the first write."""
 
-    def __init__(self, path: Path, uri: str | None = None, configured: Configured | None = None) -> None:
+    def __init__(self, path: Path | None, uri: str | None = None, configured: Configured | None = None) -> None:
+        """Without a path the store is in memory: in a folder of its own, which goes with it."""
         from aidre.engine import open_source
 
-        if path.exists() and not path.is_dir():
+        self._in_memory = path is None
+        if path is None:
+            path = make_memory_folder()
+        elif path.exists() and not path.is_dir():
             raise Missing(f"{path} is a file: name a folder for the store", store=str(path))
         self._uri, self._configured = uri, configured or Configured()
         address = self._configured.address if uri is None else address_of(uri)
         self._source = open_source(path) if address is None else open_source(path, address)
         self._embedders: dict[EmbeddingSpace, Embedder] = {}
         self._is_open = True
+        self._remove: Callable[[], object] | None = None
+        if self._in_memory:  # views and collections hold the source, and read on while they live
+            self._remove = weakref.finalize(self._source, _remove_folder, path, os.getpid())
 
     @property
     def path(self) -> Path:
         return self._source.path
 
     def __repr__(self) -> str:
-        return f"<Database {self.path}{'' if self._is_open else ', closed'}>"
+        where = "in memory" if self._in_memory else self.path
+        return f"<Database {where}{'' if self._is_open else ', closed'}>"
+
+    if not TYPE_CHECKING:  # to a type checker a name that is missing is a fault
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Sent to another process, it is a database of its own of the same store."""
+        """Sent to another process, it is a database of its own of the same store; one in memory goes with this one."""
         return Database, (self.path, self._uri, self._configured), {"_is_open": self._is_open}
 
     def __enter__(self) -> Database:
@@ -54,9 +73,12 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Everything that returned is durable already; afterwards the database and its collections raise Closed."""
+        """Everything that returned is durable already; afterwards the database and its collections raise Closed. A
+        store in memory is gone then."""
         self._is_open = False
         self._embedders.clear()
+        if self._remove is not None:
+            self._remove()
 
     def collections(self) -> list[str]:
         """The names of the collections, sorted."""
@@ -66,6 +88,7 @@ class Database:
         except Missing:
             return []
 
+    @own_words
     def collection(
         self,
         name: str,
@@ -118,6 +141,27 @@ class Database:
     def _check_open(self) -> None:
         if not self._is_open:
             raise Closed("the database is closed: open it again by aidre.open")
+
+
+_SHARED_MEMORY: Final = Path("/dev/shm")
+_LEAST_MEMORY: Final = 1 << 30
+"""Bytes that have to be free in the file system of shared memory; containers often have 64 MiB of it."""
+
+
+def make_memory_folder() -> Path:
+    """A new folder in shared memory, or where this has little room among the temporary files."""
+    parent = None
+    with suppress(OSError):
+        state = os.statvfs(_SHARED_MEMORY)
+        if state.f_bavail * state.f_frsize >= _LEAST_MEMORY and os.access(_SHARED_MEMORY, os.W_OK | os.X_OK):
+            parent = _SHARED_MEMORY
+    return Path(tempfile.mkdtemp(prefix="aidre-memory-", dir=parent))
+
+
+def _remove_folder(path: Path, owner: int) -> None:
+    """Done by the process that made it: a fork of that reads it, too, and may end before."""
+    if os.getpid() == owner:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def address_of(uri: str) -> Address:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.errors import InvalidInput
 from aidre.engine.model import EmbeddingSpace
-from aidre.library.arguments import to_path
+from aidre.library.arguments import to_store_path
 from aidre.library.collection import Collection
 from aidre.library.database import Database
 
@@ -50,12 +50,12 @@ def from_dataset(
     batches = _tables(dataset)
     first = next(batches, None)
     if first is None:
-        return Database(to_path(path, "the store")).collection(collection, space=space, embed=embed)
+        return Database(to_store_path(path)).collection(collection, space=space, embed=embed)
     _check_columns(first, [*columns.values(), *([] if vectors is None else [vectors]), *(metadata or ())])
     _rows(first, columns, vectors, metadata)  # what is wrong with the columns is said before anything is made
     if vectors is not None and space is None:
         space = EmbeddingSpace(vectors, _matrix(first, vectors).shape[1], "cosine")
-    target = Database(to_path(path, "the store")).collection(collection, space=space, embed=embed)
+    target = Database(to_store_path(path)).collection(collection, space=space, embed=embed)
     with target.writer() as writer:
         for table in _chain(first, batches):
             rows = _rows(table, columns, vectors, metadata)

@@ -26,7 +26,7 @@ from aidre.engine.retrieve.conditions import FieldOrder, order_value
 from aidre.engine.retrieve.evidence import evidence_for
 from aidre.engine.retrieve.modes import can_fuse, is_lexical, resolve_mode, tells_words
 from aidre.engine.retrieve.operators import Reading
-from aidre.engine.retrieve.pages import Page
+from aidre.engine.retrieve.pages import Page, length_for
 from aidre.engine.retrieve.question import Question, State
 from aidre.engine.retrieve.reading import attempts, read
 from aidre.engine.retrieve.relevance import FIRST_HITS, RELEVANT, Finding, RelevanceScale, finding, scale_for
@@ -38,7 +38,7 @@ HIGHLIGHT_SECONDS = 5e-8
 """About the time in which words are looked for in a character."""
 
 ORDERED: Final = 100
-"""Best hits of a question that are put in the order of a field."""
+"""Best hits of a question that are put in the order of a field; those after them keep theirs."""
 
 _EQUAL: Final = 1e-9
 
@@ -164,7 +164,8 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
     query, missing = yield from _query(question, state, reader, (mode, space, vector), offset)
     listed, place = query, position
     if question.order is not None:  # all pages are cut from one list of the best hits
-        listed, place = replace(query, top_k=max(ORDERED, offset + query.top_k), offset=0), None
+        end = offset + query.top_k
+        listed, place = replace(query, top_k=ORDERED if end <= ORDERED else length_for(end), offset=0), None
     page = yield from _page(_to_count(question, reader), listed, reader, state.reader, place)
     found = Answer(
         question,
@@ -219,7 +220,8 @@ def _in_order(found: Answer, order: FieldOrder) -> list[int]:
         value = order_value(found.hits[place].chunk, order.field) if fits else None
         return not fits, value is None, sign * (value or 0.0)
 
-    return sorted(range(len(found.hits)), key=key)
+    places = range(len(found.hits))
+    return [*sorted(places[:ORDERED], key=key), *places[ORDERED:]]
 
 
 def _to_count(question: Question, reader: Reader) -> Counted:
@@ -232,7 +234,7 @@ def _page(
     counted: Counted, query: Query, reader: Reader, newest: Reader, position: Position | None
 ) -> Generator[Step, Any, Page]:
     """A page of chunks or of documents; the first one of documents may take several searches for chunks."""
-    if position is not None or counted == "chunk":
+    if position is not None or counted == "chunk" or query.offset > 0:
         first = None if position is None else position.first
         page: Page = yield Search(reader, query, newest, first, counted)
         return page

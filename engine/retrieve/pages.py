@@ -1,20 +1,24 @@
 """Pages of one search that neither overlap nor leave gaps, although the scan is calibrated by the number of results.
 
 The first page is a cheap search for its few hits. All later pages are cut from one ranking down to the last result,
-without the hits of the first page, which is searched again to know them.
+without the hits of the first page, which is searched again to know them. Where no last result is set (`page_at`), they
+are cut from a few rankings, each deeper than the one before and without what that has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from aidre.engine.model import Query
 from aidre.engine.ports import Reader
 from aidre.engine.retrieve.by_document import Counted, documents
 from aidre.engine.retrieve.relevance import FIRST_HITS
 from aidre.engine.types import Hit
+
+DEPTHS: Final = (128, 1_024, 8_192, 32_768)
+"""Lengths of the rankings from which `page_at` cuts pages; the last is beyond every page that may be asked for."""
 
 
 class Page(NamedTuple):
@@ -29,10 +33,25 @@ class Page(NamedTuple):
     copies: list[tuple[Hit, ...]] | None = None
 
 
-def only_page(reader: Reader, query: Query) -> Page:
-    """The hits after `query.offset`, without a next page; the best hits are known where none is left out."""
-    hits = reader.search(query)
-    return Page(hits, None, _best(hits) if query.offset == 0 else None)
+def page_at(reader: Reader, query: Query, counted: Counted = "chunk") -> Page:
+    """The `query.top_k` hits at `query.offset`, without a next page; the best hits are known on the first one.
+
+    Pages of one size have no hit twice and leave none out.
+    """
+    if query.offset == 0 or (query.mode == "lexical" and counted == "chunk"):
+        hits = reader.search(query)
+        return Page(hits, None, _best(hits) if query.offset == 0 else None)
+    end = query.offset + query.top_k
+    listed: list[_Found] = []
+    known = set[Hashable]()
+    for depth in (min(query.top_k, query.offset), *DEPTHS):
+        ranking = _ranked(reader, replace(query, top_k=depth, offset=0), counted)
+        fresh = [found for found in ranking if known.isdisjoint(found.keys(counted))][: depth - len(listed)]
+        known.update(key for found in fresh for key in found.keys(counted))
+        listed += fresh
+        if len(listed) >= end or len(ranking) < depth:
+            break
+    return _shown(listed[query.offset : end], None, None, counted)
 
 
 def first_page(reader: Reader, query: Query, max_results: int) -> Page:
@@ -95,10 +114,19 @@ def later_page(
             shown.append(found)
         position += 1
     offset = first_size + position if position < len(rest) else None
-    page = Page([found.hits[0] for found in shown], offset, _best(sorted(chunks, key=lambda hit: -hit.score)))
+    return _shown(shown, offset, _best(sorted(chunks, key=lambda hit: -hit.score)), counted)
+
+
+def _shown(shown: Sequence[_Found], offset: int | None, best: Sequence[Hit] | None, counted: Counted) -> Page:
+    page = Page([found.hits[0] for found in shown], offset, best)
     if counted == "chunk":
         return page
     return page._replace(passages=[found.hits[1:] for found in shown], copies=[found.copies for found in shown])
+
+
+def length_for(end: int) -> int:
+    """How long a ranking is from which pages up to `end` are cut, so that most of them are cut from the same."""
+    return next(depth for depth in DEPTHS if depth >= end)
 
 
 def _kept(hits: tuple[Hit, ...], now: Reader) -> tuple[Hit, ...]:

@@ -16,7 +16,7 @@ from aidre.engine.index.fields import Filter
 from aidre.engine.model import EmbeddingSpace, Mode, Query
 from aidre.engine.ports import Reader
 from aidre.engine.retrieve.by_document import Counted
-from aidre.engine.retrieve.pages import only_page
+from aidre.engine.retrieve.pages import page_at
 from aidre.engine.retrieve.question import Question, State
 
 
@@ -29,7 +29,7 @@ class Embed(NamedTuple):
 
 class Search(NamedTuple):
     """Asks for a `Page`. A later page is one after a first page of `first` hits, without what `newest` lacks; only that
-    is asked for by what is `counted`."""
+    and one at an offset are asked for by what is `counted`."""
 
     reader: Reader
     query: Query
@@ -107,8 +107,8 @@ def run(steps: Generator[Step, Any, T], embed: EmbedText) -> T:
 
 def _done(step: Step, embed: EmbedText) -> Any:
     match step:
-        case Search(reader, query):
-            return only_page(reader, query)
+        case Search(reader, query, counted=counted):
+            return page_at(reader, query, counted)
         case Embed(space, text):
             return embed(space, text)
         case Count(reader, filter):

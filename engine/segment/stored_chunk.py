@@ -16,6 +16,7 @@ from aidre.engine.index.vectors import decode
 from aidre.engine.model import Highlight, HighlightLimits, Json, Span
 from aidre.engine.segment.reader import SegmentReader
 from aidre.engine.storage import BATCH_ROWS, ETAG_BYTES
+from aidre_client.values import beginning
 
 
 class StoredChunk(Struct, eq=False):
@@ -23,6 +24,9 @@ class StoredChunk(Struct, eq=False):
 
     segment: SegmentReader
     row: int
+
+    def __repr__(self) -> str:
+        return f"<StoredChunk {self.id!r}: {beginning(self.text)!r}>"
 
     # -- several columns at once, for every hit of an answer --------------------------------------------------
 

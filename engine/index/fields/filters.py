@@ -412,6 +412,7 @@ class _Parser:
         if key == "not":
             return self._counted(Not(self.parse(value, path, depth + 1)))
         if key not in {"and", "or"}:
+            _check_connective(key, value, path)
             return self._field(key, value, path)
         if not isinstance(value, list):
             raise InvalidFilter(f'{path} must be a list of filters; write it like {{"{key}": [{{"field": value}}]}}')
@@ -434,7 +435,7 @@ class _Parser:
     def _compare(self, name: str, op: str, value: Json, path: str) -> Filter:
         operator = next((operator for operator in _OPERATORS if operator == op), None)
         if operator is None:
-            raise InvalidFilter(f"{path} is not an operator; use one of {', '.join(_OPERATORS)}")
+            raise InvalidFilter(f"{path} is not an operator; use one of {', '.join(_OPERATORS)}{_foreign_cure(op)}")
         if operator == "exists":
             if not isinstance(value, bool):
                 raise InvalidFilter(f"{path} must be true or false")
@@ -466,6 +467,30 @@ def _scalar(op: Operator, value: Json, path: str) -> Scalar:
     if isinstance(value, int) or (isinstance(value, float) and not math.isnan(value)):
         return plain_number(value)
     raise InvalidFilter(f"{path} must be a string, a number, true or false; {_cure(value)}")
+
+
+_FOREIGN_OPERATORS: Final = {
+    "=": "eq", "==": "eq", "!=": "ne", "<>": "ne", ">": "gt", ">=": "gte", "<": "lt", "<=": "lte", "match": "eq",
+    "value": "eq", "any": "in", "except": "nin", "like": "contains", "ilike": "contains", "regex": "contains",
+    "text": "contains", "range": "gte and lt", "between": "gte and lt", "is_null": 'exists, as {"exists": false}',
+    "is_empty": 'exists, as {"exists": false}', "not_contains": 'not, as {"not": {"field": {"contains": value}}}',
+}  # fmt: skip
+"""By an operator of another engine, ours."""
+_FOREIGN_CONNECTIVES: Final = {"must": "and", "should": "or", "must_not": 'not, as {"not": {"or": [..]}}'}
+
+
+def _foreign_cure(op: str) -> str:
+    bare = op.lower().removeprefix("$")
+    ours = bare if bare in _OPERATORS else _FOREIGN_OPERATORS.get(bare)
+    return "" if ours is None else f": here it is {ours}"
+
+
+def _check_connective(key: str, value: Json, path: str) -> None:
+    """Refuse a connective of another engine; a field may have its name, and is compared with one value."""
+    if key in {"$and", "$or", "$not", "AND", "OR", "NOT"} and isinstance(value, list | dict):
+        raise InvalidFilter(f"{path} is no field; here it is {key.lower().removeprefix('$')}")
+    if key in _FOREIGN_CONNECTIVES and isinstance(value, list):
+        raise InvalidFilter(f"{path} is no field; here it is {_FOREIGN_CONNECTIVES[key]}")
 
 
 def _cure(value: Json) -> str:

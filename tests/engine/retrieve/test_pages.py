@@ -11,12 +11,17 @@ import pytest
 
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.model import Query
-from aidre.engine.retrieve.pages import Page, first_page, later_page
+from aidre.engine.retrieve import pages
+from aidre.engine.retrieve.pages import Page, first_page, later_page, page_at
 
 
 @dataclass
 class Chunk:
     id: str
+
+    @property
+    def document_key(self) -> str:
+        return self.id
 
 
 @dataclass
@@ -28,6 +33,8 @@ class Hit:
 class Careless:
     """A snapshot of the chunks "00" to "29" whose search misses one of them while it is asked for few results."""
 
+    chunks = documents = 30
+
     def __init__(self, gone: Sequence[str] = (), missed: int = 2) -> None:
         self.gone = gone
         self.missed = missed
@@ -38,6 +45,8 @@ class Careless:
 
     def count(self, wanted: object = None) -> int:
         return 30
+
+    count_documents = count
 
     def get(self, chunk_id: str) -> object | None:
         return None if chunk_id in self.gone else Chunk(chunk_id)
@@ -67,6 +76,22 @@ def test_what_the_first_page_missed_comes_later_and_nothing_comes_twice() -> Non
         found = crawl(size)
         assert sorted(found) == [f"{number:02}" for number in range(30)]
     assert crawl(4)[:6] == ["00", "01", "03", "04", "02", "05"]
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 5, 7, 30])
+@pytest.mark.parametrize("counted", ["chunk", "document"])
+def test_pages_by_offset_have_each_hit_once(size: int, counted: Any) -> None:
+    snapshot = cast(Snapshot, Careless())
+    found = [hit for offset in range(0, 35, size) for hit in ids(page_at(snapshot, asked(size, offset), counted))]
+    assert sorted(found) == [f"{number:02}" for number in range(30)]
+
+
+def test_pages_by_offset_go_on_beyond_the_first_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "DEPTHS", (6, 12, 64))
+    snapshot = cast(Snapshot, Careless())
+    found = [hit for offset in range(0, 32, 4) for hit in ids(page_at(snapshot, asked(4, offset)))]
+    assert found[:6] == ["00", "01", "03", "04", "02", "05"]
+    assert sorted(found) == [f"{number:02}" for number in range(30)]
 
 
 def test_pages_end_where_they_must() -> None:

@@ -36,4 +36,5 @@ from .model import (
     Mode as Mode,
     Span as Span,
 )
+from .shown import as_html as as_html, beginning as beginning
 from .vectors import need_numpy as need_numpy, to_base64 as to_base64, to_rows as to_rows, to_vector as to_vector

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, overload
 
-from aidre_client.errors import ConfigurationError
+from aidre_client.values import frames
 from aidre_client.values.model import Copies, Facet, Highlight, Json, Mode, Span
+from aidre_client.values.shown import as_html, beginning
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
     from numpy.typing import NDArray
     from typing_extensions import TypeVar
@@ -72,7 +75,10 @@ class Hit(NamedTuple, Generic[ChunkT_co]):
     score: float
 
     def __repr__(self) -> str:
-        return f"<Hit {self.id!r}, score {self.score:.4f}>"
+        return f"<Hit {self.id!r}, score {self.score:.4f}: {beginning(self.text)!r}>"
+
+    def _repr_html_(self) -> str:
+        return as_html(frames.columns_of([self]))
 
     @property
     def id(self) -> str:
@@ -136,47 +142,64 @@ class Hits(list[Hit]):
         """For those who make a list of hits: the relevances, or a function that computes them."""
         self._relevance = relevance
 
+    def to_arrow(self) -> pa.Table:
+        """One row a hit: rank (from 0), score, id, document_id, text, title, url and metadata, a struct of the fields
+        that the hits have; values of several types are JSON there, and nulls are missing. ConfigurationError."""
+        return frames.to_arrow(frames.columns_of(self))
 
-class SearchResults(Sequence[list[Hit]]):
+    def to_pandas(self) -> pd.DataFrame:
+        """The columns of `to_arrow`, metadata as the dicts that the hits have. ConfigurationError."""
+        return frames.to_pandas(frames.columns_of(self))
+
+    def to_polars(self) -> pl.DataFrame:
+        """The columns of `to_arrow`. ConfigurationError."""
+        return frames.to_polars(frames.columns_of(self))
+
+    def _repr_html_(self) -> str:
+        return as_html(frames.columns_of(self))
+
+
+class SearchResults(Sequence[Hits]):
     """The hits of each query, in the order of the queries. `unknown_fields` are those of `Hits`."""
 
-    def __init__(self, hits: Sequence[list[Hit]], unknown_fields: Sequence[str] = ()) -> None:
+    def __init__(self, hits: Sequence[Hits], unknown_fields: Sequence[str] = ()) -> None:
         self._hits, self.unknown_fields = hits, unknown_fields
 
     def __len__(self) -> int:
         return len(self._hits)
 
     @overload
-    def __getitem__(self, index: int) -> list[Hit]: ...
+    def __getitem__(self, index: int) -> Hits: ...
     @overload
     def __getitem__(self, index: slice) -> SearchResults: ...
-    def __getitem__(self, index: int | slice) -> list[Hit] | SearchResults:
+    def __getitem__(self, index: int | slice) -> Hits | SearchResults:
         if isinstance(index, slice):
             return SearchResults(self._hits[index], self.unknown_fields)
         return self._hits[index]
 
-    def __iter__(self) -> Iterator[list[Hit]]:
+    def __iter__(self) -> Iterator[Hits]:
         return iter(self._hits)
 
     def __repr__(self) -> str:
         return f"<SearchResults of {len(self)} queries>"
 
     def to_arrow(self) -> pa.Table:
-        """One row a hit: query (its index), rank (from 0), id, document_id, score, text, title and url."""
-        try:
-            import pyarrow as pa
-        except ImportError:
-            raise ConfigurationError("to_arrow makes an Arrow table: pip install pyarrow") from None
+        """The rows of `Hits.to_arrow` after one another, with query, the index of the query of each."""
+        return frames.to_arrow(self._columns())
 
-        rows = [(query, rank, hit) for query, hits in enumerate(self._hits) for rank, hit in enumerate(hits)]
-        columns: dict[str, Any] = {
-            "query": pa.array([query for query, _, _ in rows], pa.int64()),
-            "rank": pa.array([rank for _, rank, _ in rows], pa.int64()),
-            "score": pa.array([hit.score for _, _, hit in rows], pa.float64()),
-        }
-        for name in ("id", "document_id", "text", "title", "url"):
-            columns[name] = pa.array([getattr(hit, name) for _, _, hit in rows], pa.string())
-        return pa.table(columns)
+    def to_pandas(self) -> pd.DataFrame:
+        """The columns of `to_arrow`, metadata as the dicts that the hits have. ConfigurationError."""
+        return frames.to_pandas(self._columns())
+
+    def to_polars(self) -> pl.DataFrame:
+        """The columns of `to_arrow`. ConfigurationError."""
+        return frames.to_polars(self._columns())
+
+    def _repr_html_(self) -> str:
+        return as_html(self._columns())
+
+    def _columns(self) -> dict[str, list[Any]]:
+        return frames.columns_of_many(self._hits)
 
 
 def join_hits(found: Sequence[Hits]) -> SearchResults:

@@ -1,10 +1,12 @@
-"""Documents, what a search is asked beside its hits, and what it answers: frozen, without behaviour."""
+"""Documents, what a search is asked beside its hits, and what it answers: frozen."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from aidre_client.values.shown import as_html, beginning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +30,7 @@ class Heading:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Document:
     """One text of a source, before chunking.
 
@@ -57,6 +59,16 @@ class Document:
     source: str = ""
     origin: str = ""
     state: Mapping[str, str] | None = None
+
+    def __repr__(self) -> str:
+        shown = {"title": self.title, "url": self.url, "metadata": dict(self.metadata)}
+        members = "".join(f", {name}={value!r}" for name, value in shown.items() if value)
+        return f"Document({self.id!r}, {beginning(self.text)!r}{members})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        names = ("id", "title", "url", "updated_at", "type", "text", "metadata")
+        return as_html({name: [getattr(self, name)] for name in names})
 
 
 @dataclass(frozen=True, slots=True)

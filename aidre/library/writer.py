@@ -1,0 +1,141 @@
+"""Many writes to a collection under one lock, as programs make them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from aidre.engine.errors import Closed, InvalidInput
+from aidre.engine.model import Json
+from aidre.library.arguments import to_filter
+from aidre.library.documents import Row, Rows, to_changes, to_columns, to_documents, to_matrices
+from aidre.library.spaces import Spaces
+from aidre_client.values import to_ids
+
+if TYPE_CHECKING:
+    from aidre.engine.ports import Reader, Sink, Source
+    from aidre.ingest.pipeline import DocumentWriter
+    from aidre.ingest.records import RowBatch
+
+BATCH_DOCUMENTS = 1_000
+"""Documents of a writer that are chunked and embedded together."""
+
+
+class CollectionWriter:
+    """Writes to a collection under one lock. What was added is durable after `commit`, and at the end of the context;
+    an error inside the context discards what is not committed."""
+
+    def __init__(self, source: Source, name: str, spaces: Spaces, reader: Reader | None, wait: float) -> None:
+        self._open = (source, name, spaces, reader, wait)
+        self._rows: list[Row] = []
+        self._is_entered = False
+
+    def __enter__(self) -> CollectionWriter:
+        from aidre.ingest.pipeline import DocumentWriter
+
+        source, name, spaces, previous, wait = self._open
+        declared = spaces.for_writing(None if previous is None else previous.collection.spaces)
+        embedders = {space.id: spaces.embedder(space) for space in declared if space.model is not None}
+        self._context = source.writer(
+            name,
+            spaces=[embedders[space.id].space if space.id in embedders else space for space in declared],
+            runtimes={space: embedder.runtime for space, embedder in embedders.items()},
+            models={space: embedder.embed_queries for space, embedder in embedders.items()},
+            previous=previous,
+            wait=wait,
+        )
+        self._sink: Sink = self._context.__enter__()
+        try:
+            self._documents: DocumentWriter = DocumentWriter(self._sink, embedders)
+        except BaseException as error:
+            self._context.__exit__(type(error), error, error.__traceback__)
+            raise
+        self._is_entered = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._flush()
+                self._sink.finish()
+        except BaseException as failure:
+            self._context.__exit__(type(failure), failure, failure.__traceback__)
+            raise
+        finally:
+            self._is_entered = False
+        self._context.__exit__(kind, error, traceback)
+
+    def _check_entered(self) -> None:
+        if not self._is_entered:
+            raise Closed("the writer is not open: use it by `with collection.writer() as writer`")
+
+    def add(self, row: Row) -> None:
+        """Add one document; it is chunked and embedded with those that follow. A document that is refused is named by
+        the call that completes its batch, and nothing of the batch is kept then."""
+        self._check_entered()
+        self._rows.append(row)
+        if len(self._rows) >= BATCH_DOCUMENTS:
+            self._flush()
+
+    def add_all(self, rows: Rows, *, vectors: Any = None) -> list[str]:
+        """As `Collection.add`, without the commit."""
+        self._check_entered()
+        self._flush()
+        return self._write(rows, vectors)
+
+    def delete(
+        self, ids: Iterable[str] | None = None, *, filter: Json | None = None, allow_unknown: bool = False
+    ) -> int:
+        """As `Collection.delete`, without the commit; a filter selects among all that was committed."""
+        if (ids is None) == (filter is None):
+            raise InvalidInput("delete needs ids or filter=, and not both")
+        from aidre.ingest.pipeline import delete_passing
+
+        listed = None if ids is None else to_ids(ids, "delete")
+        passing = to_filter(filter)
+        self._check_entered()
+        self._flush()
+        if passing is not None:
+            return delete_passing(self._sink, passing, allow_unknown=allow_unknown)
+        return self._sink.delete(listed or [])
+
+    def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
+        """As `Collection.patch`; what was added before is committed first."""
+        to_change = to_changes(changes)
+        self.commit()
+        return self._documents.patch(to_change) if to_change else 0
+
+    def commit(self) -> None:
+        """Make everything so far durable."""
+        self._check_entered()
+        self._flush()
+        self._sink.commit()
+
+    def _flush(self) -> None:
+        rows, self._rows = self._rows, []
+        if rows:
+            self._write(rows, None)
+
+    def _write(self, rows: Rows, vectors: Any) -> list[str]:
+        matrices = to_matrices(vectors, list(self._sink.spaces))
+        rows = list(rows) if isinstance(rows, Iterator) else rows
+        batches = to_columns(rows, matrices)
+        if batches is not None and all(map(self._documents.accepts_columns, batches)):
+            return self._write_columns(batches)
+        documents = list(to_documents(rows, matrices))
+        self._documents.check(documents)
+        for first in range(0, len(documents), BATCH_DOCUMENTS):
+            if self._sink.is_full:
+                self._sink.commit()
+            self._documents.write(documents[first : first + BATCH_DOCUMENTS])
+        return [document.id for document in documents]
+
+    def _write_columns(self, batches: Sequence[RowBatch]) -> list[str]:
+        for batch in batches:
+            if self._sink.is_full:
+                self._sink.commit()
+            self._documents.write_columns(batch)
+        return [document_id for batch in batches for document_id in batch.ids]
