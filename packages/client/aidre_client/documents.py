@@ -111,7 +111,7 @@ class RemoteDocuments:
         check_limits(limit, offset)
         if vectors:
             need_numpy()
-        chosen = to_ids(ids, "get")[offset : None if limit is None else offset + limit]
+        chosen = _to_sent(ids, "get")[offset : None if limit is None else offset + limit]
         found: list[Document | None] = []
         for listed in _batches(chosen, MAX_IDS):
             members = {"ids": listed, "limit": PAGE, **({"vectors": True} if vectors else {})}
@@ -172,6 +172,9 @@ class RemoteDocuments:
             except AidreError as error:
                 if stored:
                     error.details["stored"] = len(stored)
+                place = str(error.details.get("row", "")).strip("[]")
+                if place.isdecimal():  # of the request, as the server names it: of the call, as the library does
+                    error.details["row"] = len(stored) + int(place)
                 raise
             stored += ids
         return stored
@@ -180,7 +183,7 @@ class RemoteDocuments:
         """Change members of documents, by id; returns how many differ then."""
         check_key(key)
         read = to_row_changes(changes)
-        if not read:
+        if not _to_sent(read, "patch"):
             return 0
         url = yield from self._writing()
         body = encode(read)
@@ -199,7 +202,7 @@ class RemoteDocuments:
         if ids is None:
             bodies = [{"filter": to_json_filter(filter), "allow_unknown": bool(allow_unknown)}]
         else:
-            bodies = [{"ids": listed} for listed in _batches(to_ids(ids, "delete"), MAX_DELETED)]
+            bodies = [{"ids": listed} for listed in _batches(_to_sent(ids, "delete"), MAX_DELETED)]
         deleted = 0
         url = yield from self._writing()
         for number, members in enumerate(bodies):
@@ -349,8 +352,15 @@ def _batches(values: Sequence[str], size: int) -> Iterator[list[str]]:
         yield few
 
 
+def _to_sent(ids: Any, verb: str) -> list[str]:
+    listed = to_ids(ids, verb)
+    for one in listed:
+        _quoted(one)
+    return listed
+
+
 def _quoted(document_id: str) -> str:
     try:
         return quote(document_id, safe="-._~")
     except UnicodeEncodeError:
-        raise InvalidInput("an id has half of a surrogate pair, which is no text") from None
+        raise InvalidInput(f"the id {document_id!a:.80} has half of a surrogate pair, which is no text") from None

@@ -8,6 +8,7 @@ from .arguments import (
     shown as shown,
     to_ids as to_ids,
 )
+from .display import as_html as as_html, beginning as beginning
 from .facets import (
     Facets as Facets,
     to_limits as to_limits,
@@ -36,5 +37,4 @@ from .model import (
     Mode as Mode,
     Span as Span,
 )
-from .shown import as_html as as_html, beginning as beginning
 from .vectors import need_numpy as need_numpy, to_base64 as to_base64, to_rows as to_rows, to_vector as to_vector

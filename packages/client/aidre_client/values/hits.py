@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, overload
 
 from aidre_client.values import frames
+from aidre_client.values.display import as_html, beginning
 from aidre_client.values.model import Copies, Facet, Highlight, Json, Mode, Span
-from aidre_client.values.shown import as_html, beginning
 
 if TYPE_CHECKING:
     import numpy as np

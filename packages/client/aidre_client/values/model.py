@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from aidre_client.values.shown import as_html, beginning
+from aidre_client.values.display import as_html, beginning
 
 if TYPE_CHECKING:
     import numpy as np
