@@ -219,7 +219,11 @@ async def _answer(
     request: Request, make: Callable[[int, float], Any], body: bytes, render: Callable[..., Any]
 ) -> bytes:
     writes: DocumentWrites = request.app.state.document_writes
-    return msgspec.json.encode(render(await writes.write(make, len(body))))
+    answer = await writes.write(make, len(body))
+    snapshots = _retrieval(request).snapshots
+    if answer.generation and request.path_params["name"] not in snapshots.collections:
+        await asyncio.to_thread(snapshots.refresh)  # it was made now, and is listed from now on
+    return msgspec.json.encode(render(answer))
 
 
 def _idempotency_key(request: Request) -> str | None:
@@ -238,14 +242,14 @@ def _checked_collection(request: Request) -> str:
     if not caller.may_write:
         raise _refused(request, caller)
     retrieval = _retrieval(request)
-    if name not in retrieval.collections.names(caller, "aidre") and not _may_be_made(retrieval, caller, name):
+    if name not in retrieval.collections.names(caller, "aidre") and not may_be_made(retrieval, caller, name):
         raise CollectionMissing(f"there is no collection {name!r}", collection=name)
     if caller.collections and name not in caller.collections:
         raise Forbidden(f"this key may not write to {name!r}: it lists other collections")
     return name
 
 
-def _may_be_made(retrieval: Retrieval, caller: Caller, name: str) -> bool:
+def may_be_made(retrieval: Retrieval, caller: Caller, name: str) -> bool:
     """Whether a collection that does not exist has a section in the configuration, and the caller would see it."""
     settings = retrieval.settings.collections.get(name)
     is_stored = name in retrieval.snapshots.collections

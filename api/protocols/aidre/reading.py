@@ -46,8 +46,11 @@ from aidre.api.protocols.aidre.document_messages import (
     DocumentQuery,
     StoredDocument,
 )
+from aidre.api.protocols.aidre.documents import may_be_made
 from aidre.api.protocols.aidre.extensions import check_facets, parse_facets, read_limits, render_facets
+from aidre.api.protocols.aidre.messages import Facet
 from aidre.api.retrieval import Retrieval, VisibleCollection, visible_object
+from aidre.engine.errors import CollectionMissing
 from aidre.engine.index.fields import Filter, filter_digest
 from aidre.engine.listing import documents, some_of, stored_document, to_order
 from aidre.engine.model import Document
@@ -202,6 +205,13 @@ def binding_of(asked: DocumentQuery, filter: Filter | None, caller: str, collect
     return orjson.dumps(["documents", caller, collection, digest, *listed])
 
 
+def is_unmade(request: Request, name: str) -> bool:
+    """Whether the first document of the caller would make a collection, which is empty to it until then, as to the
+    library."""
+    caller, retrieval = caller_of(request), _retrieval(request)
+    return retrieval.settings.server.writes and caller.may_write and may_be_made(retrieval, caller, name)
+
+
 async def _read_body(request: Request) -> dict[str, Any]:
     limits = _retrieval(request).settings.limits
     return parse_object(await read_content(request, BODY_TYPES, limits.body_bytes))
@@ -212,8 +222,16 @@ async def query_documents(request: Request) -> Response:
     variant = negotiate(request)
     retrieval, caller = _retrieval(request), caller_of(request)
     asked = parse_query(await _read_body(request))
-    await retrieval.reach(request, request.path_params["name"])
-    collection = await retrieval.find(request.path_params["name"], asked.cursor, caller, "aidre")
+    name = request.path_params["name"]
+    await retrieval.reach(request, name)
+    try:
+        collection = await retrieval.find(name, asked.cursor, caller, "aidre")
+    except CollectionMissing:
+        if not is_unmade(request, name):
+            raise
+        nothing: list[StoredDocument | None] = [None] * len(asked.ids or ())
+        empty = DocumentPage(collection=name, generation=0, documents=nothing, request_id=request_id(request))
+        return _fresh(msgspec.json.encode(empty), variant.media_type)
     check_granted(asked, collection, caller.vectors)
     retrieval.check_budget(caller)
     filter = None if asked.filter is None else await retrieval.read_filter(asked.filter, collection)
@@ -245,8 +263,16 @@ async def count_documents(request: Request) -> Response:
     body = await _read_body(request)
     asked = read_message({**body, **read_limits(body, MIN_FLOAT_INTEGER)}, CountQuery)
     facets = parse_facets(asked.facets)
-    await retrieval.reach(request, request.path_params["name"])
-    collection = retrieval.collections.find(request.path_params["name"], caller, "aidre")
+    name = request.path_params["name"]
+    await retrieval.reach(request, name)
+    try:
+        collection = retrieval.collections.find(name, caller, "aidre")
+    except CollectionMissing:
+        if not is_unmade(request, name):
+            raise
+        nothing = {one.field: Facet(0, 0, 0, []) for one in facets} if facets else UNSET
+        empty = DocumentCount(name, 0, 0, request_id(request), facets=nothing)
+        return _fresh(msgspec.json.encode(empty), variant.media_type)
     check_counted(facets, collection)
     if retrieval.counts_chunks:
         check_facets(facets, collection)

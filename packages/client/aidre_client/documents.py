@@ -18,7 +18,7 @@ from aidre_client.chunks import to_facet
 from aidre_client.errors import AccessDenied, AidreError, CollectionMissing, InvalidInput, Missing, Unsupported
 from aidre_client.exchange import IDEMPOTENCY_KEY, Response, Steps, decode
 from aidre_client.messages import DocumentCount, DocumentPage, SentDocument, WriteAnswer
-from aidre_client.rows import read_matrices, read_rows, to_row_changes
+from aidre_client.rows import read_rows, to_row_changes
 from aidre_client.search import RemoteReader
 from aidre_client.session import encode, expand, is_field_value
 from aidre_client.values import (
@@ -160,12 +160,11 @@ class RemoteDocuments:
         """Store documents; returns their ids. An error says in `details["stored"]` how many documents earlier requests
         of the call have stored, where there were more than one."""
         check_key(key)
-        matrices = read_matrices(vectors, (yield from self._spaces(vectors))) if vectors is not None else {}
         url = yield from self._writing()
         found = yield from self.reader.session.discovery()
         most = (found.limit("write_bytes") or WRITE_BYTES) - 2
         stored: list[str] = []
-        for number, (ids, body) in enumerate(_bodies(read_rows(rows, matrices), most)):
+        for number, (ids, body) in enumerate(_bodies(read_rows(rows, vectors), most)):
             part = key if key is None or number == 0 else f"{key}-{number}"
             try:
                 yield from self._write("PUT", url, body, part)
@@ -221,6 +220,8 @@ class RemoteDocuments:
         answer = decode(response, WriteAnswer)
         name = answer.collection or self.reader.name
         if name is not None:
+            if name not in session.written:  # it may have made the collection, whose spaces are told there
+                session.forget_discovery()
             session.written[name] = max(answer.generation, session.written.get(name, 0))
         return answer
 
@@ -254,15 +255,6 @@ class RemoteDocuments:
         if template is None:
             raise Unsupported(f"the server has no endpoint {name}", capability=name)
         return expand(self.reader.session.allowed(template), name=(yield from self.reader.known_name()))
-
-    def _spaces(self, vectors: Any) -> Steps[list[str] | None]:
-        """The ids of the spaces that a matrix may be for: of the collection, else all that the server has."""
-        if isinstance(vectors, Mapping):
-            return None
-        try:
-            return (yield from self.reader.info()).embedding_spaces
-        except CollectionMissing:
-            return [space.id for space in (yield from self.reader.session.discovery()).embedding_spaces]
 
 
 @dataclass(slots=True)

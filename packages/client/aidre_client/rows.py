@@ -6,51 +6,46 @@ A text, a mapping, a Document, an iterable of them, or a table. InvalidDocument 
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from aidre_client.errors import ConfigurationError, InvalidDocument, InvalidInput
 from aidre_client.values import Document, Json, to_json, to_rows, to_vector
 
-Matrices: TypeAlias = Mapping[str, list[Any]]
-"""By space a vector for each row."""
-
+ONLY = ""
+"""Stands for the id of the only space of a collection."""
 _ID_BYTES = 16
 _STRINGS = ("title", "url", "type", "section", "updated_at")
 
 
-def read_rows(rows: Any, matrices: Matrices) -> Iterator[tuple[str, bytes]]:
-    """The id and the JSON of each row. InvalidInput where rows and vectors differ in number."""
+def read_rows(rows: Any, vectors: Any) -> Iterator[tuple[str, bytes]]:
+    """The id and the JSON of each row, with its vector of a matrix, or of each matrix by space. InvalidInput where rows
+    and vectors differ in number."""
+    matrices = {} if vectors is None else _matrices(vectors)
     count = 0
     for count, row in enumerate(_rows(rows), 1):
         try:
-            members = _members(row)
-            brought = {space: vectors[count - 1] for space, vectors in matrices.items() if count <= len(vectors)}
-            every = {**(members.pop("vectors", None) or {}), **brought}
-            if every:
-                members["vectors"] = {space: to_vector(one).tolist() for space, one in every.items()}
+            brought = {space: matrix[count - 1] for space, matrix in matrices.items() if count <= len(matrix)}
+            members = _members(row, brought)
             yield members["id"], msgspec.json.encode(members)
         except (InvalidInput, UnicodeEncodeError) as error:
             fault = (
                 error.message if isinstance(error, InvalidInput) else "has half of a surrogate pair, which is no text"
             )
             raise InvalidDocument(f"document {count - 1}: {fault}", row=count - 1) from None
-    for space, vectors in matrices.items():
-        if len(vectors) != count:
-            raise InvalidInput(f"space {space!r} has {len(vectors)} vectors for {count} documents: bring one each")
+    for space, matrix in matrices.items():
+        if len(matrix) != count:
+            where = f"space {space!r}" if space != ONLY else "the matrix"
+            raise InvalidInput(f"{where} has {len(matrix)} vectors for {count} documents: bring one each")
 
 
-def read_matrices(vectors: Any, spaces: list[str] | None) -> Matrices:
-    """A matrix, which is for the only one of `spaces`, or a mapping of them. InvalidInput."""
-    if not isinstance(vectors, Mapping):
-        if spaces is None or len(spaces) != 1:
-            known = "no known space" if spaces is None else f"{len(spaces)} spaces"
-            raise InvalidInput(f"the collection has {known}: send vectors as a mapping, one matrix each")
-        vectors = {spaces[0]: vectors}
+def _matrices(vectors: Any) -> Mapping[str, list[Any]]:
+    """A matrix, which is for the only space of the collection, or a mapping of them. InvalidInput."""
     found: dict[str, list[Any]] = {}
-    for space, matrix in vectors.items():
+    for space, matrix in vectors.items() if isinstance(vectors, Mapping) else [(ONLY, vectors)]:
         listed = to_rows(matrix)
         if listed is None or any(to_rows(one) is None for one in listed):
             raise InvalidInput(f"the vectors of space {space!r} are not numbers in rows of one length")
@@ -73,7 +68,7 @@ def _rows(rows: Any) -> Iterable[Any]:
         return [rows]
     if hasattr(rows, "__arrow_c_stream__"):
         return _table_rows(rows)
-    if not isinstance(rows, Iterable) or isinstance(rows, bytes):
+    if not isinstance(rows, Iterable):
         raise InvalidInput(f"documents are texts, mappings, Documents or a table, not {type(rows).__name__}")
     return rows
 
@@ -89,25 +84,47 @@ def _table_rows(table: Any) -> Iterator[dict[str, Any]]:
             yield {name: value for name, value in row.items() if value is not None}
 
 
-def _members(row: Any) -> dict[str, Any]:
-    """The members of a row, with an id, and vectors as they were given."""
+def _members(row: Any, brought: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of a row, with an id, and its vectors as lists."""
     if isinstance(row, str):
-        return {"id": _id_of(row.encode("utf-8", "surrogatepass")), "text": row}
-    if isinstance(row, Document):
-        return _of_document(row)
-    if not isinstance(row, Mapping):
-        raise InvalidDocument(f"is {type(row).__name__}: a document is a text, a mapping or a Document")
-    if not all(type(name) is str for name in row):
-        raise InvalidDocument("the names of its members must be strings")
-    members = {name: to_json(value, name) for name, value in row.items() if name != "vectors"}
-    if members.get("id") is None:
-        members["id"] = _id_of(msgspec.json.encode(members, order="sorted"))
+        members, given = {"id": _id_of(row.encode("utf-8", "surrogatepass")), "text": row}, None
+    elif isinstance(row, Document):
+        members, given = _of_document(row), row.vectors
+    elif isinstance(row, Mapping):
+        if not all(type(name) is str for name in row):
+            raise InvalidDocument("the names of its members must be strings")
+        members = {name: to_json(one, name) for name, one in row.items() if name != "vectors"}
+        given = row.get("vectors")
     else:
-        members["id"] = _to_id(members["id"])
-    vectors = row.get("vectors")
-    if vectors is not None and not isinstance(vectors, Mapping):
+        raise InvalidDocument(f"is {type(row).__name__}: a document is a text, a mapping or a Document")
+    if given is not None and not isinstance(given, Mapping):
         raise InvalidDocument("vectors must be a mapping of spaces to vectors")
-    return {**members, **({} if vectors is None else {"vectors": dict(vectors)})}
+    vectors = {str(space): to_vector(one) for space, one in {**(given or {}), **brought}.items()}
+    if isinstance(row, Mapping):
+        members["id"] = _content_id(members, vectors) if members.get("id") is None else _to_id(members["id"])
+    if vectors:
+        lists = {space: one.tolist() for space, one in vectors.items()}
+        members["vectors"] = lists[ONLY] if lists.keys() == {ONLY} else lists
+    return members
+
+
+def _content_id(members: dict[str, Any], vectors: Mapping[str, array[float]]) -> str:
+    """An id of the content, which of a row without a text are its vectors, too: the same row is the same document."""
+    text = members.get("text")
+    has_text = isinstance(text, str) and bool(text.strip())
+    brought = b"" if has_text else b"".join(name.encode() + vectors[name].tobytes() for name in sorted(vectors))
+    return _id_of(msgspec.json.encode(_plain_floats(members), order="sorted") + brought)
+
+
+def _plain_floats(value: Any) -> Any:
+    """Floats are written as the library's JSON has them, which puts a sign before every exponent."""
+    if isinstance(value, dict):
+        return {name: _plain_floats(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return list(map(_plain_floats, value))
+    if type(value) is float and abs(value) >= 1e16:
+        return msgspec.Raw(msgspec.json.encode(value).replace(b"e", b"e+"))
+    return value
 
 
 def _of_document(document: Document) -> dict[str, Any]:
@@ -121,7 +138,7 @@ def _of_document(document: Document) -> dict[str, Any]:
         raise InvalidDocument("has a schema.org object and another semantic payload: send one of them")
     optional = {name: getattr(document, name) for name in _STRINGS}
     metadata = {name: to_json(value, f"metadata.{name}") for name, value in document.metadata.items()}
-    members = {
+    return {
         "id": _to_id(document.id),
         "text": document.text,
         **{name: value for name, value in optional.items() if value is not None},
@@ -129,7 +146,6 @@ def _of_document(document: Document) -> dict[str, Any]:
         "metadata": metadata,
         **({} if payload is None else {"semantic_payload": to_json(payload, "semantic_payload")}),
     }
-    return members if document.vectors is None else {**members, "vectors": dict(document.vectors)}
 
 
 def _to_id(value: Any) -> str:

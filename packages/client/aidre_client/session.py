@@ -97,6 +97,10 @@ class Session:
                     self._keyed.add(origin_of(self.allowed(url)))
         return self._discovery
 
+    def forget_discovery(self) -> None:
+        """Read it anew at the next use."""
+        self._discovery = None
+
     def _find_discovery(self) -> Steps[Response]:
         """The discovery document at the root of the website or, where it has none, below the path of the URL: a proxy
         may hand on that path alone."""

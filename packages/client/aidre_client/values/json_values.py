@@ -13,13 +13,14 @@ from uuid import UUID
 from aidre_client.errors import InvalidDocument, InvalidFilter
 from aidre_client.values.model import Json
 
+MAX_INTEGER = (1 << 63) - 1
 MAX_DEPTH = 100
 """Nesting of a value."""
 
 
 def to_json(value: Any, name: str, depth: int = MAX_DEPTH) -> Json:
     """Times with a zone become RFC 3339 in UTC, dates, UUIDs and paths strings, Decimals and scalars of numpy numbers,
-    sets, tuples and arrays lists, at any depth."""
+    sets, tuples and arrays lists, at any depth. What JSON would change or lose is refused."""
     if depth == 0:
         raise InvalidDocument(f"{name} is nested too deep")
     if isinstance(value, Mapping):
@@ -36,6 +37,8 @@ def to_json(value: Any, name: str, depth: int = MAX_DEPTH) -> Json:
 
 def to_json_filter(filter: Any) -> Json:
     """A filter with its values as metadata have them. InvalidFilter."""
+    if not isinstance(filter, Mapping):
+        raise InvalidFilter(f'filter must be a mapping such as {{"price": 3}}, not {type(filter).__name__}')
     try:
         return to_json(filter, "filter")
     except InvalidDocument as error:
@@ -45,7 +48,7 @@ def to_json_filter(filter: Any) -> Json:
 def _key(key: Any, name: str) -> str:
     if not isinstance(key, str):
         raise InvalidDocument(f"a name in {name} must be a string, not {type(key).__name__}")
-    return key
+    return _checked_text(key, name)
 
 
 def _of_numpy(value: Any, name: str, depth: int) -> Json:
@@ -54,10 +57,35 @@ def _of_numpy(value: Any, name: str, depth: int) -> Json:
     if kind == "m":
         raise InvalidDocument(f"{name} is a span of time: write a number of seconds")
     if kind == "M" and value.ndim == 0:
+        if value != value:  # noqa: PLR0124 - NaT
+            raise InvalidDocument(f"{name} is no time (NaT): leave it out")
         unit = str(value.dtype).partition("[")[2].rstrip("]")
         return to_json(value.astype("datetime64[D]" if unit in {"Y", "M", "W", "D"} else "datetime64[us]").item(), name)
     listed = list(value) if kind == "M" else value.tolist()
     return to_json(listed, name, depth - 1)
+
+
+def _checked_text(text: str, name: str) -> str:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InvalidDocument(f"{name} has half a surrogate pair, which no encoding writes: remove it") from None
+    return str(text)
+
+
+def _to_number(value: float | Decimal, name: str) -> int | float:
+    """The number that JSON has for it, which is the same."""
+    if isinstance(value, int):
+        if not -MAX_INTEGER - 1 <= value <= MAX_INTEGER:
+            raise InvalidDocument(f"{name} is a whole number beyond 64 bits with a sign: write it as a string")
+        return int(value)
+    if not math.isfinite(value):
+        raise InvalidDocument(f"{name} is no finite number: leave it out")
+    nearest = float(value)
+    if isinstance(value, Decimal) and Decimal(repr(nearest)) != value:
+        raise InvalidDocument(f"{name} is a Decimal with more digits than a number has: write it as a string")
+    return nearest
 
 
 def _of_datetime(value: datetime, name: str) -> str:
@@ -71,8 +99,9 @@ def _of_datetime(value: datetime, name: str) -> str:
 
 
 _SCALARS: Sequence[tuple[tuple[type, ...], Callable[[Any, str], Json]]] = (
-    ((type(None), bool, str, int), lambda value, _: value),
-    ((float, Decimal), lambda value, _: float(value) if math.isfinite(value) else None),
+    ((type(None), bool), lambda value, _: value),
+    ((str,), _checked_text),
+    ((int, float, Decimal), _to_number),
     ((datetime,), _of_datetime),
     ((date, time), lambda value, _: value.isoformat()),
     ((timedelta,), lambda value, _: value.total_seconds()),
