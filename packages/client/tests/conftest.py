@@ -25,6 +25,7 @@ else:
         "test_changes.py",
         "test_client.py",
         "test_client_alone.py",
+        "test_documents.py",
         "test_intent.py",
         "test_search_extras_library.py",
         "test_search_stores.py",
