@@ -8,9 +8,9 @@ from typing import Any, Unpack, overload
 
 import httpx
 
-from aidre_client import changes as feeds, intake as intakes, intent as intents, nlweb as questions
+from aidre_client import intake as intakes, intent as intents, nlweb as questions
 from aidre_client.chunks import RemoteChunk
-from aidre_client.documents import RemoteDocuments, Scan, to_part
+from aidre_client.collection import Feed, RemoteDocuments, Scan, to_part
 from aidre_client.embedding import EmbedTexts, LocalEmbedding, Where
 from aidre_client.errors import InvalidInput
 from aidre_client.messages import Change, ChangePage, CollectionInfo, Discovery
@@ -310,13 +310,13 @@ class AsyncRemoteCollection:
 
     def changes(self, since: str | None = None, *, limit: int | None = None) -> AsyncChanges:
         """What happened to the chunks since a token; without one all chunks come first. `limit` bounds a page."""
-        return AsyncChanges(self._transport, feeds.Feed(self._reader.session, self.name, since, limit))
+        return AsyncChanges(self._transport, Feed(self._reader.session, self.name, since, limit))
 
 
 class AsyncChanges(AsyncIterator[Change]):
     """An iteration over changes, oldest first. Store `token` after having applied what came; `since=token` goes on."""
 
-    def __init__(self, transport: AsyncTransport, feed: feeds.Feed) -> None:
+    def __init__(self, transport: AsyncTransport, feed: Feed) -> None:
         self._transport, self._feed = transport, feed
 
     @property

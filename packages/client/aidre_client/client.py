@@ -11,9 +11,9 @@ from typing import Any, Unpack, overload
 
 import httpx
 
-from aidre_client import changes as feeds, intake as intakes, intent as intents, nlweb as questions
+from aidre_client import intake as intakes, intent as intents, nlweb as questions
 from aidre_client.chunks import RemoteChunk
-from aidre_client.documents import RemoteDocuments, Scan, to_part
+from aidre_client.collection import Feed, RemoteDocuments, Scan, to_part
 from aidre_client.embedding import EmbedTexts, LocalEmbedding, Where
 from aidre_client.errors import InvalidInput
 from aidre_client.messages import Change, ChangePage, CollectionInfo, Discovery
@@ -314,13 +314,13 @@ class RemoteCollection:
 
     def changes(self, since: str | None = None, *, limit: int | None = None) -> Changes:
         """What happened to the chunks since a token; without one all chunks come first. `limit` bounds a page."""
-        return Changes(self._transport, feeds.Feed(self._reader.session, self.name, since, limit))
+        return Changes(self._transport, Feed(self._reader.session, self.name, since, limit))
 
 
 class Changes(Iterator[Change]):
     """An iteration over changes, oldest first. Store `token` after having applied what came; `since=token` goes on."""
 
-    def __init__(self, transport: Transport, feed: feeds.Feed) -> None:
+    def __init__(self, transport: Transport, feed: Feed) -> None:
         self._transport, self._feed = transport, feed
 
     @property

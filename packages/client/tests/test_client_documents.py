@@ -17,7 +17,7 @@ import pytest
 
 import aidre
 import aidre_client
-from aidre_client.rows import read_rows
+from aidre_client.collection.rows import read_rows
 from tests.support.clients import TEXT
 from tests.support.fault_proxy import (
     RESET_AFTER,

@@ -15,10 +15,10 @@ from typing import Any
 from urllib.parse import quote
 
 from aidre_client.chunks import to_facet
+from aidre_client.collection.rows import read_rows, to_row_changes
 from aidre_client.errors import AccessDenied, AidreError, CollectionMissing, InvalidInput, Missing, Unsupported
 from aidre_client.exchange import IDEMPOTENCY_KEY, Response, Steps, decode
 from aidre_client.messages import DocumentCount, DocumentPage, SentDocument, WriteAnswer
-from aidre_client.rows import read_rows, to_row_changes
 from aidre_client.search import RemoteReader
 from aidre_client.session import encode, expand, is_field_value
 from aidre_client.values import (
@@ -116,7 +116,7 @@ class RemoteDocuments:
         for listed in _batches(chosen, MAX_IDS):
             members = {"ids": listed, "limit": PAGE, **({"vectors": True} if vectors else {})}
             while len(listed):
-                page = yield from self._page(members)
+                page = yield from self.page(members)
                 found += [None if one is None else to_document(one) for one in page.documents]
                 if page.next is None:
                     break
@@ -146,7 +146,7 @@ class RemoteDocuments:
         url = yield from self._address("count")
         return decode((yield from self._ask(url, members)), DocumentCount)
 
-    def _page(self, members: dict[str, Any]) -> Steps[DocumentPage]:
+    def page(self, members: dict[str, Any]) -> Steps[DocumentPage]:
         url = yield from self._address("query")
         return decode((yield from self._ask(url, members)), DocumentPage)
 
@@ -279,7 +279,7 @@ class Scan:
             members = {**self.part.members(), "limit": left}
             if self._cursor is not None:
                 members["cursor"] = self._cursor
-            page = yield from self.documents._page(members)
+            page = yield from self.documents.page(members)
             self._cursor, self._ended = page.next, page.next is None
             self._pending.extend(one for one in page.documents if one is not None)
         self._given += 1
