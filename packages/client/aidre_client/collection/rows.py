@@ -86,6 +86,8 @@ def _table_rows(table: Any) -> Iterator[dict[str, Any]]:
 
 def _members(row: Any, brought: Mapping[str, Any]) -> dict[str, Any]:
     """The members of a row, with an id, and its vectors as lists."""
+    members: dict[str, Any]
+    given: Any
     if isinstance(row, str):
         members, given = {"id": _id_of(row.encode("utf-8", "surrogatepass")), "text": row}, None
     elif isinstance(row, Document):
