@@ -1,7 +1,7 @@
 """SIGKILLs of a server that documents are written to over HTTP: what was answered with 200 is there.
 
-Clients write, change and delete, each documents of its own. In each round the whole server is killed, or one of its workers, or
-a writer process. What was not answered is there as a whole or not at all, request by request.
+Clients write, change and delete, each documents of its own. In each round the whole server is killed, or one of its
+workers, or a writer process. What was not answered is there as a whole or not at all, request by request.
 """
 
 from __future__ import annotations

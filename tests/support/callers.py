@@ -183,7 +183,9 @@ def ask(path: str, body: dict[str, Any]) -> Call:
 def _posted(path: str, body: dict[str, Any], kind: str) -> Call:
     def call(client: Client, name: str, headers: dict[str, str]) -> httpx.Response:
         filled = json.loads(json.dumps(body).replace("NAME", name))
-        return client.request("POST", path.replace("NAME", name), json=filled, headers={"content-type": kind, **headers})
+        return client.request(
+            "POST", path.replace("NAME", name), json=filled, headers={"content-type": kind, **headers}
+        )
 
     return call
 

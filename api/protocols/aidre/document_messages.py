@@ -11,6 +11,7 @@ from aidre.api.protocols.aidre.messages import FILTER, MAX_FACETS, Facet, FacetR
 
 MAX_IDS, MAX_FIELDS, MAX_DELETED = 1_000, 100, 10_000
 """Ids and names of fields in a request, and ids in a deletion."""
+MAX_OFFSET = 10_000_000
 ORDER = (
     "The name of a member or of metadata, -name for the greatest value first, or a list of them. Documents "
     "without a value are last, equal ones by id"
@@ -71,7 +72,9 @@ class DocumentQuery(Message):
     limit: Annotated[
         AtLeastOne | None, Meta(description="Documents at most; a larger one than the maximum is clamped")
     ] = None
-    offset: Annotated[Count | None, Meta(description="Documents to leave out")] = None
+    offset: Annotated[Annotated[int, Meta(ge=0, le=MAX_OFFSET)] | None, Meta(description="Documents to leave out")] = (
+        None
+    )
     fields: Annotated[
         Annotated[list[str], Meta(max_length=MAX_FIELDS)] | None,
         Meta(description="Members and metadata that each document is to have; left out: all but vectors"),

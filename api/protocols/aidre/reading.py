@@ -40,6 +40,7 @@ from aidre.api.http import (
 )
 from aidre.api.protocols.aidre.document_messages import (
     MAX_IDS,
+    MAX_OFFSET,
     CountQuery,
     DocumentCount,
     DocumentPage,
@@ -62,7 +63,6 @@ DOCUMENTS_DEFAULT, DOCUMENTS_MAX = 100, 500
 """Documents of a page."""
 PAGE_BYTES = 4 << 20
 """Of texts and objects in a page, after which it ends with the document that reaches it."""
-MAX_OFFSET = 10_000_000
 BODY_TYPES = frozenset({AIDRE_JSON, JSON})
 MEMBERS = ("text", "title", "url", "type", "updated_at")
 READING = {
@@ -182,8 +182,6 @@ def parse_query(body: dict[str, Any]) -> DocumentQuery:
         beside = [name for name in ("filter", "order_by", "offset") if getattr(asked, name) is not None]
         if beside:
             raise BadRequest(f"send ids or {beside[0]}, not both", members=["ids", beside[0]])
-    if asked.offset is not None and asked.offset > MAX_OFFSET:
-        raise BadRequest(f"offset must be a whole number from 0 to {MAX_OFFSET}", member="offset")
     if asked.fields is not None and asked.vectors:
         raise BadRequest("send fields or vectors, not both", members=["fields", "vectors"])
     to_order(asked.order_by)
