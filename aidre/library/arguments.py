@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -13,7 +15,8 @@ import numpy as np
 from aidre.engine.errors import InvalidInput
 from aidre.engine.index.fields import Filter, parse_filter
 from aidre.engine.model import Distance, EmbeddingSpace, Json, Precision
-from aidre_client.values import shown
+from aidre.library.values import to_comparable, to_filter_json
+from aidre_client.values import FacetRequest, Facets, shown, to_requests
 
 MAX_DIMENSIONS = 65_536
 IN_MEMORY: Final = ":memory:"
@@ -43,7 +46,7 @@ def to_names(names: Any, argument: str) -> list[str]:
 
 def to_filter(filter: Json | None) -> Filter | None:
     """InvalidFilter."""
-    return None if filter is None else parse_filter(filter)
+    return None if filter is None else parse_filter(to_filter_json(filter))
 
 
 def to_path(path: Any, argument: str) -> Path:
@@ -58,6 +61,37 @@ def to_path(path: Any, argument: str) -> Path:
         raise InvalidInput(f"{argument} begins with the home of a user who has none: write the whole path") from None
     except FileNotFoundError:
         raise InvalidInput(f"{argument} is below the working folder, which is gone: write the whole path") from None
+
+
+def to_facets(facets: Facets) -> tuple[FacetRequest, ...]:
+    """Facets with ends of ranges as a filter has values. InvalidInput, InvalidFilter."""
+    asked = to_requests(facets)
+    return tuple(replace(one, ranges=_to_ranges(one)) if one.ranges else one for one in asked)
+
+
+def _to_ranges(request: FacetRequest) -> list[Any]:
+    path = f"facet {request.field!r}.ranges"
+    return [tuple(to_comparable(end, path) for end in pair) for pair in request.ranges]
+
+
+def to_weight(weights: Any) -> float | None:
+    """The weight of vectors in a hybrid search, of which that of words is the rest, from 0 to 1."""
+    if weights is None:
+        return None
+    names = ("dense", "lexical")
+    if isinstance(weights, Mapping):
+        pair = [weights.get(name, 0) for name in names] if weights.keys() <= set(names) else []
+    else:
+        pair = list(weights) if isinstance(weights, list | tuple) else []
+    are_numbers = all(
+        isinstance(one, Real) and not isinstance(one, bool) and 0 <= float(one) < math.inf for one in pair
+    )
+    if len(pair) != len(names) or not are_numbers or not sum(pair):
+        raise InvalidInput(
+            'weights= are numbers of at least 0 for vectors and words, as in {"dense": 0.7, "lexical": 0.3}, '
+            f"not {shown(weights)}"
+        )
+    return float(pair[0] / sum(pair))
 
 
 def to_store_path(path: Any) -> Path | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from aidre.engine.model import EmbeddingSpace, Group, HighlightLimits, Json, Mode
 from aidre.engine.types import Facet
-from aidre.library.collection import WAIT_SECONDS, Collection, CollectionView, OrderBy
+from aidre.library.collection import WAIT_SECONDS, Collection, CollectionView, OrderBy, Reranker
 from aidre.library.database import Database
 from aidre.library.documents import Rows
 from aidre_client.values import Facets, Hits, SearchResults
@@ -58,6 +58,8 @@ class AsyncCollectionView:
         group: Group = "chunk",
         collapse: bool = True,
         recall: float | None = None,
+        weights: Mapping[str, float] | Sequence[float] | None = None,
+        rerank: Reranker | None = None,
     ) -> Hits:
         """As `Collection.search`."""
         return await asyncio.to_thread(
@@ -77,6 +79,8 @@ class AsyncCollectionView:
             group=group,
             collapse=collapse,
             recall=recall,
+            weights=weights,
+            rerank=rerank,
         )
 
     async def search_many(
@@ -165,6 +169,14 @@ class AsyncCollection(AsyncCollectionView):
         """As `Collection.at`."""
         return AsyncCollectionView(await asyncio.to_thread(self.collection.at, generation))
 
+    async def copy(self, name: str) -> AsyncCollection:
+        """As `Collection.copy`."""
+        return AsyncCollection(await asyncio.to_thread(self.collection.copy, name))
+
+    async def rename(self, name: str) -> None:
+        """As `Collection.rename`."""
+        await asyncio.to_thread(self.collection.rename, name)
+
     async def add(self, rows: Rows, *, vectors: Any = None) -> list[str]:
         """As `Collection.add`. A task that is cancelled leaves the write to its end: it is whole or not there."""
         return await asyncio.to_thread(self.collection.add, rows, vectors=vectors)
@@ -220,10 +232,12 @@ class AsyncDatabase:
         space: EmbeddingSpace | Sequence[EmbeddingSpace] | None = None,
         embed: Callable[[list[str]], Any] | None = None,
         endpoint: str | Endpoint | None = None,
+        dates: Sequence[str] = (),
         wait: float = WAIT_SECONDS,
     ) -> AsyncCollection:
         """As `Database.collection`; it reads nothing. `embed` is called in a thread."""
-        return AsyncCollection(self.database.collection(name, space=space, embed=embed, endpoint=endpoint, wait=wait))
+        collection = self.database.collection(name, space=space, embed=embed, endpoint=endpoint, dates=dates, wait=wait)
+        return AsyncCollection(collection)
 
     async def drop(self, name: str, *, purge: bool = False, wait: float = WAIT_SECONDS) -> None:
         """As `Database.drop`."""

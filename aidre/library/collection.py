@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import fields as dataclass_fields
 from functools import partial
 from html import escape
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
@@ -23,14 +24,16 @@ from aidre.engine.index.fields import Filter, field_name
 from aidre.engine.listing import MAX_LIMIT, check_limits, documents, some_of, stored_document, to_order
 from aidre.engine.model import Document, EmbeddingSpace, Group, HighlightLimits, Json, Mode
 from aidre.engine.retrieve import Policy, Question, State, answer, query_of, read, run
+from aidre.engine.storage import check_collection_name
 from aidre.engine.types import Facet
-from aidre.library.arguments import to_filter, to_names, to_path, to_queries
+from aidre.library.arguments import to_facets, to_filter, to_names, to_path, to_queries, to_weight
 from aidre.library.documents import (
     Rows,
     select_members,
     to_vector,
 )
 from aidre.library.foreign import no_attribute, own_words
+from aidre.library.rerank import to_rerank
 from aidre.library.results import to_hits
 from aidre.library.spaces import Spaces
 from aidre.library.writer import CollectionWriter
@@ -48,7 +51,6 @@ from aidre_client.values import (
     check_space_id,
     to_ids,
     to_limits,
-    to_requests,
 )
 
 if TYPE_CHECKING:
@@ -66,6 +68,9 @@ SHOWN_TEXTS, SHOWN_ROWS = 2, 5
 
 MAX_K = 10_000
 """Most hits of a search."""
+Reranker: TypeAlias = "str | PathLike[str] | Callable[[str, list[str]], Any] | Any"
+"""The id of a space, the folder of a cross-encoder, a function of a text and texts to scores, or what has `predict`."""
+
 OrderBy: TypeAlias = str | Sequence[str]
 """The name of a field, with "-" before it for the greatest value first, or several."""
 
@@ -102,6 +107,10 @@ class CollectionView:
 
         def __getattr__(self, name: str) -> Any:
             raise no_attribute(self, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sent to another process, it opens the same state there."""
+        return _view_at, (self._source, self.name, self._spaces, self.generation, self._policy)
 
     @property
     def reader(self) -> Reader | None:
@@ -140,6 +149,8 @@ class CollectionView:
         group: Group = "chunk",
         collapse: bool = True,
         recall: float | None = None,
+        weights: Mapping[str, float] | Sequence[float] | None = None,
+        rerank: Reranker | None = None,
     ) -> Hits:
         """The `k` best chunks after the `offset` best ones, best first; those below `min_score` are left out.
 
@@ -152,10 +163,12 @@ class CollectionView:
         With `group` "document" `k` and `offset` count documents: a hit is the best chunk of one, and `passages` of the
         hits has up to four more of each; with `collapse` documents that are near-copies of a better one are `copies` of
         its hit. `recall` is the share of the nearest vectors that is found: lower is faster, and 1 compares every
-        vector; without it that of the collection holds, .99 unless configured.
+        vector; without it that of the collection holds, .99 unless configured. `weights` are those of vectors and words
+        in a hybrid search, as {"dense": 0.7, "lexical": 0.3}. `rerank` scores the best 50 hits anew, by their texts: a
+        function of the text and a list of texts to numbers, the id of a second space, a cross-encoder or its folder.
         InvalidInput, InvalidFilter, InvalidVector, DimensionMismatch, SpaceMissing, ModelUnavailable, Unsupported.
         """
-        requests = () if facets is None else to_requests(facets)
+        requests = () if facets is None else to_facets(facets)
         limits = None if highlight is False else to_limits(highlight)
         if limits is not None and text is None:
             raise InvalidInput("highlight needs a text: a vector has no words")
@@ -165,7 +178,9 @@ class CollectionView:
         check_least(min_score)
         check_group(group)
         check_recall(recall)
-        parsed = to_filter(filter)
+        if rerank is not None and text is None:
+            raise InvalidInput("rerank= needs a text: it compares that with the texts of hits")
+        parsed, weight = to_filter(filter), to_weight(weights)
         question = _to_question(text, vector, k=k, offset=offset, filter=parsed, mode=mode, space=space)
         if reader is None:
             nothing = Hits()
@@ -177,6 +192,9 @@ class CollectionView:
             )
         if recall is not None:
             question = question._replace(recall=float(recall))
+        if weight is not None or rerank is not None:
+            by = None if rerank is None else to_rerank(rerank, reader, self._spaces)
+            question = question._replace(weight=weight, rerank=by)
         found = run(answer(question, State(reader, self._policy)), self._spaces.embed)
         self._log_unknown(found.ignored)
         if found.problem is not None:
@@ -399,50 +417,87 @@ class CollectionView:
             logger.warning(message, self.name, what)
 
 
+def _view_at(source: Source, name: str, spaces: Spaces, generation: int, policy: Policy) -> CollectionView:
+    """GenerationMissing."""
+    return CollectionView(source, name, spaces, source.open(name, generation=generation), policy=policy)
+
+
 class Collection(CollectionView):
     """A collection of a store; it is made by the first commit. Each call reads the newest state, and each write is
     durable when it returns. Safe to use from several threads; of several writers, in whatever process, one writes while
     the others wait up to `wait` seconds."""
 
     def __init__(
-        self, source: Source, name: str, spaces: Spaces, is_open: Callable[[], bool], wait: float, *, policy: Policy
+        self,
+        source: Source,
+        name: str,
+        spaces: Spaces,
+        is_open: Callable[[], bool],
+        wait: float,
+        *,
+        policy: Policy,
+        dates: Sequence[str] = (),
     ) -> None:
         super().__init__(source, name, spaces, policy=policy)
         self._is_open = is_open
-        self._wait = wait
+        self._wait, self._dates = wait, dates
         self._mark: object = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Sent to another process, it opens the newest state there."""
-        make = partial(Collection, policy=self._policy)
+        make = partial(Collection, policy=self._policy, dates=self._dates)
         return make, (self._source, self.name, self._spaces, self._is_open, self._wait)
 
     @property
     def reader(self) -> Reader | None:
-        """Opened again if another state was committed, by whatever process."""
+        """Opened again if another state was committed, by whatever process. SpaceConflict where the declared spaces
+        contradict the stored ones."""
         self._check_open()
         mark = self._source.mark(self.name)
         if mark != self._mark:
             try:
-                self._reader = self._source.open(self.name, previous=self._reader)
+                reader = self._source.open(self.name, previous=self._reader)
             except CollectionMissing:
-                self._reader = None
-            self._mark = mark
+                reader = None
+            if reader is not None:
+                self._spaces.check_stored(self.name, reader.collection.spaces)
+            self._reader, self._mark = reader, mark
         return self._reader
 
     def at(self, generation: int) -> CollectionView:
         """An older state, read-only. GenerationMissing where it was removed."""
         self._check_open()
         check_range("generation", generation, 0, MAX_LIMIT)
-        reader = self._source.open(self.name, generation=generation)
-        return CollectionView(self._source, self.name, self._spaces, reader, policy=self._policy)
+        return _view_at(self._source, self.name, self._spaces, generation, self._policy)
+
+    def copy(self, name: str) -> Collection:
+        """Another collection with the same documents and vectors, under a name that is free. Local segments share their
+        files. InvalidInput, CollectionMissing, Conflict, StoreLocked, Unsupported."""
+        self._copy(name, move=False)
+        return Collection(
+            self._source, name, self._spaces, self._is_open, self._wait, policy=self._policy, dates=self._dates
+        )
+
+    def rename(self, name: str) -> None:
+        """Give the collection another name, which has to be free; clients of the old name are told that it was dropped.
+        The errors of `copy`."""
+        self._copy(name, move=True)
+        self.name, self._reader, self._mark = name, None, None
+
+    def _copy(self, name: str, *, move: bool) -> None:
+        from aidre.engine.collection import local_store
+        from aidre.engine.maintenance import copy_collection
+
+        self._check_open()
+        store = local_store(self._source, "read it by scan, and add what that gives to another collection")
+        copy_collection(store, self.name, check_collection_name(name), wait=self._wait, move=move)
 
     # -- write -------------------------------------------------------------------------------------------------
 
     def writer(self) -> CollectionWriter:
         """A context manager for many writes that share the lock and the commits. StoreLocked."""
         self._check_open()
-        return CollectionWriter(self._source, self.name, self._spaces, self.reader, self._wait)
+        return CollectionWriter(self._source, self.name, self._spaces, self.reader, self._wait, dates=self._dates)
 
     @own_words
     def add(self, rows: Rows, *, vectors: Any = None) -> list[str]:
@@ -478,11 +533,12 @@ class Collection(CollectionView):
             return writer.delete(ids, filter=filter, allow_unknown=allow_unknown)
 
     def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
-        """Change metadata, `title`, `url`, `type` and `updated_at` of documents, by id; None removes a name.
+        """Change metadata, `title`, `url`, `type`, `updated_at`, `text` and `vectors` of documents, by id; None removes
+        a name, and what is not named stays.
 
-        Only a new title has chunks embedded again, of documents that a model embedded: it is a part of the string. One
-        commit; returns how many documents changed. Missing and InvalidDocument name the document, and nothing is
-        changed."""
+        Only a new text and a new title, which is a part of the string, have chunks embedded again, of documents that a
+        model embedded; where vectors come with the rows, a new text needs new `vectors`. One commit; returns how many
+        documents changed. Missing and InvalidDocument name the document, and nothing is changed."""
         with self.writer() as writer:
             return writer.patch(changes)
 

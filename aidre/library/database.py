@@ -16,7 +16,7 @@ from aidre.engine.errors import Closed, InvalidInput, Missing
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.retrieve import Policy
 from aidre.engine.storage import check_collection_name
-from aidre.library.arguments import check_wait, to_path, to_spaces
+from aidre.library.arguments import check_wait, to_names, to_path, to_spaces
 from aidre.library.collection import WAIT_SECONDS, Collection
 from aidre.library.foreign import no_attribute, own_words
 from aidre.library.spaces import Configured, Spaces
@@ -96,6 +96,7 @@ class Database:
         space: EmbeddingSpace | Sequence[EmbeddingSpace] | None = None,
         embed: Callable[[list[str]], Any] | None = None,
         endpoint: str | Endpoint | None = None,
+        dates: Sequence[str] = (),
         wait: float = WAIT_SECONDS,
     ) -> Collection:
         """The collection of that name, which the first write makes.
@@ -104,7 +105,8 @@ class Database:
         whose model is part of the installation. `embed` computes the vectors of a space without a model: a function
         from a list of texts to a matrix (texts, dimensions), brought again whenever the collection is opened. So is
         `endpoint`, which embeds a space that names its model, by OpenAI's embeddings API: the part of its address
-        before `/embeddings`, or an `aidre.Endpoint` with a key.
+        before `/embeddings`, or an `aidre.Endpoint` with a key. `dates` names metadata fields in which strings of
+        filters are instants, too, from the next commit on.
         """
         self._check_open()
         check_collection_name(name)
@@ -112,7 +114,8 @@ class Database:
         configured = self._configured
         spaces = Spaces(to_spaces(space), embed, endpoint, self._embedders, configured)
         policy = configured.policies.get(name) or Policy()
-        return Collection(self._source, name, spaces, self._is_usable, wait, policy=policy)
+        declared = tuple(to_names(dates, "dates"))
+        return Collection(self._source, name, spaces, self._is_usable, wait, policy=policy, dates=declared)
 
     def drop(self, name: str, *, purge: bool = False, wait: float = WAIT_SECONDS) -> None:
         """Remove a collection with its files. CollectionMissing, StoreLocked, StorageFailed.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,9 +23,9 @@ from aidre.ingest.records import (
     normalize_timestamp,
     to_document,
     to_document_id,
-    to_json_value,
 )
 from aidre.library.columns import is_table, table_rows, to_batches
+from aidre.library.values import to_json
 
 Row: TypeAlias = str | Mapping[str, Any] | Document
 """A text, a mapping with the members of a document and metadata, or a document."""
@@ -49,8 +48,8 @@ def to_documents(rows: Rows, matrices: Mapping[str, Matrix]) -> Iterator[Documen
     """
     count = 0
     for count, row in enumerate(_rows(rows), 1):
-        document = _to_document(row, count - 1)
         brought = {space: matrix[count - 1] for space, matrix in matrices.items() if count <= len(matrix)}
+        document = _to_document(row, count - 1, brought)
         yield replace(document, vectors={**(document.vectors or {}), **brought}) if brought else document
     for space, matrix in matrices.items():
         if len(matrix) != count:
@@ -67,11 +66,15 @@ def to_changes(changes: Any) -> dict[str, dict[str, Any]]:
     if not isinstance(changes, Mapping) or not all(isinstance(one, Mapping) for one in changes.values()):
         raise InvalidInput("patch takes a mapping of ids to mappings of changed members")
     return {
-        to_document_id(key): {
-            str(name): None if value is None else _to_json(value, str(name)) for name, value in one.items()
-        }
+        to_document_id(key): {str(name): _to_change(str(name), value) for name, value in one.items()}
         for key, one in changes.items()
     }
+
+
+def _to_change(name: str, value: Any) -> Any:
+    if name == "vectors":
+        return _vectors_of({"vectors": value})
+    return None if value is None else to_json(value, name)
 
 
 def to_matrices(vectors: Any, spaces: Sequence[str]) -> dict[str, Matrix]:
@@ -114,26 +117,45 @@ def _rows(rows: Rows) -> Iterable[Row]:
     return rows
 
 
-def _to_document(row: Row, number: int) -> Document:
-    """A row without an id gets one of its content: the same row again is the same document."""
+def _to_document(row: Row, number: int, brought: Mapping[str, Matrix]) -> Document:
+    """A row without an id gets one of its content, which of a row without text are its vectors, too: the same row again
+    is the same document."""
     try:
         if isinstance(row, str):
             return Document(_id_of(row.encode("utf-8", "surrogatepass")), row)
         if isinstance(row, Document):
-            return _checked(row)
+            return _checked(row, has_vectors=bool(brought))
         if not isinstance(row, Mapping):
             raise InvalidDocument(f"is {type(row).__name__}: a document is a text, a mapping or a Document")
-        members = {name: _to_json(value, str(name)) for name, value in row.items() if name != "vectors"}
+        members = {
+            name: value if name == "id" and type(value) is int else to_json(value, str(name))  # an id is a string
+            for name, value in row.items()
+            if name != "vectors"
+        }
         if not all(type(name) is str for name in members):
             raise InvalidDocument("the names of its members must be strings")
-        if type(members.get("text")) is not str:
-            raise InvalidDocument("has no text: the member text must be a string")
+        vectors = _vectors_of(row)
+        text = _text_of(members.get("text"), has_vectors=bool(vectors or brought))
         given = members.get("id")
-        content = b"" if given is not None else _sorted_json(members)
+        if given is None:
+            content = _sorted_json(members) + (b"" if text else _vector_bytes({**(vectors or {}), **brought}))
         identity = _id_of(content) if given is None else to_document_id(given)
-        return to_document(members, _NO_FILE, identity, vectors=_vectors_of(row))
+        return to_document(members, _NO_FILE, identity, text=text, vectors=vectors)
     except (InvalidDocument, InvalidInput) as error:
         raise InvalidDocument(f"document {number}: {error.message}", row=number) from None
+
+
+def _text_of(text: Any, *, has_vectors: bool) -> str:
+    """A row with vectors may have no text. InvalidDocument."""
+    if has_vectors and (text is None or (type(text) is str and not text.strip())):
+        return ""
+    if not isinstance(text, str):
+        raise InvalidDocument("has no text: the member text must be a string")
+    return text
+
+
+def _vector_bytes(vectors: Mapping[str, Matrix]) -> bytes:
+    return b"".join(vectors[name].tobytes() for name in sorted(vectors))
 
 
 def _sorted_json(members: Mapping[str, Json]) -> bytes:
@@ -143,59 +165,28 @@ def _sorted_json(members: Mapping[str, Json]) -> bytes:
         raise InvalidDocument(f"cannot be written as JSON: {error}") from None
 
 
-def _checked(document: Document) -> Document:
+def _checked(document: Document, *, has_vectors: bool) -> Document:
     """A document as it is, with an id and metadata that can be stored. InvalidDocument."""
     for name in _STRINGS:
         if not isinstance(getattr(document, name), str | None):
             raise InvalidDocument(f"{name} must be a string")
-    if not isinstance(document.text, str):
-        raise InvalidDocument("has no text: the member text must be a string")
+    text = _text_of(document.text, has_vectors=has_vectors or bool(document.vectors))
     if not isinstance(document.metadata, Mapping):
         raise InvalidDocument("metadata must be a mapping")
     reserved = sorted(RESERVED_METADATA & document.metadata.keys())
     if reserved:
         raise InvalidDocument(f"metadata.{reserved[0]} is a reserved name: rename the field")
-    metadata = {name: _to_json(value, f"metadata.{name}") for name, value in document.metadata.items()}
+    metadata = {name: to_json(value, f"metadata.{name}") for name, value in document.metadata.items()}
     updated_at = None if document.updated_at is None else normalize_timestamp(document.updated_at)
     vectors = _vectors_of({"vectors": document.vectors})
-    return replace(document, id=to_document_id(document.id), metadata=metadata, updated_at=updated_at, vectors=vectors)
-
-
-def _to_json(value: Any, name: str) -> Json:
-    """Times with a zone become RFC 3339 strings in UTC, UUIDs and paths strings, Decimals and scalars of numpy numbers,
-    sets, tuples and arrays lists, at any depth."""
-    return to_json_value(value, name, _plain)
-
-
-def _plain(value: Any, name: str) -> Any:
-    """A time without a zone is refused: `datetime.now()` is a local one, and nothing that is stored would say so."""
-    if isinstance(value, np.datetime64):
-        value = _of_datetime64(value)
-    if isinstance(value, np.ndarray):
-        return list(value) if value.dtype.kind in "mM" else value.tolist()
-    if isinstance(value, np.timedelta64):
-        raise InvalidDocument(f"{name} is a span of time: write a number of seconds")
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, datetime):
-        return _rfc_3339(value, name)
-    return str(value) if isinstance(value, PurePath) else value
-
-
-def _of_datetime64(value: np.datetime64) -> date | datetime | None:
-    """A date where the unit is a day or more; numpy knows no zones, so all else is a time without one."""
-    unit = np.datetime_data(value)[0]
-    moment: date | datetime | None = value.astype("datetime64[D]" if unit in "YMWD" else "datetime64[us]").item()
-    return moment
-
-
-def _rfc_3339(value: datetime, name: str) -> str:
-    if value.tzinfo is None:
-        raise InvalidDocument(f"{name} is a time without a zone: give it one, as in datetime.now(timezone.utc)")
-    try:
-        return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
-    except OverflowError:
-        raise InvalidDocument(f"{name} is no date of the calendar in UTC: {value.isoformat()}") from None
+    return replace(
+        document,
+        id=to_document_id(document.id),
+        text=text,
+        metadata=metadata,
+        updated_at=updated_at,
+        vectors=vectors,
+    )
 
 
 def _id_of(content: bytes) -> str:

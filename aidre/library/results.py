@@ -43,6 +43,8 @@ def _relevances(found: Answer, hits: Sequence[Hit]) -> list[float]:
     from aidre.engine.retrieve import run, scale_of
 
     scale = found.scale or run(scale_of(found), _embed_nothing)
+    as_searched = {hit.chunk.id: hit for hit in found.unranked}  # what a reranker scores has another scale
+    hits = [as_searched.get(hit.id, cast("Any", hit)) for hit in hits] if as_searched else hits
     return scale.relevances(cast("Sequence[Any]", hits))
 
 

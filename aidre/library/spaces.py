@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.errors import InvalidInput, ModelUnavailable
+from aidre.engine.errors import InvalidInput, ModelUnavailable, SpaceConflict
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.retrieve import Policy
 
@@ -78,6 +78,21 @@ class Spaces:
         if self._endpoint is not None and all(space.provider != OPENAI for space in spaces):
             raise InvalidInput("endpoint= fills a space that names its model: name that by space=")
         return spaces
+
+    def check_stored(self, collection: str, stored: Sequence[EmbeddingSpace]) -> None:
+        """SpaceConflict where a declared space measures otherwise than the stored one of its id."""
+        by_id = {space.id: space for space in stored}
+        for space in self.given or ():
+            other = by_id.get(space.id, space)
+            for member in ("dimensions", "distance"):
+                ours, theirs = getattr(space, member), getattr(other, member)
+                if ours != theirs:
+                    raise SpaceConflict(
+                        f"space {space.id!r} has {member} {theirs!r} in collection {collection!r}, and not {ours!r}: "
+                        "declare what is stored, or nothing",
+                        embedding_space=space.id,
+                        member=member,
+                    )
 
     def embedder(self, space: EmbeddingSpace) -> Embedder:
         """The embedder of a space that has a model. ModelUnavailable."""

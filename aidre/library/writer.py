@@ -26,8 +26,18 @@ class CollectionWriter:
     """Writes to a collection under one lock. What was added is durable after `commit`, and at the end of the context;
     an error inside the context discards what is not committed."""
 
-    def __init__(self, source: Source, name: str, spaces: Spaces, reader: Reader | None, wait: float) -> None:
+    def __init__(
+        self,
+        source: Source,
+        name: str,
+        spaces: Spaces,
+        reader: Reader | None,
+        wait: float,
+        *,
+        dates: Sequence[str] = (),
+    ) -> None:
         self._open = (source, name, spaces, reader, wait)
+        self._dates = dates
         self._rows: list[Row] = []
         self._is_entered = False
 
@@ -41,6 +51,7 @@ class CollectionWriter:
             name,
             spaces=[embedders[space.id].space if space.id in embedders else space for space in declared],
             runtimes={space: embedder.runtime for space, embedder in embedders.items()},
+            dates=self._dates,
             models={space: embedder.embed_queries for space, embedder in embedders.items()},
             previous=previous,
             wait=wait,

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import orjson
@@ -215,9 +216,18 @@ class _Group:
 
     def _patch(self, request: PatchDocuments) -> WriteAnswer:
         """Changes what came before, too; for that it has to be committed."""
-        changes = orjson.loads(request.changes)
+        changes = {key: self._changed(key, one) for key, one in orjson.loads(request.changes).items()}
         self._commit(self.answers)
         return WriteAnswer(request.number, documents=len(changes), written=self._writer.patch(changes))
+
+    def _changed(self, document_id: str, members: Json) -> dict[str, Any]:
+        """Changed members with vectors as a row has them. InvalidDocument."""
+        try:
+            vectors = {"vectors": self._rules.parse_lists(members["vectors"])} if "vectors" in members else {}
+        except InvalidDocument as error:
+            message = f"document {document_id!r}: {error.message}"
+            raise InvalidDocument(message, document_id=document_id) from None
+        return {**members, **vectors}
 
     def _delete_passing(self, request: DeletePassing) -> int:
         """Deletes what passes of all that came before; for that it has to be committed."""

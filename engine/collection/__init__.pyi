@@ -1,4 +1,4 @@
-from . import garbage as garbage
+from . import dropping as dropping, garbage as garbage
 from .backfill import BackfillProgress as BackfillProgress, fill_space as fill_space, remove_space as remove_space
 from .change_feed import (
     continues_history as continues_history,

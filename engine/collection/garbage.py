@@ -76,14 +76,14 @@ def collect(
 
 
 def _sweep(folder: Path, newest: Manifest, obsolete: Iterable[int], kept: Iterable[int]) -> None:
-    named = _named_paths(folder, newest)
+    named = named_paths(folder, newest)
     folders = [folder / SEGMENTS, folder / DELETES, *(folder / SEGMENTS / entry.id for entry in newest.segments)]
     unnamed = [path for searched in folders for path in _paths_in(searched) if path not in named]
     if unnamed:
         for number in kept:
             # A manifest that nobody can open keeps nothing. StorageFailed may be temporary and aborts instead.
             with suppress(StoreDamaged, FormatTooNew, FileNotFoundError):
-                named |= _named_paths(folder, read_manifest(folder / MANIFESTS, number, newest.name))
+                named |= named_paths(folder, read_manifest(folder / MANIFESTS, number, newest.name))
         unnamed = [path for path in unnamed if path not in named]
     for number in obsolete:
         path = folder / MANIFESTS / manifest_name(number)
@@ -139,10 +139,10 @@ def kept_for_readers(folder: Path, newest: Manifest) -> Kept | None:
 
 def _kept_for_readers(folder: Path, newest: Manifest, written: Sequence[tuple[int, float]]) -> Kept | None:
     superseded = {number: moment for (number, _), (_, moment) in itertools.pairwise(written)}
-    needed, found, until, counted = _named_paths(folder, newest), dict[str, int](), 0.0, 0
+    needed, found, until, counted = named_paths(folder, newest), dict[str, int](), 0.0, 0
     for number, moment in superseded.items():
         with suppress(AidreError, FileNotFoundError):
-            named = _named_paths(folder, read_manifest(folder / MANIFESTS, number, newest.name)) - needed
+            named = named_paths(folder, read_manifest(folder / MANIFESTS, number, newest.name)) - needed
             sizes = {path: status.st_size for path, status in _files(named)}
             found |= sizes
             if sizes:
@@ -172,7 +172,7 @@ def purge(folder: Path, newest: Manifest) -> None:
     The history of changes begins with this generation. A path that cannot be removed does not stop the purge;
     StorageFailed names the first of them at the end. Requires the writer's lock and no commit running.
     """
-    named = _named_paths(folder, newest) | {os.fspath(folder / MANIFESTS / manifest_name(newest.generation))}
+    named = named_paths(folder, newest) | {os.fspath(folder / MANIFESTS / manifest_name(newest.generation))}
     segments = (f"{SEGMENTS}/{entry.id}" for entry in newest.segments)
     paths, failures = [folder / BACKFILLS], list[StorageFailed]()
     with durable.write_errors(folder):
@@ -252,7 +252,7 @@ def _pinned(folder: Path, limit: float) -> set[int]:
     return pinned
 
 
-def _named_paths(folder: Path, manifest: Manifest) -> set[str]:
+def named_paths(folder: Path, manifest: Manifest) -> set[str]:
     """The paths of a generation's segment folders, of the files in them, and of its tombstone files."""
     segments = os.fspath(folder / SEGMENTS)
     deletes = os.fspath(folder / DELETES)

@@ -17,7 +17,7 @@ from .modes import (
 )
 from .operators import Reading as Reading
 from .pages import Page as Page, first_page as first_page, first_pages as first_pages, later_page as later_page
-from .question import Policy as Policy, Question as Question, State as State
+from .question import Policy as Policy, Question as Question, Rerank as Rerank, State as State
 from .reading import read as read
 from .relevance import (
     MAX_TEXT_CHARS as MAX_TEXT_CHARS,

@@ -27,7 +27,7 @@ from aidre.engine.retrieve.evidence import evidence_for
 from aidre.engine.retrieve.modes import can_fuse, is_lexical, resolve_mode, tells_words
 from aidre.engine.retrieve.operators import Reading
 from aidre.engine.retrieve.pages import Page, length_for
-from aidre.engine.retrieve.question import Question, State
+from aidre.engine.retrieve.question import Question, Rerank, State
 from aidre.engine.retrieve.reading import attempts, read
 from aidre.engine.retrieve.relevance import FIRST_HITS, RELEVANT, Finding, RelevanceScale, finding, scale_for
 from aidre.engine.retrieve.repair import better_of
@@ -39,6 +39,9 @@ HIGHLIGHT_SECONDS = 5e-8
 
 ORDERED: Final = 100
 """Best hits of a question that are put in the order of a field; those after them keep theirs."""
+
+RERANKED: Final = 50
+"""Best hits of a question that a reranker scores anew; those after them keep scores of another scale."""
 
 _EQUAL: Final = 1e-9
 
@@ -55,7 +58,7 @@ class Answer(NamedTuple):
     near-copies; None without `group` "document", and where documents are chunks. `ignored` are the fields of the filter
     that no document has. `reranked` says what ordered the first hits anew. `problem` is why a model was done without.
     `reading` are the operators that were read in the text; where its phrases stand nowhere, the text without quotes is
-    the `corrected` one.
+    the `corrected` one. `unranked` are hits that were scored anew, as the search scored them.
     """
 
     question: Question
@@ -79,6 +82,7 @@ class Answer(NamedTuple):
     passage_highlights: list[list[Highlight]] | None = None
     problem: ModelUnavailable | None = None
     reading: Reading | None = None
+    unranked: Sequence[Hit] = ()
 
     @property
     def relevances(self) -> list[float] | None:
@@ -156,6 +160,8 @@ def _corrected(question: Question, state: State) -> Generator[Step, Any, Answer]
 def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
     """The answer to a question as it is typed, without facets and highlights."""
     mode, space, vector, problem = yield from _vector_of(question, state)
+    if question.weight is not None and mode != "hybrid" and problem is None:
+        raise InvalidInput(f"weights are those of a hybrid search, and this one is {mode}: leave them out")
     position: Position | None = None
     reader, offset = state.reader, question.offset
     if question.cursor is not None:
@@ -166,6 +172,9 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
     if question.order is not None:  # all pages are cut from one list of the best hits
         end = offset + query.top_k
         listed, place = replace(query, top_k=ORDERED if end <= ORDERED else length_for(end), offset=0), None
+    elif question.rerank is not None:
+        end = offset + query.top_k
+        listed = replace(query, top_k=RERANKED if end <= RERANKED else length_for(end), offset=0)
     page = yield from _page(_to_count(question, reader), listed, reader, state.reader, place)
     found = Answer(
         question,
@@ -187,7 +196,25 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
         if found.best is None and query.offset > 0:
             found = found._replace(best=(yield from _best_of(found)))
         found = found._replace(scale=(yield from scale_of(found)))
-    return found if question.order is None else (yield from _ordered(found, question.order, offset))
+    if question.order is not None:
+        return (yield from _ordered(found, question.order, offset))
+    return found if question.rerank is None else (yield from _reranked_by(found, question.rerank, offset))
+
+
+def _reranked_by(found: Answer, rerank: Rerank, offset: int) -> Generator[Step, Any, Answer]:
+    """The hits of a page of those that are scored anew, and after these of the others, with the scores they had."""
+    best = found.hits[:RERANKED]
+    scores: Sequence[float] = yield Beside(None, partial(rerank, str(found.question.text), best))
+    order = sorted(range(len(best)), key=lambda place: (-scores[place], best[place].chunk.id))
+    hits = [*(Hit(best[place].chunk, float(scores[place])) for place in order), *found.hits[RERANKED:]]
+    shown = slice(offset, offset + found.question.top_k)
+    places = [*order, *range(len(best), len(found.hits))][shown]
+    return found._replace(
+        hits=hits[shown],
+        unranked=[found.hits[place] for place in places],
+        passages=None if found.passages is None else [found.passages[place] for place in places],
+        copies=None if found.copies is None else [found.copies[place] for place in places],
+    )
 
 
 def _ordered(found: Answer, order: FieldOrder, offset: int) -> Generator[Step, Any, Answer]:
@@ -284,10 +311,13 @@ def _query(
     )
     if mode != "hybrid":
         return query, None
+    fusion = state.policy.fusion
+    if question.weight is not None:
+        fusion = replace(fusion, a=question.weight)
     rescore, problem = None, None
     if state.policy.rescore is not None and question.vector is None:
         rescore, problem = yield from _rescore(question, state, reader)
-    return replace(query, fusion=state.policy.fusion, rescore=rescore), problem
+    return replace(query, fusion=fusion, rescore=rescore), problem
 
 
 def _vector_of(

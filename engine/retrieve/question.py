@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.model import Fusion, Group, HighlightLimits, Mode
 from aidre.engine.ports import Reader
-from aidre.engine.types import FacetRequest
+from aidre.engine.types import FacetRequest, Hit
 
 if TYPE_CHECKING:
     from aidre.engine.index.fields import Filter
     from aidre.engine.retrieve.conditions import FieldOrder
 
+
+Rerank: TypeAlias = Callable[[str, Sequence[Hit]], Sequence[float]]
+"""The scores of some hits for a text, in their order; larger is better."""
 
 _FUSION: Final = Fusion()
 
@@ -30,7 +34,8 @@ class Question(NamedTuple):
     and `-word` in the text are read (`operators.py`), and numbers, dates and orders in words (`conditions.py`). With
     `order` relevant hits are ordered by a field. With `group` "document" `top_k` and `offset` count documents, and with
     `collapse` near-copies of one count as one (`by_document.py`). `recall` is that of `Query`; without it that of the
-    policy holds.
+    policy holds. `weight` is that of the vector in a hybrid search, between 0 and 1; that of the words is the rest.
+    `rerank` orders the best hits anew.
     """
 
     top_k: int
@@ -50,6 +55,8 @@ class Question(NamedTuple):
     group: Group = "chunk"
     collapse: bool = True
     recall: float | None = None
+    weight: float | None = None
+    rerank: Rerank | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from aidre.engine.index.vectors import decode
 from aidre.engine.model import Highlight, HighlightLimits, Json, Span
 from aidre.engine.segment.reader import SegmentReader
 from aidre.engine.storage import BATCH_ROWS, ETAG_BYTES
-from aidre_client.values import beginning
+from aidre_client.values import beginning, kept_chunk
 
 
 class StoredChunk(Struct, eq=False):
@@ -24,6 +24,9 @@ class StoredChunk(Struct, eq=False):
 
     segment: SegmentReader
     row: int
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return kept_chunk(self)
 
     def __repr__(self) -> str:
         return f"<StoredChunk {self.id!r}: {beginning(self.text)!r}>"

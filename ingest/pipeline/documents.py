@@ -28,8 +28,10 @@ from aidre.ingest.records import RESERVED_METADATA, RowBatch, normalize_timestam
 
 _TEXT_BYTES: Final = 4
 """Bytes at the end of a fingerprint that depend on the text alone, see `fingerprint`."""
-_EMBEDDED: Final = frozenset({"id", "text", "section", "vectors", "headings"})
-"""What chunks and vectors are made of: a change of it is another document."""
+_FIXED: Final = frozenset({"id", "section", "headings"})
+"""What is of a whole document: a change of it is another document."""
+_REBUILT: Final = frozenset({"text", "vectors"})
+"""What chunks and vectors are made of."""
 
 
 def delete_passing(writer: Sink, filter: Filter, *, allow_unknown: bool = False) -> int:
@@ -60,11 +62,20 @@ class DocumentWriter:
         self._builder = RecordBuilder(chunker.chunks, known)
 
     def check(self, documents: Iterable[Document]) -> None:
-        """Refuse what can be refused without chunks. InvalidDocument and DimensionMismatch name the document."""
+        """Refuse what can be refused without chunks. A document without text needs a vector for each space.
+        InvalidDocument and DimensionMismatch name the document."""
         for document in documents:
-            if not document.text.strip():
+            has_text = bool(document.text.strip())
+            if not has_text and not document.vectors:
                 raise InvalidDocument(f"document {document.id!r} has no text", document_id=document.id)
             self._check_vectors(document)
+            missing = set() if has_text else self._writer.spaces.keys() - (document.vectors or {}).keys()
+            if missing:
+                raise InvalidDocument(
+                    f"document {document.id!r} has no text to embed in the space {min(missing)!r}: "
+                    "bring a vector for each space",
+                    document_id=document.id,
+                )
 
     def write(self, documents: Iterable[Document]) -> int:
         """Upsert checked documents that are new or changed, of two with one id the later; returns how many these are.
@@ -81,7 +92,7 @@ class DocumentWriter:
         return len(records)
 
     def accepts_columns(self, rows: RowBatch) -> bool:
-        """Whether `write_columns` can write rows, whose texts are not blank: they bring a vector for each space."""
+        """Whether `write_columns` can write rows: they bring a vector for each space."""
         spaces = self._writer.spaces
         return rows.vectors.keys() == spaces.keys() and all(
             matrix.shape[1] == spaces[name].dimensions for name, matrix in rows.vectors.items()
@@ -105,18 +116,41 @@ class DocumentWriter:
     def patch(self, changes: Mapping[str, Mapping[str, Json]]) -> int:
         """Change members of stored documents, by id; returns how many differ then. Nothing may be pending.
 
-        `title`, `url`, `type` and `updated_at` are the document's; all other names are metadata, and None removes one.
-        Chunks stay as they are, and vectors too, but that a model embeds chunks anew whose title changed. An ingest of
-        the unchanged source restores what it reads there. Missing, InvalidDocument; then nothing is changed.
+        `title`, `url`, `type`, `updated_at`, `text` and `vectors` are the document's; all other names are metadata, and
+        None removes one. A new text is chunked and embedded, where a model does that; it needs vectors for the spaces
+        without one. Else chunks stay as they are, and vectors too, but that a model embeds chunks anew whose title
+        changed. An ingest of the unchanged source restores what it reads there. Missing, InvalidDocument,
+        InvalidVector, DimensionMismatch; then nothing is changed.
         """
-        records, vectors, keys = self._writer.stored_records(list(changes))
+        rebuilt = {key for key, one in changes.items() if not _REBUILT.isdisjoint(one)}
+        kept = [key for key in changes if key not in rebuilt]
+        records, vectors, keys = self._writer.stored_records(kept) if kept else ([], {}, {})
         patched = [_patched(record, changes[record.document.id]) for record in records]
         for record in patched:
             self._check(record)
         count = sum(one.document != other.document for one, other in zip(patched, records, strict=True))
-        if count:
-            self._writer.upsert(patched, *self._retitled(records, patched, vectors, keys))
+        renewed = self._retitled(records, patched, vectors, keys) if count else None
+        documents = self._rewritten([key for key in changes if key in rebuilt], changes)
+        count += self.write(documents)
+        if renewed is not None:
+            self._writer.upsert(patched, *renewed)
         return count
+
+    def _rewritten(self, ids: Sequence[str], changes: Mapping[str, Mapping[str, Any]]) -> list[Document]:
+        """Stored documents with another text or other vectors, which are checked."""
+        documents = []
+        for record in self._writer.stored_records(ids)[0] if ids else ():
+            own = changes[record.document.id]
+            others = {name: value for name, value in own.items() if name not in _REBUILT}
+            text = own.get("text", record.chunks[0].text if len(record.chunks) == 1 else None)
+            if type(text) is not str:
+                cure = "must be a string" if "text" in own else "is in several chunks: patch it, too"
+                raise InvalidDocument(f"document {record.document.id!r}: text {cure}", document_id=record.document.id)
+            document = _patched(record, others).document
+            document = replace(document, text=text, vectors=own.get("vectors"), headings=(), verbatim=())
+            documents.append(document)
+        self.check(documents)
+        return documents
 
     def _retitled(
         self,
@@ -188,9 +222,9 @@ def _patched(record: Record, changes: Mapping[str, Json]) -> Record:
     members: dict[str, Any] = {}
     metadata = dict(document.metadata)
     for name, value in changes.items():
-        if name in _EMBEDDED:
+        if name in _FIXED:
             raise InvalidDocument(
-                f"document {document.id!r}: {name} cannot be patched, chunks and vectors are made of it: add it again",
+                f"document {document.id!r}: {name} cannot be patched: add the document again",
                 document_id=document.id,
             )
         if name in RESERVED_METADATA - {"updated_at"}:

@@ -10,7 +10,7 @@ from aidre.engine.index.fields import field_names
 from aidre.engine.model import Chunk, Document, Record
 from aidre.ingest.chunking import find_repetition_fault
 from aidre.ingest.pipeline.changes import Candidate
-from aidre.ingest.records import RowBatch
+from aidre.ingest.records import RowBatch, find_integer_fault
 
 MAX_FIELDS: Final = 10_000
 """Different metadata fields of a collection, as many as a Parquet table may have columns. A field costs a row in every
@@ -61,8 +61,10 @@ class RecordBuilder:
     def admit(self, record: Record) -> str | None:
         """Count the record towards the limits, or return the reason why it cannot be stored."""
         document = record.document
-        return find_repetition_fault(record) or self._fields.admit(
-            field_names((document.metadata, document.schema_object))
+        return (
+            find_repetition_fault(record)
+            or find_integer_fault(document.metadata, "metadata")
+            or self._fields.admit(field_names((document.metadata, document.schema_object)))
         )
 
     def admit_rows(self, rows: RowBatch) -> str | None:

@@ -29,6 +29,8 @@ from .items import (
 from .json_values import (
     MAX_CONVERTED_VALUES as MAX_CONVERTED_VALUES,
     MAX_FILE_VALUES as MAX_FILE_VALUES,
+    MAX_INTEGER as MAX_INTEGER,
+    find_integer_fault as find_integer_fault,
     parse_json as parse_json,
     to_json_value as to_json_value,
 )

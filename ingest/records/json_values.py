@@ -40,7 +40,8 @@ MAX_CONVERTED_VALUES = 100_000
 _NOT_FINITE = re.compile(rb"[\[:,\s](?:NaN|-?Infinity)\b")
 """What Python writes for numbers that are none, and no other reader of JSON takes: they become null."""
 
-_MAX_INTEGER = (1 << 63) - 1
+MAX_INTEGER = (1 << 63) - 1
+"""The greatest whole number of a field; the least is one further from zero."""
 
 
 def parse_json(text: bytes, max_values: int = MAX_ROW_VALUES, cure: str = "split it") -> Json:
@@ -57,7 +58,8 @@ def parse_json(text: bytes, max_values: int = MAX_ROW_VALUES, cure: str = "split
 
 
 def to_json_value(value: Any, name: str, prepare: Prepare | None = None) -> Json:
-    """Convert a Python value: dates become RFC 3339 strings, sets and tuples lists, non-finite numbers null.
+    """Convert a Python value: dates become RFC 3339 strings, sets and tuples lists, non-finite numbers null; integers
+    stay as they are (`find_integer_fault`).
 
     Each value, at every depth, passes through `prepare` first. Raises InvalidDocument, with `name` in the message, for
     a value that JSON cannot express or that exceeds the bounds.
@@ -94,11 +96,19 @@ def _keep(value: Json) -> Json:
     return value
 
 
-def _convert_integer(value: int) -> Json:
-    """Integers beyond 64 bits become floating point, as most readers of JSON take them; null beyond its range."""
-    if -_MAX_INTEGER - 1 <= value <= _MAX_INTEGER:
-        return value
-    return float(value) if value.bit_length() < 1024 else None
+def find_integer_fault(value: Json, name: str) -> str | None:
+    """The reason why a value cannot be stored that is, or has at some depth, an integer beyond MAX_INTEGER, which to a
+    filter would be a float and so equal to its neighbours. None where it has none."""
+    kind = type(value)
+    if kind is int:
+        fits = -MAX_INTEGER - 1 <= value <= MAX_INTEGER
+        return None if fits else f"{name} is a whole number beyond 64 bits with a sign: write it as a string"
+    if kind is list:
+        return next(filter(None, (find_integer_fault(item, name) for item in value)), None)
+    if kind is dict:
+        items = (find_integer_fault(item, f"{name}.{key}") for key, item in value.items())
+        return next(filter(None, items), None)
+    return None
 
 
 def _convert_float(value: float) -> Json:
@@ -115,7 +125,7 @@ _CONVERSIONS: dict[type, Callable[[Any], Json]] = {
     type(None): _keep,
     bool: _keep,
     str: _keep,
-    int: _convert_integer,
+    int: _keep,
     float: _convert_float,
     datetime: _convert_datetime,
     date: date.isoformat,

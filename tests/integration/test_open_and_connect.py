@@ -284,6 +284,44 @@ def several_documents_are_changed(docs: Any) -> Any:
 
 
 @program
+def a_new_text_is_found(docs: Any) -> Any:
+    docs.add(SHOP)
+    changed = docs.patch({"soup": {"text": "Lentils, warm", "price": 8}})
+    return changed, docs.get(["soup"]), docs.search("lentils", mode="lexical"), docs.search("beet", mode="lexical")
+
+
+@of_vectors
+def a_new_text_with_its_vector(docs: Any) -> Any:
+    docs.add({"id": "a", "text": "x", "n": 1}, vectors=[[1, 0, 0]])
+    changed = docs.patch({"a": {"text": "y", "vectors": {"own": np.array([0, 1, 0])}}})
+    return changed, docs.get(["a"], vectors=True), docs.search(vector=[0, 1, 0], space="own", k=1)
+
+
+@of_vectors
+def a_row_with_a_vector_and_no_text(docs: Any) -> Any:
+    ids = docs.add([{"n": 1}, {"id": "b", "text": ""}], vectors=[[1, 0, 0], [0, 1, 0]])
+    return ids, docs.get(ids), docs.count(), docs.search(vector=[0, 1, 0], space="own", k=1)
+
+
+@program
+def numbers_that_no_json_has(docs: Any) -> Any:
+    values = [2**63, -(2**63) - 1, float("nan"), float("inf"), Decimal("1.00000000000000000001"), np.float64("nan")]
+    found = [failing(lambda one=one: docs.add({"text": "x", "deep": [{"n": one}]})) for one in values]
+    docs.add({"id": "a", "text": "x", "n": 2**63 - 1, "m": -(2**63)})
+    return found, docs.get(["a"]), docs.count({"n": 2**63 - 1}), docs.count({"n": 2**63 - 2})
+
+
+@program
+def values_of_python_in_filters(docs: Any) -> Any:
+    moment = datetime(2026, 4, 1, 12, tzinfo=UTC)
+    docs.add({"id": "a", "text": "x", "ref": UUID(int=7), "price": Decimal("2.5"), "at": moment, "n": np.int64(3)})
+    filters = [{"ref": UUID(int=7)}, {"price": Decimal("2.5")}, {"n": {"in": (np.int64(3), 4)}}, {"n": {"in": {3, 9}}}]
+    return [docs.count(filter) for filter in filters], docs.count(
+        {"updated_at": {"gt": datetime(2001, 1, 1, tzinfo=UTC)}}
+    )
+
+
+@program
 def a_new_title_is_found(docs: Any) -> Any:
     docs.add(SHOP)
     docs.patch({"salt": {"title": "Zanzibar"}})
@@ -395,7 +433,8 @@ def changes_that_cannot_be_made(docs: Any) -> Any:
     changes: list[Any] = [
         {"none": {"a": 1}},
         {"pie": {"etag": 1}},
-        {"pie": {"vectors": {}}},
+        {"pie": {"text": 7}},
+        {"pie": {"vectors": {"none": [1.0]}}},
         {"pie": {"updated_at": "soon"}},
         {"pie": {"title": ["x"]}},
         {"pie": {"blob": b"1"}},

@@ -85,7 +85,8 @@ ROW: dict[str, Any] = {
 }
 
 CHANGES = (
-    "`title`, `url`, `type` and `updated_at` are the document's, all other names are metadata, and null removes one. "
+    "`title`, `url`, `type`, `updated_at`, `text` and `vectors` are the document's, all other names are metadata, and "
+    "null removes one; a new text is embedded, or needs new vectors. "
     "Durable when the answer comes."
 )
 CHANGED: dict[str, Any] = {"type": "object", "description": "Changed members of a document; null removes one"}

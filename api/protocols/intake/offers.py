@@ -22,7 +22,7 @@ def build_question(intake: OfferedIntake, data: Mapping[str, Any], query_chars: 
 
 
 def offer_items(answer: Answer, min_score: float, *, returns_text: bool) -> list[OfferItem]:
-    """The hits with a relevance of at least `min_score`, as items of an offer; `score` is their relevance.
+    """The hits with a text and a relevance of at least `min_score`, as items of an offer; `score` is their relevance.
 
     They have their text if the collection returns it.
     """
@@ -37,6 +37,7 @@ def offer_items(answer: Answer, min_score: float, *, returns_text: bool) -> list
             score=relevance,
         )
         for hit, relevance in relevant
+        if hit.chunk.text
     ]
 
 

@@ -188,6 +188,8 @@ async def _servable_passages(retrieval: Retrieval, intent: Intent, served: Serve
     stored_counts: list[int | None] = []
     for hit in served.answer.relevant:
         document_key, chunk_id, text, tokens, digest = hit.chunk.passage
+        if not text:  # a row of vectors alone
+            continue
         document = documents.get(document_key)
         if document is None:
             document = documents[document_key] = _Document.of(hit.chunk, intent)

@@ -456,6 +456,10 @@ class _Parser:
 
 
 def _scalar(op: Operator, value: Json, path: str) -> Scalar:
+    if isinstance(value, Instant):  # of a program: JSON has none
+        if op == "contains":
+            raise _asked_of_date(path)
+        return value
     if isinstance(value, str):
         if len(value) > MAX_CHARACTERS:
             raise InvalidFilter(f"{path} is too long; use at most {MAX_CHARACTERS:,} characters")

@@ -79,13 +79,16 @@ class LexicalText(NamedTuple):
 
 
 def lexical_column(titles: BinaryArray, sections: BinaryArray, texts: BinaryArray) -> BinaryArray:
-    """The texts to index: title, section path and text of each chunk, joined by newlines.
+    """The texts to index: title, section path and text of each chunk, joined by newlines; nothing of a chunk without
+    text, which is found by its vectors alone.
 
     Titles and sections are truncated, since every chunk of a document repeats them.
     """
     headings = [kernels.utf8_slice_codeunits(column, 0, MAX_HEADING_CHARACTERS) for column in (titles, sections)]
     present = [kernels.if_else(kernels.equal(column, ""), None, column) for column in (*headings, texts)]
-    return join_present([column.cast(pa.large_binary()) for column in present], b"\n").cast(pa.large_string())
+    joined = join_present([column.cast(pa.large_binary()) for column in present], b"\n").cast(pa.large_string())
+    is_empty = kernels.equal(texts, "")
+    return kernels.if_else(is_empty, "", joined) if kernels.any(is_empty).as_py() else joined
 
 
 class Postings(NamedTuple):

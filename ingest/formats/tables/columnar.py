@@ -34,6 +34,7 @@ from aidre.ingest.formats.tables.arrow_json import (
 from aidre.ingest.records import (
     EMPTY_OBJECT,
     MAX_ID_CHARACTERS,
+    MAX_INTEGER,
     RESERVED_METADATA,
     Columns,
     File,
@@ -164,10 +165,20 @@ def _write_metadata(columns: Columns, size: int, faults: Faults) -> JsonColumn:
     if not others.keys().isdisjoint(fields) or not RESERVED_METADATA.isdisjoint([*others, *fields]):
         return _write_metadata_by_row(own, others, faults)
     both = {**others, **fields}
+    if any(map(_may_be_too_large, both.values())):
+        raise _NotColumnar
     if not both:
         empty = pa.repeat(pa.scalar(EMPTY_OBJECT, pa.large_binary()), size)
         return JsonColumn(pa.nulls(size, pa.large_binary()), empty)
     return _drop_empty(write_objects({name: write_json(column, name, faults) for name, column in both.items()}))
+
+
+def _may_be_too_large(column: pa.Array) -> bool:
+    """Whether a column has unsigned numbers beyond those of fields, whose rows are refused one by one."""
+    if not pa.types.is_uint64(column.type):
+        return False
+    largest = pc.max(column).as_py()
+    return largest is not None and largest > MAX_INTEGER
 
 
 def _write_metadata_by_row(own: pa.Array | None, others: Columns, faults: Faults) -> JsonColumn:

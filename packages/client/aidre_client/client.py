@@ -285,9 +285,9 @@ class RemoteCollection:
         return self._transport.run(self._documents.add(rows, vectors, idempotency_key))
 
     def patch(self, changes: Mapping[str, Mapping[str, Any]], *, idempotency_key: str | None = None) -> int:
-        """Change metadata, `title`, `url`, `type` and `updated_at` of documents, by id, as `Collection.patch` of a
-        local collection; None removes a name. Returns how many documents changed. DocumentMissing and InvalidDocument
-        name the document, and nothing is changed."""
+        """Change metadata, `title`, `url`, `type`, `updated_at`, `text` and `vectors` of documents, by id, as
+        `Collection.patch` of a local collection; None removes a name. Returns how many documents changed.
+        DocumentMissing and InvalidDocument name the document, and nothing is changed."""
         return self._transport.run(self._documents.patch(changes, idempotency_key))
 
     def delete(

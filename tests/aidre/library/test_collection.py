@@ -408,9 +408,9 @@ def test_a_patch_that_is_refused_changes_nothing(docs: aidre.Collection) -> None
     docs.add([{"id": "a", "text": "one", "n": 1}])
     refused: list[tuple[Any, type[aidre.AidreError], str]] = [
         ({"a": {"n": 2}, "none": {"n": 2}}, aidre.Missing, "'none'"),
-        ({"a": {"text": "two"}}, aidre.InvalidDocument, "add it again"),
+        ({"a": {"text": None}}, aidre.InvalidDocument, "text must be a string"),
         ({"a": {"title": True}}, aidre.InvalidDocument, "title"),
-        ({"a": {"section": "S"}}, aidre.InvalidDocument, "add it again"),
+        ({"a": {"section": "S"}}, aidre.InvalidDocument, "add the document again"),
         ({"a": {"etag": "x"}}, aidre.InvalidDocument, "reserved"),
         ({"a": {"n": object()}}, aidre.InvalidDocument, "n "),
         ({"a": {"url": 7}}, aidre.InvalidDocument, "url"),

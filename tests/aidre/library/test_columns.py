@@ -171,7 +171,7 @@ def test_what_is_plain_is_stored_by_columns(db: aidre.Database, rows: Any) -> No
         [*ROWS[:4], dict(reversed(ROWS[4].items()))],
         [*ROWS[:4], "text 4"],
         [*ROWS[:4], aidre.Document("d4", "text 4")],
-        [{**row, "weight": float("nan")} for row in ROWS],
+        [{**row, "weight": Decimal("0.5")} for row in ROWS],
     ],
 )
 def test_what_columns_would_change_is_stored_row_by_row(db: aidre.Database, rows: Any) -> None:
@@ -285,9 +285,7 @@ def test_whatever_exports_a_stream_of_arrow_is_a_table(db: aidre.Database, strin
     assert docs["d3"].metadata == {"price": 3, "name": "é"}
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"metadata": "{}"}, {1: "x"}, {"text": " "}, {"text": 7}, {"id": ""}, {"title": True}]
-)
+@pytest.mark.parametrize("wrong", [{"metadata": "{}"}, {1: "x"}, {"text": 7}, {"id": ""}, {"title": True}])
 def test_what_is_refused_row_by_row_is_refused_alike(wrong: dict[Any, Any]) -> None:
     both([{**row, **wrong} for row in ROWS], vectors_of(5))
     assert isinstance(outcome(ALWAYS, [{**row, **wrong} for row in ROWS], vectors_of(5))[0], str)

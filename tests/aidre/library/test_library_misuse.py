@@ -132,11 +132,11 @@ FILTERS: list[tuple[Any, str]] = [
     ({"a": {"like": 1}}, "use one of eq"),
     ({"a": None}, '"exists": false'),
     ({"a": NAN}, "a number"),
-    ({"a": {1}}, "write one value"),
+    ({"a": {1}}, "for several values"),
     ({"a": b"x"}, "write one value"),
     ({"a": object()}, "write one value"),
     ({1: 2}, "no string"),
-    ({"price": {"in": (1, 2)}}, "must be a list"),
+    ({"price": {"in": 1}}, "must be a list"),
     ({"not": {"not": "x"}}, "must be an object"),
 ]
 ROWS: list[tuple[Any, str, str]] = [
@@ -157,7 +157,7 @@ ROWS: list[tuple[Any, str, str]] = [
     ({"text": "x", "m": object()}, DOCUMENT, "m holds a value"),
     ({"text": "x", "m": b"x"}, DOCUMENT, "m holds a value"),
     ({"text": "x", "m": {"deep": [object()]}}, DOCUMENT, "m holds a value"),
-    ({"text": "x", "m": "\ud800"}, DOCUMENT, "JSON"),
+    ({"text": "x", "m": "\ud800"}, DOCUMENT, "surrogate"),
     ("\ud800", DOCUMENT, "surrogate"),
     ({"text": "x", "etag": "y"}, DOCUMENT, "etag"),
     ({"text": "x", "title": [1]}, DOCUMENT, "title must be a string"),
@@ -225,7 +225,7 @@ PATCHES: list[tuple[Any, str, str]] = [
     ({"a": 3}, INVALID, "mapping of ids"),
     ({"none": {"x": 1}}, "document_missing", "'none'"),
     ({"a": {"x": object()}}, DOCUMENT, "x holds a value"),
-    ({"a": {"text": "q"}}, DOCUMENT, "add it again"),
+    ({"a": {"text": 3}}, DOCUMENT, "text must be a string"),
     ({b"a": {"x": 1}}, DOCUMENT, "id must be"),
 ]
 SPACES: list[tuple[Any, str]] = [

@@ -11,7 +11,13 @@ import pytest
 
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.records import json_values
-from aidre.ingest.records.json_values import MAX_CONVERTED_VALUES, MAX_DEPTH, parse_json, to_json_value
+from aidre.ingest.records.json_values import (
+    MAX_CONVERTED_VALUES,
+    MAX_DEPTH,
+    find_integer_fault,
+    parse_json,
+    to_json_value,
+)
 
 
 @pytest.mark.parametrize(
@@ -21,8 +27,7 @@ from aidre.ingest.records.json_values import MAX_CONVERTED_VALUES, MAX_DEPTH, pa
         (True, True),
         ("é", "é"),
         (1 << 62, 1 << 62),
-        (1 << 64, float(1 << 64)),
-        (1 << 2000, None),
+        (1 << 64, 1 << 64),
         (float("nan"), None),
         (float("inf"), None),
         (Decimal("1.5"), 1.5),
@@ -46,6 +51,17 @@ def test_a_python_value_becomes_json(value: Any, converted: Any) -> None:
 def test_a_value_that_json_cannot_express_is_refused_by_name(value: Any) -> None:
     with pytest.raises(InvalidDocument, match=r"^metadata holds a value that JSON cannot express"):
         to_json_value(value, "metadata")
+
+
+@pytest.mark.parametrize("value", [1 << 63, -(1 << 63) - 1, [1, [1 << 64]], {"a": {"b": 1 << 70}}])
+def test_an_integer_beyond_those_of_a_field_is_found_at_any_depth(value: Any) -> None:
+    assert "beyond 64 bits" in str(find_integer_fault({"n": value}, "metadata"))
+    assert str(find_integer_fault({"n": value}, "metadata")).startswith("metadata.n")
+
+
+def test_other_values_have_no_integer_beyond() -> None:
+    values = [(1 << 63) - 1, -(1 << 63), 1e30, True, "x", None, [1, {"a": 2}]]
+    assert find_integer_fault({"n": values}, "metadata") is None
 
 
 def test_a_name_must_be_a_scalar() -> None:

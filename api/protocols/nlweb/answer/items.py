@@ -179,7 +179,8 @@ def _render(document: DocumentHit, entry: _CachedItem) -> Item:
     copies = b',"copies":' + orjson.dumps(told_copies(document.copies)) if document.copies else b""
     grounding = b'{%b"chunk_ids":[%b],"content_hashes":[%b]%b%b}' % (entry.source, ids, hashes, quoted, copies)
     json = b'%b,"score":%b,"grounding":%b}' % (entry.head, repr(document.score).encode(), grounding)
-    return Item(json, entry.name, entry.description, entry.url, passage)
+    description = entry.description if passages[0][2] else ""  # of a row of vectors alone no prose is made
+    return Item(json, entry.name, description, entry.url, passage)
 
 
 def _default_object(chunk: RetrievedChunk, returns_text: bool, as_article: bool) -> dict[str, Json]:

@@ -234,6 +234,7 @@ async def _summarize_with_model(
             "text": passage.passage[:2_000],
         }
         for passage in passages
+        if passage.description or passage.passage
     ]
     is_foreign = bool(language) and _is_language_tag(language or "")
     instructions = _INSTRUCTIONS + (f" Write in the language with the tag {language}." if is_foreign else "")

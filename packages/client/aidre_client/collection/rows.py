@@ -58,9 +58,21 @@ def to_row_changes(changes: Any) -> dict[str, dict[str, Json]]:
     if not isinstance(changes, Mapping) or not all(isinstance(one, Mapping) for one in changes.values()):
         raise InvalidInput("patch takes a mapping of ids to mappings of changed members")
     return {
-        _to_id(key): {str(name): to_json(value, str(name)) for name, value in one.items()}
+        _to_id(key): {str(name): _to_change(str(name), value) for name, value in one.items()}
         for key, one in changes.items()
     }
+
+
+def _to_change(name: str, value: Any) -> Json:
+    if name != "vectors" or value is None:
+        return to_json(value, name)
+    return {str(space): to_vector(one).tolist() for space, one in _vectors_of(value).items()}
+
+
+def _vectors_of(given: Any) -> Mapping[Any, Any]:
+    if not isinstance(given, Mapping):
+        raise InvalidDocument("vectors must be a mapping of spaces to vectors")
+    return given
 
 
 def _rows(rows: Any) -> Iterable[Any]:
@@ -99,9 +111,8 @@ def _members(row: Any, brought: Mapping[str, Any]) -> dict[str, Any]:
         given = row.get("vectors")
     else:
         raise InvalidDocument(f"is {type(row).__name__}: a document is a text, a mapping or a Document")
-    if given is not None and not isinstance(given, Mapping):
-        raise InvalidDocument("vectors must be a mapping of spaces to vectors")
-    vectors = {str(space): to_vector(one) for space, one in {**(given or {}), **brought}.items()}
+    every = {**({} if given is None else _vectors_of(given)), **brought}
+    vectors = {str(space): to_vector(one) for space, one in every.items()}
     if isinstance(row, Mapping):
         members["id"] = _content_id(members, vectors) if members.get("id") is None else _to_id(members["id"])
     if vectors:
@@ -114,7 +125,7 @@ def _content_id(members: dict[str, Any], vectors: Mapping[str, array[float]]) ->
     """An id of the content, which of a row without a text are its vectors, too: the same row is the same document."""
     text = members.get("text")
     has_text = isinstance(text, str) and bool(text.strip())
-    brought = b"" if has_text else b"".join(name.encode() + vectors[name].tobytes() for name in sorted(vectors))
+    brought = b"" if has_text else b"".join(vectors[name].tobytes() for name in sorted(vectors))
     return _id_of(msgspec.json.encode(_plain_floats(members), order="sorted") + brought)
 
 

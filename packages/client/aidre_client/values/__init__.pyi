@@ -21,6 +21,7 @@ from .hits import (
     Hits as Hits,
     SearchResults as SearchResults,
     join_hits as join_hits,
+    kept_chunk as kept_chunk,
 )
 from .json_values import to_json as to_json, to_json_filter as to_json_filter
 from .model import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, overload
 
@@ -60,6 +61,35 @@ class FoundChunk(Protocol):
     @property
     def schema_object(self) -> bytes | None:
         """The schema.org object as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptChunk:
+    """A chunk by its values, as one of an engine is sent to another process, which has no open segment."""
+
+    id: str
+    text: str
+    span: Span
+    section: str | None
+    content_hash: str
+    document_id: str
+    url: str | None
+    title: str | None
+    type: str | None
+    updated_at: str
+    metadata: Mapping[str, Json]
+    json_payload: bytes | None
+    schema_object: bytes | None
+    embeddings: Mapping[str, NDArray[np.float32]]
+
+    def vectors(self) -> Mapping[str, NDArray[np.float32]]:
+        return self.embeddings
+
+
+def kept_chunk(chunk: FoundChunk) -> tuple[Any, ...]:
+    """What pickle makes a KeptChunk of, for the `__reduce__` of a chunk."""
+    names = [one.name for one in fields(KeptChunk) if one.name != "embeddings"]
+    return KeptChunk, (*(getattr(chunk, name) for name in names), dict(chunk.vectors()))
 
 
 if TYPE_CHECKING:  # the default is for type checkers: typing has it from Python 3.13 on
@@ -141,6 +171,10 @@ class Hits(list[Hit]):
     def set_relevance(self, relevance: list[float] | Callable[[Hits], list[float]] | None) -> None:
         """For those who make a list of hits: the relevances, or a function that computes them."""
         self._relevance = relevance
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What computes the relevance stays where the search was."""
+        return {**self.__dict__, "_relevance": self.relevance}
 
     def to_arrow(self) -> pa.Table:
         """One row a hit: rank (from 0), score, id, document_id, text, title, url and metadata, a struct of the fields

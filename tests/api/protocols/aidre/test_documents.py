@@ -191,7 +191,7 @@ def test_several_documents_are_changed_or_none(client: Client) -> None:
         ("/documents/d1", {"etag": 1}, 400, "etag is a reserved name"),
         ("/documents/d1", {"updated_at": "soon"}, 400, "updated_at"),
         ("/documents/d1", {"title": ["x"]}, 400, "title"),
-        ("/documents/d1", {"vectors": {}}, 400, "vectors cannot be patched"),
+        ("/documents/d1", {"vectors": {"none": [1]}}, 400, "no such embedding space"),
         ("/documents", {"d1": 7}, 400, "object of changed members"),
         ("/documents/absent", {"a": 1}, 404, "absent"),
         ("/documents/" + "x" * 2_000, {"a": 1}, 404, "there is no document"),

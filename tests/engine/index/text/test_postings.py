@@ -49,10 +49,10 @@ def test_of_titles_and_sections_no_more_than_their_beginnings_is_indexed() -> No
     ]  # fmt: skip
 
 
-def test_of_a_chunk_that_lacks_title_section_or_words_the_rest_is_indexed() -> None:
+def test_of_a_chunk_that_lacks_title_or_section_the_rest_is_indexed_and_without_text_nothing() -> None:
     given_columns = (["Title", None, "", None], [None, "Path", "", None], ["text", "", "only text", ""])
     column = lexical_column(*(pa.array(values, pa.large_string()) for values in given_columns))
-    assert column.to_pylist() == ["Title\ntext", "Path", "only text", ""]
+    assert column.to_pylist() == ["Title\ntext", "", "only text", ""]
 
 
 def test_counts_end_where_two_bytes_do() -> None:

@@ -1,0 +1,147 @@
+"""One gate for values: what a Python value means in metadata, and the same in a filter. InvalidDocument and
+InvalidFilter name the field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import PurePath
+from typing import Any, Final
+from uuid import UUID
+
+import numpy as np
+
+from aidre.engine.errors import InvalidDocument, InvalidFilter, printable_name
+from aidre.engine.index.fields import Instant
+from aidre.engine.model import Json
+from aidre.ingest.records import MAX_INTEGER, to_json_value
+
+NOT_FINITE: Final = "is no finite number: leave it out"
+TOO_LARGE: Final = "is a whole number beyond 64 bits with a sign: write it as a string"
+INEXACT: Final = "is a Decimal with more digits than a number of 64 bits has: write it as a string"
+_NO_TIME: Final = "is no time (NaT): leave it out"
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_CONVERTED: Final = (np.generic, date, time, timedelta, Decimal, UUID, PurePath)
+_SEVERAL: Final = (list, tuple, set, frozenset)
+
+
+def to_json(value: Any, name: str) -> Json:
+    """Times with a zone become RFC 3339 strings in UTC, UUIDs and paths strings, Decimals and scalars of numpy numbers,
+    sets, tuples and arrays lists, at any depth. What JSON would change or lose is refused."""
+    return to_json_value(value, name, _plain)
+
+
+def to_filter_json(filter: Any, path: str = "filter") -> Any:
+    """A filter with values as metadata have them; times and dates in it are
+    instants, which compare with what reads as one."""
+    if isinstance(filter, Mapping):
+        return {
+            name: to_filter_json(value, f"{path}.{printable_name(name)}" if isinstance(name, str) else path)
+            for name, value in filter.items()
+        }
+    if hasattr(filter, "__array__") and not isinstance(filter, np.generic):  # of numpy, or a series of another library
+        filter = list(filter)
+    if isinstance(filter, _SEVERAL):
+        return [to_filter_json(value, f"{path}[{number}]") for number, value in enumerate(filter)]
+    return to_comparable(filter, path)
+
+
+def to_comparable(value: Any, path: str) -> Any:
+    """One value of a filter; of what no filter has the parser tells it."""
+    if not isinstance(value, _CONVERTED):
+        return value
+    try:
+        if isinstance(value, np.datetime64):
+            value = _of_datetime64(value, path)
+        if isinstance(value, date):
+            return _to_instant(value, path)
+        return to_json(value, path)
+    except InvalidDocument as error:
+        raise InvalidFilter(error.message) from None
+
+
+def _plain(value: Any, name: str) -> Any:
+    """A value of a program as one that JSON has. A time without a zone is refused: `datetime.now()` is a local one, and
+    nothing that is stored would say so."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = _of_numpy(value, name)
+    if isinstance(value, datetime):
+        return _with_zone(value, name).replace(tzinfo=None).isoformat() + "Z"
+    if isinstance(value, str):
+        return _checked_text(value, name)
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        return to_number(value, name)
+    if isinstance(value, Mapping):
+        return {_checked_text(key, name) if isinstance(key, str) else key: one for key, one in value.items()}
+    if isinstance(value, frozenset):
+        return list(value)
+    return str(value) if isinstance(value, PurePath) else value
+
+
+def _of_numpy(value: Any, name: str) -> Any:
+    if isinstance(value, np.datetime64):
+        return _of_datetime64(value, name)
+    if isinstance(value, np.timedelta64):
+        raise InvalidDocument(f"{name} is a span of time: write a number of seconds")
+    if isinstance(value, np.ndarray):
+        return list(value) if value.dtype.kind in "mM" else value.tolist()
+    return value.item()
+
+
+def to_number(value: float | Decimal, name: str) -> int | float:
+    """The number that JSON has for it, which is the same. InvalidDocument where there is none."""
+    if isinstance(value, int):
+        if not -MAX_INTEGER - 1 <= value <= MAX_INTEGER:
+            raise InvalidDocument(f"{name} {TOO_LARGE}")
+        return int(value)
+    if not math.isfinite(value):
+        raise InvalidDocument(f"{name} {NOT_FINITE}")
+    if isinstance(value, Decimal):
+        nearest = float(value)
+        if not math.isfinite(nearest) or Decimal(repr(nearest)) != value:
+            raise InvalidDocument(f"{name} {INEXACT}")
+        return nearest
+    return float(value)
+
+
+def _checked_text(text: str, name: str) -> str:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InvalidDocument(f"{name} has half a surrogate pair, which no encoding writes: remove it") from None
+    return str(text)
+
+
+def _of_datetime64(value: np.datetime64, name: str) -> date | datetime:
+    """A date where the unit is a day or more; numpy knows no zones, so all else is a time without one."""
+    if np.isnat(value):
+        raise InvalidDocument(f"{name} {_NO_TIME}")
+    unit = np.datetime_data(value)[0]
+    moment: Any = value.astype("datetime64[D]" if unit in "YMWD" else "datetime64[us]").item()
+    if not isinstance(moment, date):  # numpy counts where Python has no date
+        raise InvalidDocument(f"{name} is no date of the calendar: {value}")
+    return moment
+
+
+def _with_zone(value: datetime, name: str) -> datetime:
+    if type(value).__name__ == "NaTType":  # of pandas, which makes it a datetime
+        raise InvalidDocument(f"{name} {_NO_TIME}")
+    if value.tzinfo is None:
+        raise InvalidDocument(f"{name} is a time without a zone: give it one, as in datetime.now(timezone.utc)")
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise InvalidDocument(f"{name} is no date of the calendar in UTC: {value.isoformat()}") from None
+
+
+def _to_instant(value: date, name: str) -> Instant:
+    """A date is its midnight in UTC."""
+    if isinstance(value, datetime):
+        moment = _with_zone(value, name)
+    else:
+        moment = datetime(value.year, value.month, value.day, tzinfo=UTC)
+    return Instant((moment - _EPOCH) // timedelta(microseconds=1))
