@@ -78,16 +78,17 @@ def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
 
 
 def _edits(tree: ast.AST) -> Iterator[tuple[int, int, str]]:
+    """Where `async` and `await` come in; an overload is as the function of its name."""
     waiting = set(_functions(tree))
-    names = {
-        (node.name, id(parent)) for parent in ast.walk(tree) for node in ast.iter_child_nodes(parent) if node in waiting
-    }
     for parent in ast.walk(tree):
+        names = {
+            node.name for node in ast.iter_child_nodes(parent) if isinstance(node, ast.FunctionDef) and node in waiting
+        }
         for node in ast.iter_child_nodes(parent):
-            is_overload = isinstance(node, ast.FunctionDef) and (node.name, id(parent)) in names
-            if is_overload or _streams(node):
+            is_waiting = isinstance(node, ast.FunctionDef) and node.name in names
+            if isinstance(node, ast.FunctionDef | ast.For) and (is_waiting or _streams(node)):
                 yield node.lineno, node.col_offset, "async "
-            elif _awaits(node):
+            elif isinstance(node, ast.Call) and _awaits(node):
                 yield node.lineno, node.col_offset, "await "
 
 
