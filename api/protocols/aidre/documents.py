@@ -184,7 +184,9 @@ async def _write(
     claim = _Claim(keys, account, key)
     # A caller who goes away leaves the write to its end: it acts on what is stored now, and who repeats it later, when
     # somebody else may have written, gets its answer.
-    content = await asyncio.shield(asyncio.ensure_future(claim.settle(_answer(request, make, body, render))))
+    settling = asyncio.ensure_future(claim.settle(_answer(request, make, body, render)))
+    settling.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to be told
+    content = await asyncio.shield(settling)
     return Response(content, 200, {"Cache-Control": "no-store"}, media_type)
 
 
