@@ -8,6 +8,7 @@
 # make scale [ARGS=]                the tests of Ray and Milvus, with the extras for more than one machine: needs a registry
 # make docs                         build the documentation site into build/site; warnings are errors
 # make reference                    write the reference of docs/configuration.md, from api/config
+# make twins                        write the client's asynchronous classes, from those for threads
 # make screenshots                  write the screenshots of docs/page.md anew: needs Chromium
 # make peers                        install the engines that `make bench` compares with
 # make integrations                 the adapters to other frameworks, by the suites of these: needs a registry
@@ -38,7 +39,7 @@ export WITHOUT_KERNEL
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint check test bench hostile processors scale docs reference screenshots peers integrations
+.PHONY: help demo lint check test bench hostile processors scale docs reference twins screenshots peers integrations
 .PHONY: release smoke clean programs
 
 help:
@@ -121,6 +122,9 @@ docs: $(VENV)/.tools
 
 reference: $(VENV)/.tools
 	$(BIN)/python -m tests.support.reference
+
+twins: $(VENV)/.tools
+	$(BIN)/python -m tests.support.twins
 
 screenshots: $(VENV)/.tools
 	$(BIN)/python demo/screenshots.py

@@ -1,15 +1,10 @@
 """The exceptions of the engine, in the tree that it shares with the client (`aidre_client.errors`).
 
-InvalidInput
-├── InvalidVector           not finite, zero in a cosine space, or out of range
-└── InvalidDocument         a document or row that cannot be stored
 Missing
 ├── CollectionMissing
 │   └── CollectionDropped   it was there
-├── DocumentMissing         also a KeyError
 └── GenerationMissing       removed by garbage collection, or never written
 Conflict
-├── StoreLocked             another writer holds the collection
 ├── SpaceConflict           the configuration contradicts a space of the manifest
 └── PublishConflict         the bucket holds what this store did not publish, or another publisher was faster
 Unsupported
@@ -34,35 +29,21 @@ from aidre_client.errors import (
     ConfigurationError as ConfigurationError,
     Conflict as Conflict,
     DimensionMismatch as DimensionMismatch,
+    DocumentMissing as DocumentMissing,
     HistoryMissing as HistoryMissing,
+    InvalidDocument as InvalidDocument,
     InvalidFilter as InvalidFilter,
     InvalidInput as InvalidInput,
+    InvalidVector as InvalidVector,
     Missing as Missing,
     ModelUnavailable as ModelUnavailable,
     RequestFailed as RequestFailed,
     SpaceMissing as SpaceMissing,
+    StoreLocked as StoreLocked,
     Unsupported as Unsupported,
     VerificationFailed as VerificationFailed,
     printable_name as printable_name,
 )
-
-
-class InvalidVector(InvalidInput):
-    """Details: row, the index in the array of vectors, where there is more than one."""
-
-    code = "invalid_vector"
-
-
-class InvalidDocument(InvalidInput):
-    code = "invalid_document"
-
-
-class DocumentMissing(Missing, KeyError):
-    """Details: document_id."""
-
-    code = "document_missing"
-
-    __str__ = AidreError.__str__  # that of KeyError would quote the message
 
 
 class CollectionDropped(CollectionMissing):
@@ -73,12 +54,6 @@ class GenerationMissing(Missing):
     """Details: collection, generation."""
 
     code = "generation_missing"
-
-
-class StoreLocked(Conflict):
-    """Details: collection, pid, host."""
-
-    code = "store_locked"
 
 
 class SpaceConflict(Conflict):

@@ -7,22 +7,22 @@ euclidean distance.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aidre_client.values import (
+    Document as Document,
     Group as Group,
+    Heading as Heading,
     Highlight as Highlight,
     HighlightLimits as HighlightLimits,
     Json as Json,
     Mode as Mode,
     Span as Span,
-    as_html,
-    beginning,
 )
 
 Distance: TypeAlias = Literal["cosine", "dot", "euclidean"]
@@ -61,60 +61,6 @@ class EmbeddingSpace:
     query_prefix: str | None = None
     document_prefix: str | None = None
     languages: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Heading:
-    """A heading of a document: the offset of its section in the text (in characters), its level and its title."""
-
-    start: int
-    level: int
-    title: str
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Document:
-    """One text of a source, before chunking.
-
-    `updated_at` is RFC 3339 in UTC ("2026-04-01T10:00:00Z"), None where the source has no date. `schema_object` is a
-    whole schema.org object. `vectors` maps space ids to a vector of shape (dimensions,); a document with any is stored
-    as one chunk. `verbatim` are the spans of code and tables, which are split only where a chunk cannot hold them,
-    and then between lines. `origin` is the path of its file inside the source, or the URL it was fetched from; `state`
-    then holds the validators for a later conditional request (etag, last_modified), and in any case when the document
-    is to be read again because it is not published any more (`expires`).
-
-    Examples:
-        >>> docs.add(aidre.Document("tea", "Green tea draws two minutes.", title="Tea", metadata={"minutes": 2}))
-        ['tea']
-    """
-
-    id: str
-    text: str
-    title: str | None = None
-    url: str | None = None
-    updated_at: str | None = None
-    type: str | None = None
-    section: str | None = None
-    canonical: bool = True
-    metadata: Mapping[str, Json] = field(default_factory=dict)
-    semantic_payload: Json = None
-    schema_object: Mapping[str, Json] | None = None
-    vectors: Mapping[str, NDArray[np.float32]] | None = None
-    headings: tuple[Heading, ...] = ()
-    verbatim: tuple[tuple[int, int], ...] = ()
-    source: str = ""
-    origin: str = ""
-    state: Mapping[str, str] | None = None
-
-    def __repr__(self) -> str:
-        shown = {"title": self.title, "url": self.url, "metadata": dict(self.metadata)}
-        members = "".join(f", {name}={value!r}" for name, value in shown.items() if value)
-        return f"Document({self.id!r}, {beginning(self.text)!r}{members})"
-
-    def _repr_html_(self) -> str:
-        """For notebooks."""
-        names = ("id", "title", "url", "updated_at", "type", "text", "metadata")
-        return as_html({name: [getattr(self, name)] for name in names})
 
 
 class Chunk(NamedTuple):

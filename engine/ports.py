@@ -128,8 +128,9 @@ class Reader(Protocol):
     def highlight(self, text: str, hits: Sequence[Hit], limits: HighlightLimits) -> list[Highlight]:
         """Where words of a query are in each hit."""
 
-    def scan(self, filter: Filter | None = None) -> Iterator[RetrievedChunk]:
-        """The chunks that pass a filter, those of a document together and in order. InvalidFilter."""
+    def scan(self, filter: Filter | None = None, *, start: int = 0) -> Iterator[RetrievedChunk]:
+        """The chunks that pass a filter, those of a document together and in order, without the first `start` ones.
+        InvalidFilter."""
 
     def get(self, chunk_id: str) -> RetrievedChunk | None: ...
     def document(self, document_id: str) -> Sequence[RetrievedChunk]:

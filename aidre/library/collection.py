@@ -8,8 +8,6 @@ from contextlib import suppress
 from dataclasses import fields as dataclass_fields
 from functools import partial
 from html import escape
-from itertools import groupby
-from operator import attrgetter
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
@@ -23,6 +21,7 @@ from aidre.engine.errors import (
     printable_name,
 )
 from aidre.engine.index.fields import Filter, field_name
+from aidre.engine.listing import MAX_LIMIT, check_limits, documents, some_of, stored_document, to_order
 from aidre.engine.model import Document, EmbeddingSpace, Group, HighlightLimits, Json, Mode
 from aidre.engine.retrieve import Policy, State, answer, query_of, read, run
 from aidre.engine.storage import check_collection_name
@@ -30,11 +29,9 @@ from aidre.engine.types import Facet
 from aidre.library.arguments import MAX_K, to_facets, to_filter, to_names, to_path, to_queries, to_question, to_weight
 from aidre.library.documents import (
     Rows,
-    from_chunks,
     select_members,
 )
 from aidre.library.foreign import no_attribute, own_words
-from aidre.library.listing import MAX_LIMIT, check_limits, some_of, to_order
 from aidre.library.rerank import to_rerank
 from aidre.library.results import to_hits
 from aidre.library.spaces import Spaces
@@ -346,7 +343,7 @@ class CollectionView:
         reader, listed = self.reader, to_ids(ids, "get")
         chosen = listed[offset : None if limit is None else offset + limit]
         found = [() if reader is None else reader.document(one) for one in chosen]
-        return [from_chunks(chunks, vectors=vectors) if chunks else None for chunks in found]
+        return [stored_document(chunks, vectors=vectors) if chunks else None for chunks in found]
 
     def __getitem__(self, document_id: str) -> Document:
         """DocumentMissing, which is a KeyError."""
@@ -505,16 +502,16 @@ class CollectionView:
         if reader is not None:
             found = some_of(found, order, limit=limit, offset=offset, document=reader.document)
         if fields is None:
-            return (from_chunks(chunks, vectors=vectors) for chunks in found)
+            return (stored_document(chunks, vectors=vectors) for chunks in found)
         return (select_members(chunks, names) for chunks in found)
 
     def _passing(self, reader: Reader | None, filter: Json | None) -> Iterator[list[RetrievedChunk]]:
         parsed = to_filter(filter)
-        chunks: Iterator[RetrievedChunk] = iter(())
-        if reader is not None:
-            chunks = reader.scan(parsed)
-            self._unknown_fields(reader, parsed)
-        return (list(group) for _, group in groupby(chunks, attrgetter("document_key")))
+        if reader is None:
+            return iter(())
+        found = documents(reader, parsed)
+        self._unknown_fields(reader, parsed)
+        return found
 
     def _unknown_fields(self, reader: Reader, filter: Filter | None) -> tuple[str, ...]:
         """The fields that a filter names and no document has; each is logged once."""

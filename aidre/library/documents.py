@@ -13,8 +13,9 @@ import orjson
 from numpy.typing import NDArray
 
 from aidre.engine.errors import InvalidDocument, InvalidInput
+from aidre.engine.listing import stored_document
 from aidre.engine.model import Document, Json
-from aidre.engine.types import RetrievedChunk, own_text
+from aidre.engine.types import RetrievedChunk
 from aidre.ingest.records import (
     RESERVED_METADATA,
     File,
@@ -92,37 +93,13 @@ def to_vector(value: Any, space: str) -> Matrix:
     return _array(value, space, axes=1)
 
 
-def from_chunks(chunks: Sequence[RetrievedChunk], *, vectors: bool = False) -> Document:
-    """The stored document of some chunks, all of them in order. White space between chunks is not stored: a line break
-    stands for each of its characters, so that spans remain right. With `vectors` a document of one chunk has its own.
-    """
-    first = chunks[0]
-    parts, end = list[str](), 0
-    for chunk in chunks:
-        start, text = chunk.span[0], own_text(chunk)
-        parts += ["\n" * (start - end), text]
-        end = start + len(text)
-    schema_object = first.schema_object
-    return Document(
-        first.document_id,
-        "".join(parts),
-        title=first.title,
-        url=first.url,
-        updated_at=first.updated_at,
-        type=first.type,
-        metadata=first.metadata,
-        schema_object=None if schema_object is None else orjson.loads(schema_object),
-        vectors=dict(first.vectors()) if vectors and len(chunks) == 1 else None,
-    )
-
-
 def select_members(chunks: Sequence[RetrievedChunk], names: Sequence[str]) -> dict[str, Any]:
     """The id of a document, and the named ones of its members and metadata that it has."""
     first = chunks[0]
     found: dict[str, Any] = {"id": first.document_id}
     for name in names:
         if name == "text":
-            found[name] = from_chunks(chunks).text
+            found[name] = stored_document(chunks).text
         elif name in _MEMBERS:
             found[name] = getattr(first, name)
         elif name in first.metadata:
@@ -178,7 +155,7 @@ def _text_of(text: Any, *, has_vectors: bool) -> str:
 
 
 def _vector_bytes(vectors: Mapping[str, Matrix]) -> bytes:
-    return b"".join(name.encode() + vectors[name].tobytes() for name in sorted(vectors))
+    return b"".join(vectors[name].tobytes() for name in sorted(vectors))
 
 
 def _sorted_json(members: Mapping[str, Json]) -> bytes:

@@ -86,7 +86,7 @@ class Guard:
         Overloaded."""
         if _is_unmetered(path):
             return None
-        return self.running.enter(receive, waits=method in {"POST", "PUT"})
+        return self.running.enter(receive, waits=method in {"POST", "PUT", "PATCH"})
 
     def admit(self, scope: Any) -> RawHeaders | Coroutine[Any, Any, RawHeaders]:
         """Sets the caller in the scope; returns the header fields for the answer.

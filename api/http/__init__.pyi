@@ -85,6 +85,7 @@ from .request import (
     BELOW_BASE as BELOW_BASE,
     TARGET as TARGET,
     accept_header as accept_header,
+    header_field as header_field,
     note_error_code as note_error_code,
     parse_object as parse_object,
     read_body as read_body,

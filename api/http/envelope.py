@@ -26,6 +26,7 @@ from aidre.engine.errors import (
     AidreError,
     CollectionMissing,
     DimensionMismatch,
+    DocumentMissing,
     GenerationMissing,
     InvalidInput,
     InvalidVector,
@@ -42,10 +43,15 @@ STATUS: Mapping[type[AidreError], tuple[int, str]] = {
     DimensionMismatch: (422, "invalid_embedding_dimension"),
     SpaceMissing: (422, "unsupported_embedding_space"),
     CollectionMissing: (404, "not_found"),
+    DocumentMissing: (404, "not_found"),
     GenerationMissing: (409, "conflict"),
     Unsupported: (422, "invalid_request"),
 }
 """HTTP status and error code of the engine's errors; a subclass inherits them."""
+IMPLIED = frozenset(
+    kind.code for kind in (InvalidInput, DimensionMismatch, SpaceMissing, CollectionMissing, GenerationMissing)
+)
+"""Codes of the library that status and error code already say."""
 UNAVAILABLE = (503, "service_unavailable")
 """HTTP status and error code of every other error of the engine."""
 
@@ -119,7 +125,8 @@ def _error_parts(error: AidreError) -> _ErrorParts:
         actual, expected = error.details["actual_dimensions"], error.details["expected_dimensions"]
         message = f"The supplied query vector has length {actual}, but the embedding space requires {expected}."
         return _ErrorParts(status, code, message, error.details, {})
-    return _ErrorParts(status, code, error.message, error.details, {})
+    exact = {} if error.code in IMPLIED else {"code": error.code}  # so that a client raises what the library does
+    return _ErrorParts(status, code, error.message, {**error.details, **exact}, {})
 
 
 def negotiate(request: Request) -> Variant:

@@ -264,10 +264,14 @@ def _plural(type_: inspect.Type) -> str:
 
 def _bounds(least: float | None, most: float | None) -> str:
     if least is not None and most is not None:
-        return f" from {least:g} to {most:g}"
+        return f" from {_number(least)} to {_number(most)}"
     if least is not None:
-        return f" of at least {least:g}"
-    return "" if most is None else f" of at most {most:g}"
+        return f" of at least {_number(least)}"
+    return "" if most is None else f" of at most {_number(most)}"
+
+
+def _number(bound: float) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:g}"
 
 
 def _sized(least: int | None, most: int | None, units: str) -> str:

@@ -22,6 +22,7 @@ from aidre.api.retrieval.visibility import VisibleCollection, VisibleCollections
 from aidre.engine.errors import AidreError
 from aidre.engine.index.fields import filter_digest
 from aidre.engine.model import Mode
+from aidre.engine.ports import Reader
 from aidre.engine.retrieve import (
     Answer,
     Beside,
@@ -143,14 +144,19 @@ class Driver:
             ticket.collection = self._collections.find(name, ticket.caller, ticket.protocol)
         return Position(reader, cursor.first, cursor.offset, ticket.collection.state, cursor)
 
+    def keep(self, name: str, reader: Reader) -> None:
+        """Keep the generation that a first page was read from."""
+        state = reader.lineage, reader.generation
+        if reader.can.generations and self._pinned.get(name) != state:
+            self._pinned[name] = state
+            self._snapshots.source.pin(name, reader.generation)  # one small file on disk
+
     def next_cursor(self, found: Answer, ticket: Ticket) -> str | None:
         """The cursor of the page after an answer, whose generation is kept for it."""
         if found.next is None or found.next >= self._max_results:
             return None
         reader, position, name = found.state.reader, found.position, ticket.collection.name
-        state = reader.lineage, reader.generation
-        if position is None and reader.can.generations and self._pinned.get(name) != state:
-            self._pinned[name] = state
-            self._snapshots.source.pin(name, reader.generation)  # one small file on disk
+        if position is None:
+            self.keep(name, reader)
         binding = ticket.binding(found.question, found.mode, None if found.space is None else found.space.id)
         return self._cursors.write(next_cursor(position and position.mark, reader, found.next), binding)

@@ -55,20 +55,20 @@ def tells_text(field: str, reader: Reader, settings: CollectionSettings) -> bool
     return is_text and _is_of_objects(field, reader)
 
 
-def check_tests_no_text(filter: Filter, reader: Reader, settings: CollectionSettings) -> None:
+def check_tests_no_text(
+    filter: Filter, reader: Reader, settings: CollectionSettings, why: str = "which this collection does not return"
+) -> None:
     """Raises InvalidFilter for a filter on a text, or one that looks for words in what may repeat a text: answer by
-    answer it would reveal the words."""
+    answer it would reveal the words. `why` says in the message why that must not be."""
     for name in sorted(filter_fields(filter)):
         if tells_text(name, reader, settings):
-            raise InvalidFilter(
-                f"filter.{printable_name(name)} is a text, which this collection does not return: leave it out"
-            )
+            raise InvalidFilter(f"filter.{printable_name(name)} is a text, {why}: leave it out")
     for one in comparisons(filter):
         if one.field in RESERVED or is_label(one.field) or not _tries_words(one):
             continue
         if _is_of_objects(one.field, reader):
             raise InvalidFilter(
-                f"filter.{printable_name(one.field)}.{one.op} may tell a text, which this collection does not return: "
+                f"filter.{printable_name(one.field)}.{one.op} may tell a text, {why}: "
                 "compare whole values with eq or in"
             )
 

@@ -12,12 +12,13 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
+from starlette.requests import Request
 
 from aidre.api.access import Caller
 from aidre.api.access.limits import ChunkBudget
 from aidre.api.config import Protocol, Settings
-from aidre.api.http import BadRequest, Conflict, Metrics, NotFound, Unavailable, Unprocessable
-from aidre.api.retrieval.cursor import Cursors, expired_cursor
+from aidre.api.http import BadRequest, Conflict, Metrics, NotFound, Unavailable, Unprocessable, header_field
+from aidre.api.retrieval.cursor import Cursors, SearchCursor, expired_cursor, next_cursor, snapshot_of
 from aidre.api.retrieval.drive import Driver, Ticket
 from aidre.api.retrieval.query_embedding import QueryEmbedders
 from aidre.api.retrieval.redaction import check_tests_no_text
@@ -44,6 +45,8 @@ from aidre.engine.types import RetrievedChunk
 T = TypeVar("T")
 MAX_RESULTS = 1_000
 """Results over all pages of a search, unless `top_k_max` is larger."""
+GENERATION = b"aidre-generation"
+"""A header field of a request: the generation that a write of its caller has answered."""
 INLINE_FILTER_BYTES = 2_000
 """JSON bytes up to which a filter is parsed in the event loop; a larger one is parsed in a thread, since thousands of
 values take a tenth of a second."""
@@ -95,6 +98,19 @@ class Retrieval:
             metrics=metrics,
             max_results=self.max_results,
         )
+
+    async def reach(self, request: Request, name: str | None) -> None:
+        """Open the newest state of a collection first, where this process has an older one than the caller knows: a
+        write answers with the generation that has it, maybe by another worker. BadRequest."""
+        text = header_field(request, GENERATION)
+        if text is None:
+            return
+        if not (text.isascii() and text.isdigit()):
+            raise BadRequest("Aidre-Generation must be a whole number, the generation that a write answered")
+        current = self.snapshots.collections.get(name or "")
+        newest = None if current is None else current.snapshot
+        if newest is None or newest.generation < int(text[:20]):
+            await asyncio.to_thread(self.snapshots.refresh)
 
     async def find(self, name: str | None, cursor: str | None, caller: Caller, protocol: Protocol) -> VisibleCollection:
         """As `collections.find`; raises Conflict where the cursor is of a collection that was dropped."""
@@ -175,15 +191,37 @@ class Retrieval:
 
     async def _with_filter(self, question: Question, filter: Json, ticket: Ticket) -> Question:
         """InvalidFilter."""
-        parsed, collection = await self._parse_filter(filter), ticket.collection
+        return question._replace(filter=await self.read_filter(filter, ticket.collection))
+
+    async def read_filter(self, value: Json, collection: VisibleCollection, *, is_free: bool = False) -> Filter:
+        """A filter that asks for nothing that the collection withholds; with `is_free`, whose answers no budget counts,
+        for nothing that is counted either. InvalidFilter."""
+        is_long = _json_bytes(value) > INLINE_FILTER_BYTES
+        parsed = await self.in_thread(partial(parse_filter, value)) if is_long else parse_filter(value)
         if not collection.settings.return_text:
             check_tests_no_text(parsed, collection.snapshot, collection.settings)
-        return question._replace(filter=parsed)
+        elif is_free and self.counts_chunks:
+            why = "and texts are counted here (limits.chunks_per_day)"
+            check_tests_no_text(parsed, collection.snapshot, collection.settings, why)
+        return parsed
 
-    async def _parse_filter(self, value: Any) -> Filter:
-        if _json_bytes(value) > INLINE_FILTER_BYTES:
-            return await self._scheduler.run_in_thread(partial(parse_filter, value))
-        return parse_filter(value)
+    async def resumed(
+        self, cursor: str | None, collection: VisibleCollection, binding: bytes
+    ) -> tuple[Reader, SearchCursor | None]:
+        """The state that a listing reads, and its position in it; None at its beginning. InvalidInput for the cursor of
+        another listing, Conflict for one that has expired."""
+        if cursor is None:
+            return collection.snapshot, None
+        position = self._cursors.read(cursor, binding)
+        return await snapshot_of(position, collection.name, collection.snapshot, self.snapshots), position
+
+    def cursor_at(
+        self, offset: int, reader: Reader, position: SearchCursor | None, collection: VisibleCollection, binding: bytes
+    ) -> str:
+        """The cursor of a listing that goes on at `offset`; its state is kept for it."""
+        if position is None:
+            self._driver.keep(collection.name, reader)
+        return self._cursors.write(next_cursor(position, reader, offset), binding)
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         """What takes long and is no search. Raises Overloaded."""

@@ -38,7 +38,7 @@ from aidre.api.server.overload import REJECTED
 
 logger = logging.getLogger("aidre")
 
-METHODS = "GET, HEAD, POST, PUT, DELETE, OPTIONS"
+METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 PREFLIGHT_SECONDS = "600"
 SERVER_FAULT = "the server failed: try again, or tell the operator the request_id"
 BEGUN = "begun"

@@ -1,8 +1,13 @@
 from .document_writes import DocumentWrites as DocumentWrites
-from .idempotency import IdempotencyKeys as IdempotencyKeys, StoredAnswer as StoredAnswer
+from .idempotency import (
+    CLAIM_SECONDS as CLAIM_SECONDS,
+    IdempotencyKeys as IdempotencyKeys,
+    StoredAnswer as StoredAnswer,
+)
 from .messages import (
-    DeleteDocument as DeleteDocument,
+    DeleteDocuments as DeleteDocuments,
     DeletePassing as DeletePassing,
+    PatchDocuments as PatchDocuments,
     PutRows as PutRows,
     WriteAnswer as WriteAnswer,
 )

@@ -204,7 +204,7 @@ class _Process:
 def _refusal(error: AidreError) -> AidreError:
     """What the caller is told, who learns nothing of the operator's disk but that it is full, and of no endpoint."""
     if isinstance(error, StoreLocked):
-        return Unavailable(f"nothing was written: {error.message}", retry=RETRY_SECONDS)
+        return Unavailable(f"nothing was written: {error.message}", retry=RETRY_SECONDS, code=error.code)
     if isinstance(error, ModelUnavailable):
         logger.error("documents are not embedded: %s", error)
         message = "nothing was written, because the texts cannot be embedded: come back as Retry-After says"

@@ -19,7 +19,7 @@ from aidre.api.http import Conflict, RateLimited, Unavailable, Unprocessable, co
 
 KEY_SECONDS = 24 * 3600.0
 CLAIM_SECONDS = 60.0
-"""How long a request without an answer occupies its key: longer than any request takes."""
+"""How long a request without an answer occupies its key, unless it is renewed."""
 MAX_KEYS = 400_000
 ACCOUNT_SHARE = 4
 """One account has at most `MAX_KEYS / ACCOUNT_SHARE` keys."""
@@ -83,6 +83,13 @@ class IdempotencyKeys:
                 raise Conflict("the request with this Idempotency-Key is still running", {"Retry-After": "1"})
             connection.execute("UPDATE writes SET since = ? WHERE key = ?", (now, hashed))
             return None
+
+    def renew(self, account: str, key: str, now: float) -> None:
+        """Claim a claimed key for longer: its request still runs."""
+        with _storage_errors():
+            self._open().execute(
+                "UPDATE writes SET since = ? WHERE key = ? AND answer IS NULL", (now, _digest(account, key))
+            )
 
     def keep(self, account: str, key: str, answer: bytes) -> None:
         """Keep the answer of a claimed key."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -27,8 +27,14 @@ class PutRows(WriteRequest, frozen=True, tag="put"):
     format: RowFormat
 
 
-class DeleteDocument(WriteRequest, frozen=True, tag="delete"):
-    document_id: str
+class PatchDocuments(WriteRequest, frozen=True, tag="patch"):
+    """Changes members of documents; `changes` is the JSON of an object of changed members by id."""
+
+    changes: bytes
+
+
+class DeleteDocuments(WriteRequest, frozen=True, tag="delete"):
+    document_ids: Sequence[str]
 
 
 class DeletePassing(WriteRequest, frozen=True, tag="delete_passing"):
@@ -39,7 +45,7 @@ class DeletePassing(WriteRequest, frozen=True, tag="delete_passing"):
     allow_unknown: bool = False
 
 
-AnyRequest: TypeAlias = PutRows | DeleteDocument | DeletePassing
+AnyRequest: TypeAlias = PutRows | PatchDocuments | DeleteDocuments | DeletePassing
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -57,7 +63,7 @@ class Failure(msgspec.Struct, frozen=True):
 class WriteAnswer(msgspec.Struct, frozen=True):
     """What became of a request: durable in `generation`, unless it failed.
 
-    `documents` were sent, `written` of them new or changed; `deleted` existed.
+    `documents` were sent or named, `written` of them are new or changed; `deleted` existed.
     """
 
     number: int

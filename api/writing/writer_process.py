@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import orjson
@@ -30,8 +31,9 @@ from aidre.api.config import CollectionSettings, Settings, spaces_for
 from aidre.api.writing.document_writes import read_start
 from aidre.api.writing.messages import (
     AnyRequest,
-    DeleteDocument,
+    DeleteDocuments,
     DeletePassing,
+    PatchDocuments,
     PutRows,
     RowFormat,
     WriteAnswer,
@@ -109,6 +111,7 @@ class CollectionWriter:
                     break
                 group.append(request)
                 size += len(request.body) if isinstance(request, PutRows) else 0
+                size += len(request.changes) if isinstance(request, PatchDocuments) else 0
         return group
 
     def _refuse(self, group: Sequence[AnyRequest], error: AidreError) -> None:
@@ -201,13 +204,30 @@ class _Group:
                 self._writer.check(documents)
                 written = self._writer.write(documents)
                 return WriteAnswer(request.number, documents=len(documents), written=written)
-            if isinstance(request, DeleteDocument):
-                return WriteAnswer(request.number, deleted=self._sink.delete([request.document_id]))
+            if isinstance(request, PatchDocuments):
+                return self._patch(request)
+            if isinstance(request, DeleteDocuments):
+                return WriteAnswer(request.number, deleted=self._sink.delete(request.document_ids))
             return WriteAnswer(request.number, deleted=self._delete_passing(request))
         except StorageFailed:
             raise
         except AidreError as error:
             return failed(request.number, error)
+
+    def _patch(self, request: PatchDocuments) -> WriteAnswer:
+        """Changes what came before, too; for that it has to be committed."""
+        changes = {key: self._changed(key, one) for key, one in orjson.loads(request.changes).items()}
+        self._commit(self.answers)
+        return WriteAnswer(request.number, documents=len(changes), written=self._writer.patch(changes))
+
+    def _changed(self, document_id: str, members: Json) -> dict[str, Any]:
+        """Changed members with vectors as a row has them. InvalidDocument."""
+        try:
+            vectors = {"vectors": self._rules.parse_lists(members["vectors"])} if "vectors" in members else {}
+        except InvalidDocument as error:
+            message = f"document {document_id!r}: {error.message}"
+            raise InvalidDocument(message, document_id=document_id) from None
+        return {**members, **vectors}
 
     def _delete_passing(self, request: DeletePassing) -> int:
         """Deletes what passes of all that came before; for that it has to be committed."""

@@ -225,12 +225,18 @@ class Snapshot:
         finder = WordFinder([(word.terms, word.weight) for word in words])
         return [cast(StoredChunk, hit.chunk).highlight(finder, limits) for hit in hits]
 
-    def scan(self, filter: Filter | None = None) -> Iterator[StoredChunk]:
+    def scan(self, filter: Filter | None = None, *, start: int = 0) -> Iterator[StoredChunk]:
         """In the order of storage: oldest segment first."""
         resolved = self._resolved(filter)
-        return (
-            StoredChunk(view.segment, row) for view in self.segments for row in view.row_mask(resolved).rows().tolist()
-        )
+
+        def found(left: int) -> Iterator[StoredChunk]:
+            for view in self.segments:
+                rows = view.row_mask(resolved).rows()
+                for row in rows[left:].tolist():
+                    yield StoredChunk(view.segment, row)
+                left = max(0, left - len(rows))
+
+        return found(start)
 
     def space(self, space_id: str) -> SpaceState:
         """A live space with its calibration. SpaceMissing."""

@@ -45,7 +45,7 @@ from aidre.engine.collection.commit import Committer, Declaration
 from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.lookup import DocumentLocator, find_vectors, live_documents, stored_records
 from aidre.engine.collection.snapshot import Snapshot
-from aidre.engine.errors import InvalidDocument, InvalidInput, Missing, SpaceConflict, StorageFailed
+from aidre.engine.errors import DocumentMissing, InvalidDocument, InvalidInput, SpaceConflict, StorageFailed
 from aidre.engine.index.vectors import dtype_of, encode
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
 from aidre.engine.ports import EmbedQueries
@@ -220,12 +220,12 @@ class Writer:
         self, document_ids: Sequence[str]
     ) -> tuple[list[Record], Mapping[str, EncodedVectors], Mapping[str, Sequence[bytes]]]:
         """Stored documents as `upsert` takes them, without text beside that of their chunks. Requires that nothing is
-        pending. Missing names the first that is not stored."""
+        pending. DocumentMissing names the first that is not stored."""
         locations = self._locate(document_ids)
         absent = np.flatnonzero(locations[:, 0] < 0)
         if len(absent):
             document_id = document_ids[int(absent[0])]
-            raise Missing(f"there is no document {document_id!r}", document_id=document_id)
+            raise DocumentMissing(f"there is no document {document_id!r}", document_id=document_id)
         return stored_records(self.generations.segments, locations, list(self.spaces.values()))
 
     def updated_at(self, document_ids: Sequence[str]) -> list[str | None]:

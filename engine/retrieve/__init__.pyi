@@ -2,6 +2,7 @@ from .answer import (
     ORDERED as ORDERED,
     Answer as Answer,
     answer as answer,
+    count_facets as count_facets,
     parsed_ranges as parsed_ranges,
     query_of as query_of,
     scale_of as scale_of,

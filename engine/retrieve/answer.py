@@ -437,7 +437,7 @@ def _with_extras(found: Answer) -> Generator[Step, Any, Answer]:
     facets: tuple[Facet, ...] = ()
     if question.facets:
         text = question.text if found.mode == "lexical" else None
-        facets = yield Beside(None, partial(_counted_facets, reader, question.facets, question.filter, text))
+        facets = yield Beside(None, partial(count_facets, reader, question.facets, question.filter, text))
     highlights: list[Highlight] | None = None
     of_passages: list[list[Highlight]] | None = None
     if question.highlight is not None:
@@ -451,8 +451,8 @@ def _with_extras(found: Answer) -> Generator[Step, Any, Answer]:
     return found._replace(facets=facets, highlights=highlights, passage_highlights=of_passages)
 
 
-def _counted_facets(
-    reader: Reader, requests: Sequence[FacetRequest], filter: Filter | None, text: str | None
+def count_facets(
+    reader: Reader, requests: Sequence[FacetRequest], filter: Filter | None, text: str | None = None
 ) -> tuple[Facet, ...]:
     """The facets of the documents that pass a filter; with `text` of those with a word of it. InvalidFilter."""
     return tuple(_counted(reader, one, filter, text) for one in requests)

@@ -41,11 +41,18 @@ class VectorRules:
         return space
 
     def parse_lists(self, vectors: Json) -> RowVectors | None:
-        """The vectors of a JSON row's member `vectors`, None if there are none; raises InvalidDocument."""
+        """The vectors of a JSON row's member `vectors`, None if there are none; raises InvalidDocument.
+
+        One list of numbers is for the only space."""
         if vectors is None:
             return None
+        if type(vectors) is list and len(self._spaces) == 1:
+            vectors = dict.fromkeys(self._spaces, vectors)
         if type(vectors) is not dict:
-            raise InvalidDocument("vectors must be an object of number lists")
+            raise InvalidDocument(
+                "vectors must be an object of number lists by space, or one list where the collection has one space: "
+                f"it has {len(self._spaces)}"
+            )
         parsed: RowVectors = {}
         for name, numbers in vectors.items():
             if numbers is not None:

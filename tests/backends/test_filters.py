@@ -113,7 +113,9 @@ FILTERS = st.recursive(
 def test_a_filter_selects_what_brute_force_selects(reader: Reader, written: dict[str, Any], k: int) -> None:
     expected = sorted(name for name, metadata in DOCUMENTS.items() if passes(metadata, written))
     filter_ = parse_filter(written)
+    passing = [chunk.id for chunk in reader.scan(filter_)]
     assert sorted(chunk.document_id for chunk in reader.scan(filter_)) == expected
+    assert [chunk.id for chunk in reader.scan(filter_, start=k)] == passing[k:]
     assert (reader.count(filter_), reader.count_documents(filter_)) == (len(expected), len(expected))
     hits = reader.search(Query(np.ones(8, np.float32), SPACE.id, k, filter=filter_))
     assert len(hits) == min(k, len(expected))

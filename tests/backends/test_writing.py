@@ -346,6 +346,9 @@ def test_upkeep_changes_no_answer(store: Source, work: str) -> None:
         assert sink.commit() is None
     reader = store.open(NAME)
     assert sorted(chunk.document_id for chunk in reader.scan()) == ["a", "c", "d"]
+    assert [[chunk.id for chunk in reader.scan(start=start)] for start in range(5)] == [
+        ids_of(reader)[start:] for start in range(5)
+    ]
     assert reader.search(Query([9, 1, 0, 0], SPACE.id, 1))[0].text == "replaced"
 
 

@@ -1,7 +1,7 @@
 """SIGKILLs of a server that documents are written to over HTTP: what was answered with 200 is there.
 
-Clients write and delete, each documents of its own. In each round the whole server is killed, or one of its workers, or
-a writer process. What was not answered is there as a whole or not at all, request by request.
+Clients write, change and delete, each documents of its own. In each round the whole server is killed, or one of its
+workers, or a writer process. What was not answered is there as a whole or not at all, request by request.
 """
 
 from __future__ import annotations
@@ -87,6 +87,9 @@ class Client:
             one = chance.choice(sorted(self.stored))
             return "DELETE", f"{base}/{one}", None, {each: at for each, at in self.stored.items() if each != one}
         self.version += 1
+        if self.stored and chance.random() < 0.2:
+            one = chance.choice(sorted(self.stored))
+            return "PATCH", f"{base}/{one}", orjson.dumps({"touched": self.version}), dict(self.stored)
         chosen = [f"{self.number}-{one}" for one in chance.sample(range(IDS), chance.randint(1, 4))]
         rows = [row(one, self.version) for one in chosen]
         return "PUT", base, orjson.dumps(rows), {**self.stored, **dict.fromkeys(chosen, self.version)}

@@ -42,7 +42,11 @@ BEYOND_A_SCHEMA = re.compile(
         [
             "send exactly one of query and query_vector|name the space of query_vector",
             "name the collection to search",
-            r"(top_k|limit|spans|snippets|snippet_chars) must be a whole number",  # 5.0 is an integer to a schema
+            '"code":"invalid_filter"',
+            "send ids or |send fields or |order_by is the name of|facets names |must name a field in ",
+            "vectors are not returned here|does not return text",
+            # 5.0 is an integer to a schema
+            r"(top_k|limit|offset|spans|snippets|snippet_chars) must be a whole number",
             "no such embedding space|embedding space takes no text|embedding space requires|has a norm",
             "a vector has no words|cannot be searched hybrid|has no embedding model",
             "promise_token must be the token of a promise",

@@ -183,7 +183,9 @@ def ask(path: str, body: dict[str, Any]) -> Call:
 def _posted(path: str, body: dict[str, Any], kind: str) -> Call:
     def call(client: Client, name: str, headers: dict[str, str]) -> httpx.Response:
         filled = json.loads(json.dumps(body).replace("NAME", name))
-        return client.request("POST", path, json=filled, headers={"content-type": kind, **headers})
+        return client.request(
+            "POST", path.replace("NAME", name), json=filled, headers={"content-type": kind, **headers}
+        )
 
     return call
 
@@ -252,6 +254,10 @@ ROUTES = {
     "chunk in": Route("aidre", get("/chunks/NAME_0%23chunk_1?collection=NAME"), has_hits),
     "changes": Route("aidre", get("/collections/NAME/changes"), has_hits),
     "changes in pages": Route("aidre", get("/collections/NAME/changes?limit=2"), has_hits),
+    "query": Route("aidre", ask("/collections/NAME/query", {}), has_hits),
+    "query by id": Route("aidre", ask("/collections/NAME/query", {"ids": ["NAME_0"]}), has_hits),
+    "count": Route("aidre", ask("/collections/NAME/count", {"filter": {"document_id": "NAME_0"}}), says),
+    "count values": Route("aidre", ask("/collections/NAME/count", {"facets": ["url"]}), says),
     "discovery": Route("aidre", get("/.well-known/ai-discovery"), has_space, names=False, found=True),
     "ask": Route("nlweb", ask("/ask", NLWEB), has_hits),
     "ask by host": Route("nlweb", ask("/ask", {"query": {"text": "alpha", "site": "NAME.example"}}), has_hits),

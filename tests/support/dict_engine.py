@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -140,8 +141,8 @@ class DictReader:
     def centroid(self, space_id: str) -> NDArray[np.float32] | None:
         return None
 
-    def scan(self, filter: Filter | None = None) -> Iterator[RetrievedChunk]:
-        return (chunk for chunk in self._chunks.values() if self._passes(chunk, filter))
+    def scan(self, filter: Filter | None = None, *, start: int = 0) -> Iterator[RetrievedChunk]:
+        return islice((chunk for chunk in self._chunks.values() if self._passes(chunk, filter)), start, None)
 
     def get(self, chunk_id: str) -> RetrievedChunk | None:
         return self._chunks.get(chunk_id)

@@ -24,6 +24,7 @@ from aidre.api.protocols.aidre.messages import (
     Endpoints,
     ReturnFields,
 )
+from aidre.api.protocols.aidre.reading import READING
 from aidre.api.protocols.aidre.suggestions import SUGGESTIONS_DEFAULT, SUGGESTIONS_MAX
 from aidre.api.protocols.provenance import Provenance
 from aidre.api.retrieval import LIFETIME_SECONDS, Retrieval, VisibleCollection
@@ -104,8 +105,12 @@ VECTOR_ENCODING = {"base64": "float32, little-endian"}
 
 WRITING = {
     "put": "PUT an array of rows, or one a line as application/x-ndjson: written all or none, durable when answered",
-    "delete": 'DELETE {documents}/{id}, or POST {"filter": ...} to {documents}/delete; a filter on a field that no '
-    "document has is refused there unless allow_unknown is true",
+    "patch": "PATCH {documents}/{id} with an object of changed members, or {documents} with such objects by id; null "
+    "removes; all or none, durable when answered",
+    "delete": 'DELETE {documents}/{id}, or POST {"ids": [...]} or {"filter": ...} to {documents}/delete; a filter '
+    "on a field that no document has is refused there unless allow_unknown is true",
+    "generation": "the generation of an answer, sent as Aidre-Generation with a search, a query, a count, a completion "
+    "or for a chunk of the collection: the answer has that write; without it every write is found within a second",
     "repeat": "the same Idempotency-Key with the same request again gets the first answer, for a day",
 }
 """How documents are written."""
@@ -133,7 +138,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
         auth=Authentication(type="bearer", required=False) if settings.knows_callers else Authentication(type="none"),
         modes=modes,
         defaults=_defaults(retrieval, modes, collections),
-        limits=_limits(retrieval),
+        limits=_limits(retrieval, writes=_may_write(settings, caller)),
         filter=FILTER,
         extensions={
             "relevance": {"minimum": 0, "maximum": 1, "bound": RELEVANT},
@@ -143,6 +148,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
             "group": GROUP,
             "order": ORDER,
             "browse": BROWSING,
+            "read": READING,
             **extensions(collections),
             **_recall(collections),
             **({"replica": {"protocols": ["aidre", "nlweb"]}} if retrieval.is_replica else {}),
@@ -188,6 +194,8 @@ def _endpoints(retrieval: Retrieval, caller: Caller, collections: list[VisibleCo
         suggest=present(f"{base}/collections/{{name}}/suggest" if _tells_words(collections) else None),
         profile=f"{base}/collections/{{name}}/profile",
         browse=f"{base}/collections/{{name}}/browse",
+        query=f"{base}/collections/{{name}}/query",
+        count=f"{base}/collections/{{name}}/count",
         documents=present(f"{base}/collections/{{name}}/documents" if _may_write(settings, caller) else None),
         nlweb=present(f"{base}/ask" if speaks_nlweb else None),
         mcp=present(f"{base}/mcp" if speaks_nlweb else None),
@@ -257,7 +265,7 @@ def _defaults(retrieval: Retrieval, modes: Sequence[Mode], collections: list[Vis
     )
 
 
-def _limits(retrieval: Retrieval) -> dict[str, int]:
+def _limits(retrieval: Retrieval, *, writes: bool) -> dict[str, int]:
     limits = retrieval.settings.limits
     return {
         "top_k": limits.top_k_max,
@@ -268,6 +276,7 @@ def _limits(retrieval: Retrieval) -> dict[str, int]:
         "suggestions": SUGGESTIONS_MAX,
         "query_chars": limits.query_chars,
         "body_bytes": limits.body_bytes,
+        **({"write_bytes": limits.write_bytes} if writes else {}),
         "filter_depth": MAX_DEPTH,
         "filter_nodes": MAX_NODES,
         "filter_values": MAX_VALUES,

@@ -1,4 +1,4 @@
-"""Writing documents (an extension of ours): rows go in, and are durable when the answer comes.
+"""Writing documents (an extension of ours): rows and changes go in, and are durable when the answer comes.
 
 Every route needs the scope `write`. A key that lists collections writes to these alone. A collection that does not
 exist is made if the configuration has a section for it. The members of a row are those of a file of JSON Lines.
@@ -10,9 +10,9 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import orjson
@@ -34,17 +34,20 @@ from aidre.api.http import (
     parse_content_type,
     parse_object,
     read_content,
+    read_message,
     render_error,
     renders_errors_with,
     request_id,
 )
-from aidre.api.protocols.aidre.messages import Deleted, Written
+from aidre.api.protocols.aidre.document_messages import Deleted, Deletion, Patched, Written
 from aidre.api.retrieval import Retrieval
 from aidre.api.writing import (
-    DeleteDocument,
+    CLAIM_SECONDS,
+    DeleteDocuments,
     DeletePassing,
     DocumentWrites,
     IdempotencyKeys,
+    PatchDocuments,
     PutRows,
     StoredAnswer,
     WriteAnswer,
@@ -55,6 +58,7 @@ from aidre.engine.index.fields import parse_filter
 logger = logging.getLogger("aidre")
 
 ARRAY_TYPES = frozenset({JSON, AIDRE_JSON})
+PATCH_TYPES = ARRAY_TYPES | {"application/merge-patch+json"}
 LINE_TYPES = frozenset({"application/x-ndjson", "application/jsonl", "application/x-jsonlines"})
 MAX_KEY_CHARS = 255
 
@@ -82,45 +86,79 @@ async def put_documents(request: Request) -> Response:
 
 
 @renders_errors_with(render_error)
+async def patch_documents(request: Request) -> Response:
+    """An object of changed members by id, or with an id in the path the changed members of that document."""
+    variant = negotiate(request)
+    name, document_id = _checked_collection(request), request.path_params.get("id")
+    body = await read_content(request, PATCH_TYPES, _retrieval(request).settings.limits.write_bytes)
+    members = await asyncio.to_thread(parse_object, body)
+    changes: dict[str, Any] = members if document_id is None else {document_id: members}
+    for changed, one in changes.items():
+        if type(one) is not dict:
+            raise BadRequest("send an object of changed members by id: each is an object", member=changed)
+    make = partial(_patch, name, orjson.dumps(changes))
+
+    def render(answer: WriteAnswer) -> Patched:
+        return Patched(
+            collection=name,
+            generation=answer.generation,
+            documents=answer.documents,
+            changed=answer.written,
+            request_id=request_id(request),
+        )
+
+    return await _write(request, make, body, render, variant.media_type)
+
+
+@renders_errors_with(render_error)
 async def delete_document(request: Request) -> Response:
     variant = negotiate(request)
     name, document_id = _checked_collection(request), request.path_params["id"]
-
-    def make(number: int, arrived: float) -> DeleteDocument:
-        return DeleteDocument(number, name, arrived, document_id)
 
     def render(answer: WriteAnswer) -> Deleted:
         if not answer.deleted:
             raise NotFound("there is no document with this id")
         return _deleted(request, name, answer)
 
-    return await _write(request, make, b"", render, variant.media_type)
+    return await _write(request, partial(_delete, name, [document_id]), b"", render, variant.media_type)
 
 
 @renders_errors_with(render_error)
-async def delete_passing(request: Request) -> Response:
+async def delete_documents(request: Request) -> Response:
+    """Those with some ids, or all that pass a filter."""
     variant = negotiate(request)
     name = _checked_collection(request)
     body = await read_content(request, ARRAY_TYPES, _retrieval(request).settings.limits.body_bytes)
-    members = parse_object(body)
-    if members.get("filter") is None:
-        raise BadRequest('filter is missing: {"filter": ...} says which documents to delete', member="filter")
-    try:
-        await asyncio.to_thread(parse_filter, members["filter"])
-    except InvalidFilter as error:
-        raise BadRequest(error.message, member="filter") from error
-    allow_unknown = members.get("allow_unknown")
-    if not isinstance(allow_unknown, bool | None):
-        raise BadRequest("allow_unknown must be true or false", member="allow_unknown")
-
-    def make(number: int, arrived: float) -> DeletePassing:
-        return DeletePassing(number, name, arrived, orjson.dumps(members["filter"]), bool(allow_unknown))
-
+    asked = read_message(parse_object(body), Deletion)
+    if (asked.ids is None) == (asked.filter is None):
+        raise BadRequest(
+            'send exactly one of ids and filter: {"ids": [...]} or {"filter": ...} says which documents to delete',
+            members=["ids", "filter"],
+        )
+    make: Callable[[int, float], DeleteDocuments | DeletePassing] = partial(_delete, name, asked.ids or [])
+    if asked.filter is not None:
+        try:
+            await asyncio.to_thread(parse_filter, asked.filter)
+        except InvalidFilter as error:
+            raise InvalidFilter(error.message, member="filter") from error
+        make = partial(_delete_passing, name, orjson.dumps(asked.filter), asked.allow_unknown)
     return await _write(request, make, body, partial(_deleted, request, name), variant.media_type)
 
 
 def _put_rows(name: str, body: bytes, is_lines: bool, number: int, arrived: float) -> PutRows:
     return PutRows(number, name, arrived, body, "lines" if is_lines else "array")
+
+
+def _patch(name: str, changes: bytes, number: int, arrived: float) -> PatchDocuments:
+    return PatchDocuments(number, name, arrived, changes)
+
+
+def _delete(name: str, document_ids: Sequence[str], number: int, arrived: float) -> DeleteDocuments:
+    return DeleteDocuments(number, name, arrived, document_ids)
+
+
+def _delete_passing(name: str, filter: bytes, allow_unknown: bool, number: int, arrived: float) -> DeletePassing:
+    return DeletePassing(number, name, arrived, filter, allow_unknown)
 
 
 def _deleted(request: Request, name: str, answer: WriteAnswer) -> Deleted:
@@ -143,13 +181,32 @@ async def _write(
     known = await keys.run(keys.claim, account, key, digest, time.time())
     if isinstance(known, StoredAnswer):
         return Response(known.body, 200, {"Cache-Control": "no-store", "Idempotency-Replayed": "true"}, media_type)
-    try:
-        content = await _answer(request, make, body, render)
-    except BaseException:
-        await _note(keys, keys.release, account, key)
-        raise
-    await _note(keys, keys.keep, account, key, content)
+    claim = _Claim(keys, account, key)
+    # A caller who goes away leaves the write to its end: it acts on what is stored now, and who repeats it later, when
+    # somebody else may have written, gets its answer.
+    settling = asyncio.ensure_future(claim.settle(_answer(request, make, body, render)))
+    settling.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to be told
+    content = await asyncio.shield(settling)
     return Response(content, 200, {"Cache-Control": "no-store"}, media_type)
+
+
+class _Claim(NamedTuple):
+    """A key that was claimed for a request."""
+
+    keys: IdempotencyKeys
+    account: str
+    key: str
+
+    async def settle(self, answering: Coroutine[Any, Any, bytes]) -> bytes:
+        """The answer, which is kept; the key is claimed for as long as it takes, and forgotten where it fails."""
+        task = asyncio.ensure_future(answering)
+        while not (await asyncio.wait((task,), timeout=CLAIM_SECONDS / 3))[0]:
+            await _note(self.keys, self.keys.renew, self.account, self.key, time.time())
+        if task.exception() is None:
+            await _note(self.keys, self.keys.keep, self.account, self.key, task.result())
+        else:
+            await _note(self.keys, self.keys.release, self.account, self.key)
+        return task.result()
 
 
 async def _note(keys: IdempotencyKeys, method: Callable[..., None], *arguments: Any) -> None:
@@ -164,7 +221,11 @@ async def _answer(
     request: Request, make: Callable[[int, float], Any], body: bytes, render: Callable[..., Any]
 ) -> bytes:
     writes: DocumentWrites = request.app.state.document_writes
-    return msgspec.json.encode(render(await writes.write(make, len(body))))
+    answer = await writes.write(make, len(body))
+    snapshots = _retrieval(request).snapshots
+    if answer.generation and request.path_params["name"] not in snapshots.collections:
+        await asyncio.to_thread(snapshots.refresh)  # it was made now, and is listed from now on
+    return msgspec.json.encode(render(answer))
 
 
 def _idempotency_key(request: Request) -> str | None:
@@ -183,14 +244,14 @@ def _checked_collection(request: Request) -> str:
     if not caller.may_write:
         raise _refused(request, caller)
     retrieval = _retrieval(request)
-    if name not in retrieval.collections.names(caller, "aidre") and not _may_be_made(retrieval, caller, name):
+    if name not in retrieval.collections.names(caller, "aidre") and not may_be_made(retrieval, caller, name):
         raise CollectionMissing(f"there is no collection {name!r}", collection=name)
     if caller.collections and name not in caller.collections:
         raise Forbidden(f"this key may not write to {name!r}: it lists other collections")
     return name
 
 
-def _may_be_made(retrieval: Retrieval, caller: Caller, name: str) -> bool:
+def may_be_made(retrieval: Retrieval, caller: Caller, name: str) -> bool:
     """Whether a collection that does not exist has a section in the configuration, and the caller would see it."""
     settings = retrieval.settings.collections.get(name)
     is_stored = name in retrieval.snapshots.collections
@@ -216,6 +277,8 @@ def _retrieval(request: Request) -> Retrieval:
 
 routes = [
     Route("/collections/{name}/documents", put_documents, methods=["PUT"]),
-    Route("/collections/{name}/documents/delete", delete_passing, methods=["POST"]),
+    Route("/collections/{name}/documents", patch_documents, methods=["PATCH"]),
+    Route("/collections/{name}/documents/delete", delete_documents, methods=["POST"]),
+    Route("/collections/{name}/documents/{id:path}", patch_documents, methods=["PATCH"]),
     Route("/collections/{name}/documents/{id:path}", delete_document, methods=["DELETE"]),
 ]

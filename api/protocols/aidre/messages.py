@@ -50,35 +50,6 @@ class ReturnFields(Message):
                 structs.force_setattr(self, name, True)
 
 
-class Written(Message):
-    """Rows that are durable."""
-
-    collection: str
-    generation: Annotated[int, Meta(ge=0, description="The state of the collection that has them")]
-    documents: Annotated[Count, Meta(description="Documents that were sent")]
-    written: Annotated[Count, Meta(description="Of these, the new and the changed ones")]
-    unchanged: Annotated[Count, Meta(description="Of these, the ones that were stored as they are")]
-    request_id: str
-
-
-class Deleted(Message):
-    """A deletion that is durable."""
-
-    collection: str
-    generation: Annotated[int, Meta(ge=0, description="The state of the collection that lacks them")]
-    deleted: Annotated[Count, Meta(description="Documents that existed")]
-    request_id: str
-
-
-class DocumentFilter(Message):
-    """Which documents to delete."""
-
-    filter: Annotated[dict[str, Any], Meta(description=FILTER)]
-    allow_unknown: Annotated[
-        bool, Meta(description="Delete also where the filter names a field that no document has; without it: refused")
-    ] = False
-
-
 class FacetRange(Message):
     """A range of numbers or dates: values from `from` on and below `to`. At least one of them is sent."""
 
@@ -518,6 +489,8 @@ class Endpoints(Message):
     suggest: Annotated[str | UnsetType, Meta(description="Where a text is completed")] = UNSET
     profile: Annotated[str | UnsetType, Meta(description="What a collection holds")] = UNSET
     browse: Annotated[str | UnsetType, Meta(description="The documents of a collection; /{id}: one of them")] = UNSET
+    query: Annotated[str | UnsetType, Meta(description="Where whole documents are read")] = UNSET
+    count: Annotated[str | UnsetType, Meta(description="Where documents are counted")] = UNSET
     documents: Annotated[str | UnsetType, Meta(description="Where this caller may write documents")] = UNSET
     nlweb: str | UnsetType = UNSET
     mcp: str | UnsetType = UNSET

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from aidre.api.config import Settings
-from aidre.api.protocols.aidre import browsing, changes, documents, search, suggestions
+from aidre.api.protocols.aidre import browsing, changes, documents, reading, search, suggestions
 from aidre.api.server import Mounted
 from aidre.api.writing import DocumentWrites, IdempotencyKeys
 
 
 def mount(store: Path, settings: Settings, state: Path) -> Mounted:
     """`state` is the folder of what is kept beside the collections."""
-    routes = [*search.routes, *changes.routes, *suggestions.routes, *browsing.routes]
+    routes = [*search.routes, *changes.routes, *suggestions.routes, *browsing.routes, *reading.routes]
     if not settings.server.writes:
         return Mounted(routes=routes, fast=search.FAST_PATHS)
     writes, keys = DocumentWrites(store, settings), IdempotencyKeys(state)

@@ -9,23 +9,31 @@ from aidre.api.http import AIDRE_JSON, JSON, PROBLEM_JSON, Content, Error, Opera
 from aidre.api.protocols.aidre.browsing import CHUNKS_DEFAULT, DOCUMENTS_DEEPEST, DOCUMENTS_DEFAULT
 from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT
 from aidre.api.protocols.aidre.discovery import BEHAVIOUR
+from aidre.api.protocols.aidre.document_messages import (
+    CountQuery,
+    Deleted,
+    Deletion,
+    DocumentCount,
+    DocumentPage,
+    DocumentQuery,
+    Patched,
+    Written,
+)
 from aidre.api.protocols.aidre.documents import MAX_KEY_CHARS
 from aidre.api.protocols.aidre.messages import (
     ChangePage,
     Chunk,
     CollectionAnswer,
     CollectionList,
-    Deleted,
     Discovery,
     DocumentAnswer,
-    DocumentFilter,
     DocumentList,
     Profile,
     SearchAnswer,
     SearchRequest,
     SuggestAnswer,
-    Written,
 )
+from aidre.api.protocols.aidre.reading import READING
 from aidre.api.protocols.aidre.suggestions import SUGGESTIONS_DEFAULT
 
 TYPES = (JSON, AIDRE_JSON)
@@ -76,6 +84,14 @@ ROW: dict[str, Any] = {
     "description": "A document: id, text, title, url, updated_at, vectors, metadata",
 }
 
+CHANGES = (
+    "`title`, `url`, `type`, `updated_at`, `text` and `vectors` are the document's, all other names are metadata, and "
+    "null removes one; a new text is embedded, or needs new vectors. "
+    "Durable when the answer comes."
+)
+CHANGED: dict[str, Any] = {"type": "object", "description": "Changed members of a document; null removes one"}
+MERGE_PATCH = "application/merge-patch+json"
+
 _write = partial(_operation, errors=(400, 404, 406, 408, 409, 413, 415, 422, 500))
 
 WRITES: tuple[Operation, ...] = (
@@ -91,16 +107,38 @@ WRITES: tuple[Operation, ...] = (
         parameters=(NAME, KEY),
     ),
     _write(
+        method="patch",
+        path="/collections/{name}/documents",
+        name="patchDocuments",
+        summary="Change members of documents",
+        description=f"The body has an object of changed members by id: {CHANGES} All are changed or none. Needs the "
+        "scope `write`.",
+        request=Content({"type": "object", "additionalProperties": CHANGED}, also={MERGE_PATCH: {"type": "object"}}),
+        answers={200: Content(Patched, TYPES)},
+        parameters=(NAME, KEY),
+    ),
+    _write(
         method="post",
         path="/collections/{name}/documents/delete",
         name="deleteDocuments",
-        summary="Delete the documents that pass a filter",
-        description="Of all that was written before. Durable when the answer comes. A filter that could delete what it "
+        summary="Delete the documents with some ids, or all that pass a filter",
+        description="Send exactly one of `ids` and `filter`, which selects of all that was written before. Durable "
+        "when the answer comes. A filter that could delete what it "
         "seems to spare is refused: by a field that no document has, unless `allow_unknown` is true; by `id`, `title`, "
         "`text` or `section` where that is a metadata field. Needs the scope `write`.",
-        request=Content(DocumentFilter),
+        request=Content(Deletion),
         answers={200: Content(Deleted, TYPES)},
         parameters=(NAME, KEY),
+    ),
+    _write(
+        method="patch",
+        path="/collections/{name}/documents/{id}",
+        name="patchDocument",
+        summary="Change members of a document",
+        description=f"{CHANGES} Percent-encode the id. Needs the scope `write`.",
+        request=Content(CHANGED, also={MERGE_PATCH: {"type": "object"}}),
+        answers={200: Content(Patched, TYPES)},
+        parameters=(NAME, DOCUMENT, KEY),
     ),
     _write(
         method="delete",
@@ -197,6 +235,28 @@ OPERATIONS: tuple[Operation, ...] = (
         errors=(400, 404, 406, 500),
         parameters=(NAME, DOCUMENT, CHUNKS, SKIPPED_CHUNKS),
         conditional=True,
+    ),
+    _operation(
+        method="post",
+        path="/collections/{name}/query",
+        name="queryDocuments",
+        summary="Whole documents, by id or by a filter",
+        description=f"{READING['query']}. Each document is charged as its chunks where it has its text, else as one.",
+        request=Content(DocumentQuery),
+        answers={200: Content(DocumentPage, TYPES)},
+        errors=(400, 404, 406, 408, 409, 413, 415, 422, 500),
+        parameters=(NAME,),
+    ),
+    _operation(
+        method="post",
+        path="/collections/{name}/count",
+        name="countDocuments",
+        summary="How many documents pass a filter, and the values of their fields",
+        description="`facets` where the collection returns texts.",
+        request=Content(CountQuery),
+        answers={200: Content(DocumentCount, TYPES)},
+        errors=(400, 404, 406, 408, 413, 415, 422, 500),
+        parameters=(NAME,),
     ),
     _operation(
         method="post",

@@ -447,6 +447,7 @@ async def search(request: Request) -> Response:
     limits = retrieval.settings.limits
     asked = parse_content(await read_content(request, BODY_TYPES, limits.body_bytes), limits)
     question = asked.question
+    await retrieval.reach(request, asked.collection)
     collection = await retrieval.find(asked.collection, question.cursor, caller, "aidre")
     if question.vector is not None and not may_query_by_vector(caller, collection.settings):
         raise _vector_query_refused(request, caller)
@@ -511,6 +512,7 @@ def _collection_response(request: Request, variant: Variant, content: Collection
 async def show_chunk(request: Request) -> Response:
     variant = negotiate(request)
     name = request.query_params.get("collection")
+    await _retrieval(request).reach(request, name)
     collection, chunk = await _retrieval(request).chunk(_chunk_id(request), name, caller_of(request), "aidre")
     provenance = _provenance(request)
     etag_parts = _etag_parts(collection, variant, provenance)

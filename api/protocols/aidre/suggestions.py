@@ -61,6 +61,7 @@ async def suggest(request: Request) -> Response:
     text = parse_query(request.query_params.get("q"), retrieval.settings.limits)
     limit = parse_limit(request.query_params.get("limit"), SUGGESTIONS_DEFAULT, SUGGESTIONS_MAX)
     caller = caller_of(request)
+    await retrieval.reach(request, request.path_params["name"])
     collection = retrieval.collections.find(request.path_params["name"], caller, "aidre")
     check_tells_words(collection)
     retrieval.check_budget(caller)

@@ -25,13 +25,17 @@ from .errors import (
     ConfigurationError as ConfigurationError,
     Conflict as Conflict,
     DimensionMismatch as DimensionMismatch,
+    DocumentMissing as DocumentMissing,
     HistoryMissing as HistoryMissing,
+    InvalidDocument as InvalidDocument,
     InvalidFilter as InvalidFilter,
     InvalidInput as InvalidInput,
+    InvalidVector as InvalidVector,
     Missing as Missing,
     ModelUnavailable as ModelUnavailable,
     RequestFailed as RequestFailed,
     SpaceMissing as SpaceMissing,
+    StoreLocked as StoreLocked,
     Unsupported as Unsupported,
     VerificationFailed as VerificationFailed,
 )
@@ -46,6 +50,7 @@ from .messages import (
 from .nlweb import AskAnswer as AskAnswer, AskEvent as AskEvent, Promise as Promise
 from .values.hits import Hit as Hit, Hits as Hits, SearchResults as SearchResults
 from .values.model import (
+    Document as Document,
     Facet as Facet,
     FacetRequest as FacetRequest,
     Highlight as Highlight,

@@ -1,110 +1,61 @@
-"""The client of an asynchronous program: the same operations, awaited."""
+"""The client of an asynchronous program: the verbs of `client.py`, awaited. `make twins` writes it."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack, overload
 
 import httpx
 
-from aidre_client import changes as feeds, intake as intakes, intent as intents, nlweb as questions
+from aidre_client import intake as intakes, intent as intents, nlweb as questions
 from aidre_client.chunks import RemoteChunk
-from aidre_client.client import (
+from aidre_client.collection import Feed, RemoteDocuments, Scan, to_part
+from aidre_client.embedding import EmbedTexts, LocalEmbedding, Where
+from aidre_client.errors import InvalidInput
+from aidre_client.messages import Change, ChangePage, CollectionInfo, Discovery
+from aidre_client.search import RemoteReader, check_asked, list_collections, to_asked, to_queries
+from aidre_client.session import Session
+from aidre_client.transports import (
     ATTEMPTS,
-    MAX_ANSWER_BYTES,
-    PAGE,
     PATIENCE_SECONDS,
     TIMEOUT_SECONDS,
-    is_stream,
+    AsyncTransport,
     open_session,
-    read_response,
-    sent_as,
-    to_asked,
     to_no_answer,
-    to_queries,
 )
-from aidre_client.embedding import EmbedTexts, LocalEmbedding, Where
-from aidre_client.errors import Closed, RequestFailed
-from aidre_client.exchange import NoAnswer, Request, Response, Sleep, Steps
-from aidre_client.messages import Change, ChangePage, CollectionInfo, Discovery
-from aidre_client.search import Asked, RemoteReader, check_asked, list_collections
-from aidre_client.session import Session
-from aidre_client.values import Facets, Group, HighlightLimits, Hit, Hits, Json, Mode, SearchResults, join_hits
+from aidre_client.values import (
+    Document,
+    Facet,
+    Facets,
+    Group,
+    HighlightLimits,
+    Hit,
+    Hits,
+    Json,
+    Mode,
+    SearchResults,
+    join_hits,
+)
 from aidre_client.verification import Policy
 
-T = TypeVar("T")
-
-MAX_AT_ONCE = 8
-"""Searches of `search_many` that are under way together."""
-
-
-class AsyncTransport:
-    """Carries out steps over an asynchronous httpx client."""
-
-    def __init__(self, http: httpx.AsyncClient, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        self._http = http
-        self._sleep = sleep
-        self.is_open = True
-
-    async def run(self, steps: Steps[T]) -> T:
-        """The result of an operation; raises what it raises."""
-        if not self.is_open:
-            raise Closed("the client is closed: connect again by connect_async")
-        try:
-            step = next(steps)
-            while True:
-                if isinstance(step, Sleep):
-                    await self._sleep(step.seconds)
-                    step = next(steps)
-                else:
-                    step = steps.send(await self._send(step))
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-
-    async def _send(self, request: Request) -> Response | NoAnswer:
-        try:
-            asked = self._http.build_request(
-                request.method, request.url, headers=list(request.fields), content=request.body or None
-            )
-            response = await self._http.send(asked, stream=True)
-            if is_stream(request, response):
-                fields = tuple((name.lower(), value) for name, value in response.headers.multi_items())
-                return Response(response.status_code, fields, b"", sent_as(request, response), stream=response)
-            try:
-                return read_response(request, response, await self._whole(request.url, response))
-            finally:
-                await response.aclose()
-        except httpx.TransportError as error:
-            return to_no_answer(error)
-        except httpx.InvalidURL as error:
-            raise RequestFailed(f"{request.url!r} is no URL: {error}", url=request.url, error="no_answer") from error
-
-    @staticmethod
-    async def _whole(url: str, response: httpx.Response) -> bytes:
-        parts, size = list[bytes](), 0
-        async for part in response.aiter_raw():
-            size += len(part)
-            if size > MAX_ANSWER_BYTES:
-                raise RequestFailed(f"{url}: the answer is too long", url=url, error="invalid_answer")
-            parts.append(part)
-        return b"".join(parts)
-
-    async def close(self) -> None:
-        self.is_open = False
-        await self._http.aclose()
+PAGE = 100
+"""Hits of a page of an iteration, where the server gives as many."""
 
 
 class AsyncRemoteCollection:
-    """A collection of a server, as `RemoteCollection`; see there."""
+    """A collection of a server: the verbs of a local collection, with the same hits and documents.
+
+    Writes are durable when they return. They carry an Idempotency-Key, so that one whose answer was lost is sent again
+    and done once; `idempotency_key=` names it, where a program that ended itself is to repeat a call within a day.
+    """
 
     def __init__(self, transport: AsyncTransport, reader: RemoteReader) -> None:
         self._transport, self._reader = transport, reader
+        self._documents = RemoteDocuments(reader)
 
     def __repr__(self) -> str:
-        return f"<AsyncRemoteCollection {self.name!r} of {self._reader.session.url}>"
+        return f"<{type(self).__name__} {self.name!r} of {self._reader.session.url}>"
 
     @property
     def name(self) -> str | None:
@@ -136,7 +87,15 @@ class AsyncRemoteCollection:
         collapse: bool = True,
         recall: float | None = None,
     ) -> Hits:
-        """As `RemoteCollection.search`."""
+        """The `k` best chunks after the `offset` best ones, as `Collection.search` of a local collection.
+
+        Asks for as many pages as that takes, all of one state of the collection. `payload` asks for the semantic
+        payload of each chunk, `vectors` for its vectors. With `correct` the server may answer a text without what may
+        be typing errors in it, where it finds little as it is; with `operators` it may read quotes and `-word`, which
+        a text embedded here (embed="local") does not tell it. `facets`, `highlight`, `group` and `recall` are
+        those of a local search, where the server has these extensions. AccessDenied, CollectionMissing,
+        DimensionMismatch, InvalidFilter, InvalidInput, RequestFailed, SpaceMissing, Unsupported, VerificationFailed.
+        """
         asked = check_asked(
             text,
             vector,
@@ -167,22 +126,14 @@ class AsyncRemoteCollection:
         operators: bool = True,
         recall: float | None = None,
     ) -> SearchResults:
-        """The hits of each query, in their order; some of the searches run at once."""
-        places = asyncio.Semaphore(MAX_AT_ONCE)
-
-        async def one(asked: Asked) -> Hits:
-            async with places:
-                return await self._transport.run(self._reader.search(asked, k, 0))
-
+        """The hits of each query, in their order: texts, or vectors as a matrix (queries, dimensions)."""
         searches = [
             to_asked(query, filter=filter, mode=mode, space=space, operators=operators, recall=recall)
             for query in to_queries(queries)
         ]
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(asked)) for asked in searches]
-        return join_hits([task.result() for task in tasks])
+        return join_hits(await self._transport.run_all([self._reader.search(asked, k, 0) for asked in searches]))
 
-    async def pages(
+    def pages(
         self,
         text: str | None = None,
         *,
@@ -198,7 +149,11 @@ class AsyncRemoteCollection:
         collapse: bool = True,
         recall: float | None = None,
     ) -> AsyncIterator[list[Hit[RemoteChunk]]]:
-        """As `RemoteCollection.pages`."""
+        """All hits that the server gives, page by page, best first, no chunk twice, and by `group` no document.
+
+        Where the state that is read is gone (409), the iteration begins again and leaves out what it gave; with
+        `restart=False` it raises Conflict.
+        """
         asked = check_asked(
             text,
             vector,
@@ -213,12 +168,137 @@ class AsyncRemoteCollection:
             recall=recall,
         )
         pager = self._reader.pager(asked, size, restart)
-        while (page := await self._transport.run(pager.next_page())) is not None:
-            yield page
+        return self._transport.each(pager.next_page)
 
     async def suggest(self, text: str, *, limit: int = 8) -> list[str]:
-        """As `RemoteCollection.suggest`."""
+        """A text with its last word completed by the words of the collection, the most frequent first.
+
+        AccessDenied where the collection withholds its texts; Unsupported.
+        """
         return await self._transport.run(self._reader.suggest(text, limit))
+
+    # -- documents ---------------------------------------------------------------------------------------------------
+
+    @overload
+    async def get(
+        self, ids: Iterable[str], *, limit: int | None = None, offset: int = 0, vectors: bool = False
+    ) -> list[Document | None]: ...
+    @overload
+    async def get(
+        self,
+        ids: None = None,
+        *,
+        filter: Json | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: str | Sequence[str] | None = None,
+        vectors: bool = False,
+    ) -> list[Document]: ...
+    async def get(
+        self,
+        ids: Iterable[str] | None = None,
+        *,
+        filter: Json | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: str | Sequence[str] | None = None,
+        vectors: bool = False,
+    ) -> Any:
+        """The documents with these ids, in their order, None for one that is not there; without ids those that pass a
+        filter, as `scan` gives them. `limit` ones after the first `offset`.
+
+        A document is charged to the budget of the caller as its chunks. Where the collection withholds its texts, that
+        of a document is empty. AccessDenied, CollectionMissing, InvalidFilter, InvalidInput, RequestFailed,
+        Unsupported.
+        """
+        if ids is None:
+            part = to_part(filter, order_by, limit, offset, vectors=vectors)
+            return await self._transport.run(Scan(self._documents, part).all())
+        if filter is not None or order_by is not None:
+            raise InvalidInput("get takes ids, which come in their order, or filter= and order_by=, and not both")
+        return await self._transport.run(self._documents.get(ids, limit, offset, vectors=vectors))
+
+    @overload
+    def scan(
+        self,
+        filter: Json | None = None,
+        *,
+        vectors: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: str | Sequence[str] | None = None,
+    ) -> AsyncIterator[Document]: ...
+    @overload
+    def scan(
+        self,
+        filter: Json | None = None,
+        *,
+        fields: Sequence[str],
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: str | Sequence[str] | None = None,
+    ) -> AsyncIterator[dict[str, Any]]: ...
+    def scan(
+        self,
+        filter: Json | None = None,
+        *,
+        fields: Sequence[str] | None = None,
+        vectors: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: str | Sequence[str] | None = None,
+    ) -> AsyncIterator[Any]:
+        """The documents that pass a filter, as `Collection.scan` of a local collection, of the state in which the first
+        is read: page by page, and for ten minutes, after which it ends with Conflict.
+
+        With `fields` each is a dict of its id and those of the named members and metadata that it has, which is charged
+        as one chunk.
+        """
+        part = to_part(filter, order_by, limit, offset, fields=fields, vectors=vectors)
+        return self._transport.each(Scan(self._documents, part).next_document)
+
+    async def count(self, filter: Json | None = None) -> int:
+        """The number of documents that pass a filter."""
+        return await self._transport.run(self._documents.count(filter))
+
+    async def facets(self, *fields: str, filter: Json | None = None, limit: int | None = None) -> dict[str, Facet]:
+        """By field, the values that it has among the documents that pass a filter, as `Collection.facets` of a local
+        collection: the 1,000 most frequent ones at most, beside the number of `distinct` ones."""
+        return await self._transport.run(self._documents.facets(fields, filter, limit))
+
+    async def add(self, rows: Any, *, vectors: Any = None, idempotency_key: str | None = None) -> list[str]:
+        """Store documents and return their ids, as `Collection.add` of a local collection; a document replaces that
+        with the same id.
+
+        What is longer than the server takes at once (`limits.write_bytes`) goes in several requests, of which each is
+        stored whole or not; an error has the number of documents before it in `details["stored"]`. AccessDenied,
+        CollectionMissing, DimensionMismatch, InvalidDocument, InvalidInput, RequestFailed, StoreLocked, Unsupported.
+        """
+        return await self._transport.run(self._documents.add(rows, vectors, idempotency_key))
+
+    async def upsert(self, rows: Any, *, vectors: Any = None, idempotency_key: str | None = None) -> list[str]:
+        """As `add`, under the name that other stores have for it."""
+        return await self._transport.run(self._documents.add(rows, vectors, idempotency_key))
+
+    async def patch(self, changes: Mapping[str, Mapping[str, Any]], *, idempotency_key: str | None = None) -> int:
+        """Change metadata, `title`, `url`, `type`, `updated_at`, `text` and `vectors` of documents, by id, as
+        `Collection.patch` of a local collection; None removes a name. Returns how many documents changed.
+        DocumentMissing and InvalidDocument name the document, and nothing is changed."""
+        return await self._transport.run(self._documents.patch(changes, idempotency_key))
+
+    async def delete(
+        self,
+        ids: Iterable[str] | None = None,
+        *,
+        filter: Json | None = None,
+        allow_unknown: bool = False,
+        idempotency_key: str | None = None,
+    ) -> int:
+        """Delete documents by id, or all that pass a filter; returns how many existed. A filter that names a field
+        which no document has is refused unless `allow_unknown`."""
+        return await self._transport.run(self._documents.delete(ids, filter, allow_unknown, idempotency_key))
+
+    # -- chunks ------------------------------------------------------------------------------------------------------
 
     async def chunk(self, chunk_id: str) -> RemoteChunk:
         """A chunk by its id; its signed statement, if it has one, is verified. Missing."""
@@ -229,14 +309,14 @@ class AsyncRemoteCollection:
         return await self._transport.run(self._reader.chunks(chunk_ids))
 
     def changes(self, since: str | None = None, *, limit: int | None = None) -> AsyncChanges:
-        """As `RemoteCollection.changes`."""
-        return AsyncChanges(self._transport, feeds.Feed(self._reader.session, self.name, since, limit))
+        """What happened to the chunks since a token; without one all chunks come first. `limit` bounds a page."""
+        return AsyncChanges(self._transport, Feed(self._reader.session, self.name, since, limit))
 
 
 class AsyncChanges(AsyncIterator[Change]):
-    """An iteration over changes, as `Changes`."""
+    """An iteration over changes, oldest first. Store `token` after having applied what came; `since=token` goes on."""
 
-    def __init__(self, transport: AsyncTransport, feed: feeds.Feed) -> None:
+    def __init__(self, transport: AsyncTransport, feed: Feed) -> None:
         self._transport, self._feed = transport, feed
 
     @property
@@ -250,20 +330,22 @@ class AsyncChanges(AsyncIterator[Change]):
             raise StopAsyncIteration
         return change
 
-    async def pages(self) -> AsyncIterator[ChangePage]:
+    def pages(self) -> AsyncIterator[ChangePage]:
         """The same page by page, each with the token to store when it is applied."""
-        while (page := await self._transport.run(self._feed.next_page())) is not None:
-            yield page
+        return self._transport.each(self._feed.next_page)
 
 
 class AsyncClient:
-    """A client of one server, as `Client`. `connect_async` makes it."""
+    """A client of one server; also a context manager that closes its connections. `connect_async` makes it.
+
+    The discovery document is read at the first use.
+    """
 
     def __init__(self, session: Session, transport: AsyncTransport, embedding: LocalEmbedding) -> None:
         self._session, self._transport, self._embedding = session, transport, embedding
 
     def __repr__(self) -> str:
-        return f"<AsyncClient of {self._session.url}>"
+        return f"<{type(self).__name__} of {self._session.url}>"
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -278,7 +360,7 @@ class AsyncClient:
         await self._transport.close()
 
     async def discovery(self) -> Discovery:
-        """The discovery document (AIDRE 3), read once. Missing where the server has none."""
+        """The discovery document (AIDRE 3). Missing where the server has none."""
         return await self._transport.run(self._session.discovery())
 
     async def collections(self) -> list[str]:
@@ -306,7 +388,7 @@ class AsyncClient:
 
 
 class AsyncNlweb:
-    """NLWeb over HTTP, as `Nlweb`."""
+    """NLWeb over HTTP: `dialect` is "0.55", "0.54" or "legacy", and answers read alike in all of them."""
 
     def __init__(self, session: Session, transport: AsyncTransport) -> None:
         self._session, self._transport = session, transport
@@ -331,7 +413,7 @@ class AsyncNlweb:
                 for event in reader.feed(part):
                     yield event
         except httpx.TransportError as error:
-            raise reader.interrupted(to_no_answer(error).reason) from error
+            raise reader.interrupted(str(to_no_answer(error).reason)) from error
         finally:
             await opened.stream.aclose()
         reader.end()
@@ -349,7 +431,7 @@ class AsyncNlweb:
 
 
 class AsyncIntent:
-    """Agentic Intent, as `Intent`."""
+    """Agentic Intent: signed requests for passages, and events about their use."""
 
     def __init__(self, transport: AsyncTransport, platform: intents.Platform) -> None:
         self._transport, self._platform = transport, platform
@@ -367,7 +449,8 @@ class AsyncIntent:
         session_id: str | None = None,
         turn_index: int = 0,
     ) -> intents.Retrieved:
-        """As `Intent.retrieve`."""
+        """Passages about a text within an editorial domain. AccessDenied with the `reason` of a denial, RequestFailed,
+        VerificationFailed."""
         steps = self._platform.retrieve(
             text, domain, subdomain=subdomain, language=language, session_id=session_id, turn_index=turn_index
         )
@@ -381,7 +464,7 @@ class AsyncIntent:
 
 
 class AsyncIntake:
-    """Agent Intake, as `Intake`."""
+    """Agent Intake: submit, look at the offer, bind it."""
 
     def __init__(self, transport: AsyncTransport, agent: intakes.Agent) -> None:
         self._transport, self._agent = transport, agent
@@ -415,7 +498,15 @@ def connect_async(
     patience: float = PATIENCE_SECONDS,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> AsyncClient:
-    """As `connect`, for asynchronous programs. InvalidInput."""
+    """A client of the server at `url`, which speaks AIDRE, NLWeb, Agentic Intent or Agent Intake.
+
+    `key` is sent as a bearer token to the origin of `url` and to the endpoints that its discovery document names.
+    `verify` is "if_signed" (what is signed has to hold, and a server that declares to sign has to), "required" or
+    "off"; `trust` is the origin whose keys count, by default that of `url`. `embed` says where texts are embedded:
+    "auto" (dense searches here, where the model is here), "local" (never send a text) or "server"; `models` are
+    embedding functions by space, from a list of texts to a matrix. A request is sent at most `attempts` times and waits
+    at most `patience` seconds in all; `timeout` is that of a connection. `transport` is one of httpx. InvalidInput.
+    """
     session = open_session(url, key, verify=verify, trust=trust, attempts=attempts, patience=patience, timeout=timeout)
     http = httpx.AsyncClient(timeout=timeout, transport=transport, follow_redirects=False, trust_env=transport is None)
     http.headers.clear()

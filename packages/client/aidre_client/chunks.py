@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from aidre_client.errors import ConfigurationError
 from aidre_client.messages import ChunkAnswer, CountedFacet, Passage, Result
-from aidre_client.values import Copies, Facet, Highlight, Hit, Json
+from aidre_client.values import Copies, Document, Facet, Highlight, Hit, Json
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from aidre.engine.model import Document
 
 NO_COPIES = Copies()
 RESERVED = frozenset({"updated_at", "canonical", "visibility", "content_hash", "etag", "provenance"})
@@ -93,10 +90,6 @@ class RemoteChunk:
 
     def to_document(self) -> Document:
         """The chunk as a document of its own, to be stored in a local collection under the id of the chunk."""
-        try:
-            from aidre.engine.model import Document
-        except ImportError:
-            raise ConfigurationError("to_document makes an aidre.Document: pip install aidre") from None
         return Document(
             self.id,
             self.text,

@@ -1,151 +1,64 @@
-"""The client of a program that blocks: operations run over httpx, and wait by sleeping."""
+"""The client of a program that blocks. `asynchronous.py` is generated from this module: `make twins`.
+
+Whatever waits for a server calls `run` of the transport, or iterates over its `each`.
+"""
 
 from __future__ import annotations
 
-import math
-import time
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack, overload
 
 import httpx
 
-from aidre_client import changes as feeds, intake as intakes, intent as intents, nlweb as questions
+from aidre_client import intake as intakes, intent as intents, nlweb as questions
 from aidre_client.chunks import RemoteChunk
+from aidre_client.collection import Feed, RemoteDocuments, Scan, to_part
 from aidre_client.embedding import EmbedTexts, LocalEmbedding, Where
-from aidre_client.errors import Closed, InvalidInput, RequestFailed
-from aidre_client.exchange import NoAnswer, Request, Response, Retry, Sleep, Steps
+from aidre_client.errors import InvalidInput
 from aidre_client.messages import Change, ChangePage, CollectionInfo, Discovery
-from aidre_client.search import Asked, RemoteReader, check_asked, list_collections
-from aidre_client.session import EVENT_STREAM, Session
-from aidre_client.values import Facets, Group, HighlightLimits, Hit, Hits, Json, Mode, SearchResults, join_hits
-from aidre_client.verification import Policy, Verifier, check_policy, origin_of
+from aidre_client.search import RemoteReader, check_asked, list_collections, to_asked, to_queries
+from aidre_client.session import Session
+from aidre_client.transports import (
+    ATTEMPTS,
+    PATIENCE_SECONDS,
+    TIMEOUT_SECONDS,
+    Transport,
+    open_session,
+    to_no_answer,
+)
+from aidre_client.values import (
+    Document,
+    Facet,
+    Facets,
+    Group,
+    HighlightLimits,
+    Hit,
+    Hits,
+    Json,
+    Mode,
+    SearchResults,
+    join_hits,
+)
+from aidre_client.verification import Policy
 
-T = TypeVar("T")
-
-TIMEOUT_SECONDS = 30.0
-ATTEMPTS, PATIENCE_SECONDS = 6, 60.0
 PAGE = 100
 """Hits of a page of an iteration, where the server gives as many."""
-MAX_ANSWER_BYTES = 256 << 20
-"""Of an answer, before and after its Content-Encoding is removed."""
-CODINGS = frozenset({"gzip", "x-gzip", "deflate"})
-
-
-def open_session(
-    url: str, key: str | None, *, verify: str, trust: str | None, attempts: int, patience: float, timeout: float
-) -> Session:
-    """What both shells are made of. InvalidInput."""
-    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 < timeout < math.inf:
-        raise InvalidInput("timeout must be a number of seconds above 0")
-    retry = Retry(attempts, patience)
-    verifier = Verifier(check_policy(verify), origin_of(url if trust is None else trust), retry)
-    return Session(url, key, retry, verifier)
-
-
-def read_response(request: Request, response: httpx.Response, encoded: bytes) -> Response:
-    """An answer as the operations read it. RequestFailed for a Content-Encoding that nobody asked for."""
-    fields = tuple((name.lower(), value) for name, value in response.headers.multi_items())
-    coding = response.headers.get("content-encoding", "identity").strip().lower()
-    body = encoded
-    if encoded and coding not in {"identity", ""}:
-        body = _decoded(request.url, coding, encoded)
-    return Response(response.status_code, fields, body, sent_as(request, response), encoded)
-
-
-def sent_as(request: Request, response: httpx.Response) -> Request:
-    """The request with the URL as httpx has sent it, which signatures of the answer cover."""
-    return Request(request.method, str(response.request.url), request.fields, request.body, request.stream)
-
-
-def _decoded(url: str, coding: str, encoded: bytes) -> bytes:
-    if coding in CODINGS:
-        decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)
-        try:
-            body = decoder.decompress(encoded, MAX_ANSWER_BYTES)
-        except zlib.error:
-            body = None
-        if body is not None and decoder.eof:
-            return body
-    raise RequestFailed(f"{url}: the answer has an encoding that cannot be read", url=url, error="invalid_answer")
-
-
-def is_stream(request: Request, response: httpx.Response) -> bool:
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return request.stream and response.status_code == 200 and kind == EVENT_STREAM
-
-
-def to_no_answer(error: httpx.TransportError) -> NoAnswer:
-    """Why there is no answer, and whether the request may have reached the server."""
-    unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-    return NoAnswer(f"{type(error).__name__} {error}".strip(), sent=not unsent)
-
-
-class Transport:
-    """Carries out steps over an httpx client. Safe to use from several threads."""
-
-    def __init__(self, http: httpx.Client, sleep: Callable[[float], None] = time.sleep) -> None:
-        self._http = http
-        self._sleep = sleep
-        self.is_open = True
-
-    def run(self, steps: Steps[T]) -> T:
-        """The result of an operation; raises what it raises."""
-        if not self.is_open:
-            raise Closed("the client is closed: connect again by connect")
-        try:
-            step = next(steps)
-            while True:
-                if isinstance(step, Sleep):
-                    self._sleep(step.seconds)
-                    step = next(steps)
-                else:
-                    step = steps.send(self._send(step))
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-
-    def _send(self, request: Request) -> Response | NoAnswer:
-        try:
-            asked = self._http.build_request(
-                request.method, request.url, headers=list(request.fields), content=request.body or None
-            )
-            response = self._http.send(asked, stream=True)
-            if is_stream(request, response):
-                fields = tuple((name.lower(), value) for name, value in response.headers.multi_items())
-                return Response(response.status_code, fields, b"", sent_as(request, response), stream=response)
-            try:
-                return read_response(request, response, b"".join(self._parts(request.url, response)))
-            finally:
-                response.close()
-        except httpx.TransportError as error:
-            return to_no_answer(error)
-        except httpx.InvalidURL as error:
-            raise RequestFailed(f"{request.url!r} is no URL: {error}", url=request.url, error="no_answer") from error
-
-    @staticmethod
-    def _parts(url: str, response: httpx.Response) -> Iterator[bytes]:
-        size = 0
-        for part in response.iter_raw():
-            size += len(part)
-            if size > MAX_ANSWER_BYTES:
-                raise RequestFailed(f"{url}: the answer is too long", url=url, error="invalid_answer")
-            yield part
-
-    def close(self) -> None:
-        self.is_open = False
-        self._http.close()
 
 
 class RemoteCollection:
-    """A collection of a server, read-only: the reading verbs of a local collection, with the same hits."""
+    """A collection of a server: the verbs of a local collection, with the same hits and documents.
+
+    Writes are durable when they return. They carry an Idempotency-Key, so that one whose answer was lost is sent again
+    and done once; `idempotency_key=` names it, where a program that ended itself is to repeat a call within a day.
+    """
 
     def __init__(self, transport: Transport, reader: RemoteReader) -> None:
         self._transport, self._reader = transport, reader
+        self._documents = RemoteDocuments(reader)
 
     def __repr__(self) -> str:
-        return f"<RemoteCollection {self.name!r} of {self._reader.session.url}>"
+        return f"<{type(self).__name__} {self.name!r} of {self._reader.session.url}>"
 
     @property
     def name(self) -> str | None:
@@ -217,12 +130,12 @@ class RemoteCollection:
         operators: bool = True,
         recall: float | None = None,
     ) -> SearchResults:
-        """The hits of each query, one after the other: texts, or vectors as a matrix (queries, dimensions)."""
+        """The hits of each query, in their order: texts, or vectors as a matrix (queries, dimensions)."""
         searches = [
             to_asked(query, filter=filter, mode=mode, space=space, operators=operators, recall=recall)
             for query in to_queries(queries)
         ]
-        return join_hits([self._transport.run(self._reader.search(asked, k, 0)) for asked in searches])
+        return join_hits(self._transport.run_all([self._reader.search(asked, k, 0) for asked in searches]))
 
     def pages(
         self,
@@ -259,7 +172,7 @@ class RemoteCollection:
             recall=recall,
         )
         pager = self._reader.pager(asked, size, restart)
-        return iter(lambda: self._transport.run(pager.next_page()), None)
+        return self._transport.each(pager.next_page)
 
     def suggest(self, text: str, *, limit: int = 8) -> list[str]:
         """A text with its last word completed by the words of the collection, the most frequent first.
@@ -267,6 +180,129 @@ class RemoteCollection:
         AccessDenied where the collection withholds its texts; Unsupported.
         """
         return self._transport.run(self._reader.suggest(text, limit))
+
+    # -- documents ---------------------------------------------------------------------------------------------------
+
+    @overload
+    def get(
+        self, ids: Iterable[str], *, limit: int | None = None, offset: int = 0, vectors: bool = False
+    ) -> list[Document | None]: ...
+    @overload
+    def get(
+        self,
+        ids: None = None,
+        *,
+        filter: Json | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: str | Sequence[str] | None = None,
+        vectors: bool = False,
+    ) -> list[Document]: ...
+    def get(
+        self,
+        ids: Iterable[str] | None = None,
+        *,
+        filter: Json | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: str | Sequence[str] | None = None,
+        vectors: bool = False,
+    ) -> Any:
+        """The documents with these ids, in their order, None for one that is not there; without ids those that pass a
+        filter, as `scan` gives them. `limit` ones after the first `offset`.
+
+        A document is charged to the budget of the caller as its chunks. Where the collection withholds its texts, that
+        of a document is empty. AccessDenied, CollectionMissing, InvalidFilter, InvalidInput, RequestFailed,
+        Unsupported.
+        """
+        if ids is None:
+            part = to_part(filter, order_by, limit, offset, vectors=vectors)
+            return self._transport.run(Scan(self._documents, part).all())
+        if filter is not None or order_by is not None:
+            raise InvalidInput("get takes ids, which come in their order, or filter= and order_by=, and not both")
+        return self._transport.run(self._documents.get(ids, limit, offset, vectors=vectors))
+
+    @overload
+    def scan(
+        self,
+        filter: Json | None = None,
+        *,
+        vectors: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: str | Sequence[str] | None = None,
+    ) -> Iterator[Document]: ...
+    @overload
+    def scan(
+        self,
+        filter: Json | None = None,
+        *,
+        fields: Sequence[str],
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: str | Sequence[str] | None = None,
+    ) -> Iterator[dict[str, Any]]: ...
+    def scan(
+        self,
+        filter: Json | None = None,
+        *,
+        fields: Sequence[str] | None = None,
+        vectors: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: str | Sequence[str] | None = None,
+    ) -> Iterator[Any]:
+        """The documents that pass a filter, as `Collection.scan` of a local collection, of the state in which the first
+        is read: page by page, and for ten minutes, after which it ends with Conflict.
+
+        With `fields` each is a dict of its id and those of the named members and metadata that it has, which is charged
+        as one chunk.
+        """
+        part = to_part(filter, order_by, limit, offset, fields=fields, vectors=vectors)
+        return self._transport.each(Scan(self._documents, part).next_document)
+
+    def count(self, filter: Json | None = None) -> int:
+        """The number of documents that pass a filter."""
+        return self._transport.run(self._documents.count(filter))
+
+    def facets(self, *fields: str, filter: Json | None = None, limit: int | None = None) -> dict[str, Facet]:
+        """By field, the values that it has among the documents that pass a filter, as `Collection.facets` of a local
+        collection: the 1,000 most frequent ones at most, beside the number of `distinct` ones."""
+        return self._transport.run(self._documents.facets(fields, filter, limit))
+
+    def add(self, rows: Any, *, vectors: Any = None, idempotency_key: str | None = None) -> list[str]:
+        """Store documents and return their ids, as `Collection.add` of a local collection; a document replaces that
+        with the same id.
+
+        What is longer than the server takes at once (`limits.write_bytes`) goes in several requests, of which each is
+        stored whole or not; an error has the number of documents before it in `details["stored"]`. AccessDenied,
+        CollectionMissing, DimensionMismatch, InvalidDocument, InvalidInput, RequestFailed, StoreLocked, Unsupported.
+        """
+        return self._transport.run(self._documents.add(rows, vectors, idempotency_key))
+
+    def upsert(self, rows: Any, *, vectors: Any = None, idempotency_key: str | None = None) -> list[str]:
+        """As `add`, under the name that other stores have for it."""
+        return self._transport.run(self._documents.add(rows, vectors, idempotency_key))
+
+    def patch(self, changes: Mapping[str, Mapping[str, Any]], *, idempotency_key: str | None = None) -> int:
+        """Change metadata, `title`, `url`, `type`, `updated_at`, `text` and `vectors` of documents, by id, as
+        `Collection.patch` of a local collection; None removes a name. Returns how many documents changed.
+        DocumentMissing and InvalidDocument name the document, and nothing is changed."""
+        return self._transport.run(self._documents.patch(changes, idempotency_key))
+
+    def delete(
+        self,
+        ids: Iterable[str] | None = None,
+        *,
+        filter: Json | None = None,
+        allow_unknown: bool = False,
+        idempotency_key: str | None = None,
+    ) -> int:
+        """Delete documents by id, or all that pass a filter; returns how many existed. A filter that names a field
+        which no document has is refused unless `allow_unknown`."""
+        return self._transport.run(self._documents.delete(ids, filter, allow_unknown, idempotency_key))
+
+    # -- chunks ------------------------------------------------------------------------------------------------------
 
     def chunk(self, chunk_id: str) -> RemoteChunk:
         """A chunk by its id; its signed statement, if it has one, is verified. Missing."""
@@ -278,13 +314,13 @@ class RemoteCollection:
 
     def changes(self, since: str | None = None, *, limit: int | None = None) -> Changes:
         """What happened to the chunks since a token; without one all chunks come first. `limit` bounds a page."""
-        return Changes(self._transport, feeds.Feed(self._reader.session, self.name, since, limit))
+        return Changes(self._transport, Feed(self._reader.session, self.name, since, limit))
 
 
 class Changes(Iterator[Change]):
     """An iteration over changes, oldest first. Store `token` after having applied what came; `since=token` goes on."""
 
-    def __init__(self, transport: Transport, feed: feeds.Feed) -> None:
+    def __init__(self, transport: Transport, feed: Feed) -> None:
         self._transport, self._feed = transport, feed
 
     @property
@@ -300,7 +336,7 @@ class Changes(Iterator[Change]):
 
     def pages(self) -> Iterator[ChangePage]:
         """The same page by page, each with the token to store when it is applied."""
-        return iter(lambda: self._transport.run(self._feed.next_page()), None)
+        return self._transport.each(self._feed.next_page)
 
 
 class Client:
@@ -313,7 +349,7 @@ class Client:
         self._session, self._transport, self._embedding = session, transport, embedding
 
     def __repr__(self) -> str:
-        return f"<Client of {self._session.url}>"
+        return f"<{type(self).__name__} of {self._session.url}>"
 
     def __enter__(self) -> Client:
         return self
@@ -371,12 +407,14 @@ class Nlweb:
         question = questions.to_question(text, preferences)
         opened = self._transport.run(questions.open_stream(self._session, question))
         if isinstance(opened, questions.AskAnswer):
-            yield from questions.to_events(opened)
+            for event in questions.to_events(opened):
+                yield event
             return
         reader = questions.EventReader(opened.request.url, question.dialect)
         try:
             for part in opened.stream.iter_raw():
-                yield from reader.feed(part)
+                for event in reader.feed(part):
+                    yield event
         except httpx.TransportError as error:
             raise reader.interrupted(str(to_no_answer(error).reason)) from error
         finally:
@@ -444,34 +482,6 @@ class Intake:
     def bind(self, answer: intakes.IntakeAnswer, data: Mapping[str, Any], *, user_agrees: bool) -> intakes.BindAnswer:
         """Accept an offer with the user's data, to which the user has agreed."""
         return self._transport.run(self._agent.bind(answer, data, user_agrees=user_agrees))
-
-
-def to_queries(queries: Any) -> list[Any]:
-    """Texts, or the rows of a matrix. InvalidInput."""
-    is_list = isinstance(queries, Iterable) and not isinstance(queries, str | bytes | Mapping)
-    listed = list(queries) if is_list else []
-    texts = sum(isinstance(query, str) for query in listed)
-    if not is_list or 0 < texts < len(listed):
-        raise InvalidInput("search_many needs a list of texts, or a matrix of vectors")
-    return listed
-
-
-def to_asked(
-    query: Any, *, filter: Json, mode: str | None, space: str | None, operators: bool, recall: float | None
-) -> Asked:
-    text, vector = (query, None) if isinstance(query, str) else (None, query)
-    return check_asked(
-        text,
-        vector,
-        filter=filter,
-        mode=mode,
-        space=space,
-        min_score=None,
-        payload=False,
-        vectors=False,
-        operators=operators,
-        recall=recall,
-    )
 
 
 def connect(

@@ -3,13 +3,17 @@
 AidreError
 ├── InvalidInput            the caller's fault
 │   ├── DimensionMismatch   a vector of the wrong length
-│   └── InvalidFilter       a filter outside the grammar
+│   ├── InvalidDocument     a document or row that cannot be stored
+│   ├── InvalidFilter       a filter outside the grammar
+│   └── InvalidVector       not finite, zero in a cosine space, or out of range
 ├── Missing                 the named thing does not exist
 │   ├── CollectionMissing
+│   ├── DocumentMissing     also a KeyError
 │   ├── HistoryMissing      the changelogs do not reach back that far
 │   └── SpaceMissing
 ├── Conflict                valid, but not in the current state of the store
-│   └── Closed              used after it was closed
+│   ├── Closed              used after it was closed
+│   └── StoreLocked         another writer holds the collection
 ├── Unsupported             the server, or the engine behind a collection, lacks a capability
 ├── ModelUnavailable        an embedding model that cannot be loaded, or whose endpoint gives no vectors
 ├── RequestFailed           a server that was asked by the client does not answer, or answers with an error
@@ -46,8 +50,20 @@ class DimensionMismatch(InvalidInput):
     code = "dimension_mismatch"
 
 
+class InvalidDocument(InvalidInput):
+    """Details: row, where there is more than one; document_id."""
+
+    code = "invalid_document"
+
+
 class InvalidFilter(InvalidInput):
     code = "invalid_filter"
+
+
+class InvalidVector(InvalidInput):
+    """Details: row, the index in the array of vectors, where there is more than one."""
+
+    code = "invalid_vector"
 
 
 class Missing(AidreError):
@@ -58,6 +74,14 @@ class CollectionMissing(Missing):
     """Details: collection."""
 
     code = "collection_missing"
+
+
+class DocumentMissing(Missing, KeyError):
+    """Details: document_id."""
+
+    code = "document_missing"
+
+    __str__ = AidreError.__str__  # that of KeyError would quote the message
 
 
 class HistoryMissing(Missing):
@@ -76,6 +100,12 @@ class Conflict(AidreError):
 
 class Closed(Conflict):
     code = "closed"
+
+
+class StoreLocked(Conflict):
+    """Details: collection, pid, host."""
+
+    code = "store_locked"
 
 
 class Unsupported(AidreError):

@@ -23,11 +23,17 @@ from aidre_client.errors import (
     CollectionMissing,
     Conflict,
     DimensionMismatch,
+    DocumentMissing,
     HistoryMissing,
+    InvalidDocument,
+    InvalidFilter,
     InvalidInput,
+    InvalidVector,
     Missing,
     RequestFailed,
     SpaceMissing,
+    StoreLocked,
+    Unsupported,
     printable_name,
 )
 
@@ -36,6 +42,7 @@ T = TypeVar("T")
 RETRIED = frozenset({429, 503})
 """The server has not done what was asked, and says so: any request may be sent again."""
 RETRIED_IF_REPEATABLE = RETRIED | {502, 504}
+IDEMPOTENCY_KEY = "idempotency-key"
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.25, 8.0
 """Pauses where the server does not say for how long to wait: doubled each time, and a random part of that."""
 MAX_MESSAGE_CHARS = 500
@@ -117,13 +124,19 @@ class Retry:
         if isinstance(outcome, NoAnswer):
             may, asked = repeatable or not outcome.sent, None
         else:
-            may = outcome.status in (RETRIED_IF_REPEATABLE if repeatable else RETRIED)
+            may = outcome.status in (RETRIED_IF_REPEATABLE if repeatable else RETRIED) or is_running(outcome)
             asked = retry_after(outcome, self.clock()) if may else None
         if not may or attempt >= self.attempts:
             return None
         most = min(FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1), MAX_PAUSE_SECONDS)
         pause = most * (0.5 + self.random() / 2) if asked is None else asked
         return pause if waited + pause <= self.patience else None
+
+
+def is_running(response: Response) -> bool:
+    """Whether an earlier attempt of a request with an Idempotency-Key still runs: its answer can be fetched later."""
+    is_keyed = any(name == IDEMPOTENCY_KEY for name, _ in response.request.fields)
+    return is_keyed and response.status == 409 and response.header("retry-after") is not None
 
 
 def retry_after(response: Response, now: float) -> float | None:
@@ -153,9 +166,10 @@ def perform(make: Callable[[], Request], retry: Retry, check: Check, *, repeatab
 
     A request that is not `repeatable` is sent again only where the server has not acted on it. RequestFailed.
     """
-    waited = 0.0
-    for attempt in count(1):
+    waited, attempt = 0.0, 0
+    while True:
         request = make()
+        attempt += 1
         outcome: Response | NoAnswer = yield request
         if isinstance(outcome, Response):
             yield from check(outcome)
@@ -165,6 +179,8 @@ def perform(make: Callable[[], Request], retry: Retry, check: Check, *, repeatab
         waited += pause
         if pause:
             yield Sleep(pause)
+        if isinstance(outcome, Response) and is_running(outcome):
+            attempt -= 1  # it is the same attempt whose end is waited for
     if isinstance(outcome, NoAnswer):
         raise RequestFailed(
             f"{request.url} does not answer: {outcome.reason}", url=request.url, error="no_answer", attempts=attempt
@@ -188,6 +204,11 @@ MISUSES: dict[str, type[AidreError]] = {
     "unsupported_embedding_space": SpaceMissing,
     "invalid_embedding_dimension": DimensionMismatch,
 }
+EXACT: dict[str, type[AidreError]] = {
+    kind.code: kind
+    for kind in (InvalidDocument, InvalidFilter, InvalidVector, DocumentMissing, StoreLocked, Unsupported)
+}
+"""By `code` in the details of an answer, which servers of this project send: the code of the library's exception."""
 BY_STATUS: dict[int, type[AidreError]] = {
     400: InvalidInput,
     401: AccessDenied,
@@ -221,7 +242,9 @@ def error_of(response: Response, now: float) -> AidreError:
         said = ErrorAnswer()
     code = said.error if isinstance(said.error, str) else ""
     stated = said.details if isinstance(said.details, dict) else {}
-    kind = MISUSES.get(code) or BY_STATUS.get(response.status, RequestFailed)
+    exact = stated.get("code")
+    kind = MISUSES.get(code) or (EXACT.get(exact) if isinstance(exact, str) else None)
+    kind = kind or BY_STATUS.get(response.status, RequestFailed)
     if kind is Missing and "collection" in stated:
         kind = CollectionMissing
     message = one_line(said.message) if isinstance(said.message, str) else f"HTTP status {response.status}"
@@ -229,7 +252,7 @@ def error_of(response: Response, now: float) -> AidreError:
     request_id = said.request_id if isinstance(said.request_id, str) else response.header("x-request-id")
     waiting = retry_after(response, now)
     facts |= {"request_id": request_id} | ({} if waiting is None else {"retry_after": waiting})
-    details = {name: value for name, value in stated.items() if name not in {"self", "message"}} | facts
+    details = {name: value for name, value in stated.items() if name not in {"self", "message", "code"}} | facts
     return kind(f"{response.request.url}: {message}", **details)
 
 

@@ -28,13 +28,16 @@ class DeclaredSpace(Struct, frozen=True):
 
 
 class Endpoints(Struct, frozen=True):
-    """Addresses, of which `collections`, `chunk` and `changes` may be templates."""
+    """Addresses, of which all but `search` may be templates."""
 
     search: str | None = None
     collections: str | None = None
     chunk: str | None = None
     changes: str | None = None
     suggest: str | None = None
+    query: str | None = None
+    count: str | None = None
+    documents: str | None = None
     nlweb: str | None = None
     intent: str | None = None
     intake: str | None = None
@@ -183,6 +186,43 @@ class ChunkAnswer(Struct, frozen=True):
     metadata: dict[str, Any] = {}
     text: str | None = None
     semantic_payload: Json = None
+
+
+class SentDocument(Struct, frozen=True):
+    """A whole document, an extension. Without `text` the collection withholds it."""
+
+    id: str
+    text: str | None = None
+    title: str | None = None
+    url: str | None = None
+    type: str | None = None
+    updated_at: str | None = None
+    metadata: dict[str, Any] = {}
+    schema_object: dict[str, Any] | None = None
+    vectors: dict[str, list[float]] | None = None
+
+
+class DocumentPage(Struct, frozen=True):
+    """Some documents, None for an id that is not there, and where they go on."""
+
+    documents: list[SentDocument | None]
+    next: str | None = None
+
+
+class DocumentCount(Struct, frozen=True):
+    """How many documents there are, and the values of their fields."""
+
+    documents: int
+    facets: dict[str, CountedFacet] = {}
+
+
+class WriteAnswer(Struct, frozen=True):
+    """What a write has done: documents that `changed` or were `deleted`, durable in a generation."""
+
+    collection: str | None = None
+    generation: int = 0
+    changed: int = 0
+    deleted: int = 0
 
 
 class SuggestionsAnswer(Struct, frozen=True):

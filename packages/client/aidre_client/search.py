@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -59,6 +59,7 @@ from aidre_client.values import (
     need_numpy,
     to_base64,
     to_ids,
+    to_json_filter,
     to_limits,
     to_members,
     to_requests,
@@ -253,7 +254,7 @@ class RemoteReader:
             if cursor is not None:
                 body["cursor"] = cursor
             try:
-                response = yield from self.session.respond("POST", url, encode(body))
+                response = yield from self.session.respond("POST", url, encode(body), collection=self.name)
             except InvalidInput as error:
                 refused = error.details.get("error"), error.details.get("field")
                 if self._withholds_text or refused != ("unsupported_return_field", "text"):
@@ -277,7 +278,7 @@ class RemoteReader:
         if asked.filter is not None:
             if not found.can("filter"):
                 raise Unsupported("the server has no filters: it would ignore this one", capability="filter")
-            members["filter"] = asked.filter
+            members["filter"] = to_json_filter(asked.filter)
         shared = {"group": None if asked.group == "chunk" else asked.group, "recall": asked.recall}
         for name, value in {"facets": asked.facets, "highlight": asked.highlight, **shared}.items():
             if value and name not in found.extensions:
@@ -344,9 +345,10 @@ class RemoteReader:
         template = (yield from self.session.discovery()).endpoints.suggest
         if template is None:
             raise Unsupported("the server completes no texts", capability="suggest")
-        name = self.name or (yield from self.info()).name
-        url = expand(template, name=name) + expand("?q={q}&limit={limit}", q=text, limit=str(limit))
-        response = yield from self.session.respond("GET", url)
+        url = expand(template, name=(yield from self.known_name())) + expand(
+            "?q={q}&limit={limit}", q=text, limit=str(limit)
+        )
+        response = yield from self.session.respond("GET", url, collection=self.name)
         return decode(response, SuggestionsAnswer).suggestions
 
     def info(self) -> Steps[CollectionInfo]:
@@ -359,6 +361,10 @@ class RemoteReader:
             self._info = found[0]
         return self._info
 
+    def known_name(self) -> Steps[str]:
+        """The name of the collection; of an unnamed one that of the only one there is."""
+        return self.name or (yield from self.info()).name
+
     def chunk(self, chunk_id: str) -> Steps[RemoteChunk]:
         """A chunk by its id, with its signed statement verified. Missing."""
         if not isinstance(chunk_id, str) or not chunk_id:
@@ -367,7 +373,7 @@ class RemoteReader:
         url = expand(template, id=chunk_id)
         if self.name is not None:
             url += ("&" if "?" in url else "?") + expand("collection={name}", name=self.name)
-        response = yield from self.session.respond("GET", url)
+        response = yield from self.session.respond("GET", url, collection=self.name)
         sent = decode(response, ChunkAnswer)
         if sent.id not in {None, chunk_id}:
             raise invalid_answer(response, "the chunk is another one")
@@ -484,6 +490,34 @@ class Pager:
             url = self.reader.session.url
             raise RequestFailed(f"{url} repeats the pages of a search", url=url, error="invalid_answer")
         return new
+
+
+def to_queries(queries: Any) -> list[Any]:
+    """Texts, or the rows of a matrix. InvalidInput."""
+    is_list = isinstance(queries, Iterable) and not isinstance(queries, str | bytes | Mapping)
+    listed = list(queries) if is_list else []
+    texts = sum(isinstance(query, str) for query in listed)
+    if not is_list or 0 < texts < len(listed):
+        raise InvalidInput("search_many needs a list of texts, or a matrix of vectors")
+    return listed
+
+
+def to_asked(
+    query: Any, *, filter: Json, mode: str | None, space: str | None, operators: bool, recall: float | None
+) -> Asked:
+    text, vector = (query, None) if isinstance(query, str) else (None, query)
+    return check_asked(
+        text,
+        vector,
+        filter=filter,
+        mode=mode,
+        space=space,
+        min_score=None,
+        payload=False,
+        vectors=False,
+        operators=operators,
+        recall=recall,
+    )
 
 
 def _of_filter(error: InvalidInput, asked: Asked) -> InvalidInput:

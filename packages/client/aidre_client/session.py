@@ -24,6 +24,7 @@ from aidre_client.verification import Verifier, check_digest, origin_of
 
 T = TypeVar("T")
 
+GENERATION = "aidre-generation"
 WELL_KNOWN = "/.well-known/ai-discovery"
 AIDRE_JSON, JSON, EVENT_STREAM = "application/aidre+json", "application/json", "text/event-stream"
 ACCEPT_AIDRE = f"{AIDRE_JSON}, {JSON};q=0.9"
@@ -65,6 +66,8 @@ class Session:
     verifier: Verifier
     user_agent: str = "aidre"
     _discovery: Discovery | None = field(default=None, init=False)
+    written: dict[str, int] = field(default_factory=dict, init=False)
+    """By collection, the generation of the last write of this client: what is read afterwards has it."""
     _keyed: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
@@ -93,6 +96,10 @@ class Session:
                 if url is not None:
                     self._keyed.add(origin_of(self.allowed(url)))
         return self._discovery
+
+    def forget_discovery(self) -> None:
+        """Read it anew at the next use."""
+        self._discovery = None
 
     def _find_discovery(self) -> Steps[Response]:
         """The discovery document at the root of the website or, where it has none, below the path of the URL: a proxy
@@ -192,10 +199,21 @@ class Session:
             yield from self.discovery_or_none()  # it names the keys
         return (yield from perform(make, self.retry, self.verifier.check, repeatable=repeatable))
 
-    def respond(self, method: str, url: str, body: bytes = b"") -> Steps[Response]:
-        """The success of AIDRE to a request that is safe to repeat; raises what `error_of` makes of anything else."""
-        request = self.request(method, url, body)
-        response = yield from self.call(lambda: request)
+    def respond(
+        self,
+        method: str,
+        url: str,
+        body: bytes = b"",
+        *,
+        collection: str | None = None,
+        more: tuple[tuple[str, str], ...] = (),
+        repeatable: bool = True,
+    ) -> Steps[Response]:
+        """The success of AIDRE to a request, about a collection; raises what `error_of` makes of anything else."""
+        if collection in self.written:
+            more = (*more, (GENERATION, str(self.written[collection])))
+        request = self.request(method, url, body, more=more)
+        response = yield from self.call(lambda: request, repeatable=repeatable)
         if response.status != 200:
             raise error_of(response, self.retry.clock())
         return response

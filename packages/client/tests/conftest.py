@@ -22,9 +22,10 @@ if HAS_ENGINE:
 else:
     collect_ignore = [
         "test_asynchronous_application.py",
-        "test_changes.py",
+        "test_client_changes.py",
         "test_client.py",
         "test_client_alone.py",
+        "test_client_documents.py",
         "test_intent.py",
         "test_search_extras_library.py",
         "test_search_stores.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,16 @@ from tests.support.clients import AGENTS, a_document, fill
 from tests.support.fault_proxy import faulty
 from tests.support.remote import INTAKES, blocks_of_the_page
 
-CONFIGURATION = AGENTS.partition("[[intakes]]")[0] + INTAKES
+WRITER = f"""
+[server]
+base_url = "{{base}}"
+writes = true
+[[keys]]
+name = "writer"
+sha256 = "{hashlib.sha256(b"SECRET").hexdigest()}"
+scopes = ["search", "write"]
+"""
+CONFIGURATION = WRITER + AGENTS.partition("[[intakes]]")[0] + INTAKES
 
 
 def test_every_example_of_the_page_runs(
@@ -31,12 +41,13 @@ def test_every_example_of_the_page_runs(
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(builtins, "input", lambda prompt: "yes")
-    with faulty(tmp_path / "store", CONFIGURATION) as (proxy, _):
+    with faulty(tmp_path / "store", CONFIGURATION) as (proxy, server):
         names: dict[str, Any] = {}
         examples = blocks_of_the_page()
-        assert len(examples) == 7
+        assert len(examples) == 8
         for example in examples:
             exec(example.replace("https://ai.example.com", proxy.url), names)
+            server.app.state.retrieval.snapshots.refresh()  # the next example is another client
         assert any(asked.target == "/intakes/bind" for asked in proxy.asked)
     with aidre.open(tmp_path / "mirror") as database:
         assert len(database.collection("docs")) == 60

@@ -35,7 +35,7 @@ with aidre_client.connect(sys.argv[1], verify="required") as client:
     assert len(list(docs.changes())) == {DOCUMENTS}
     assert client.nlweb.ask("alpha word 7").items
     many = docs.search_many(["alpha"])
-    for verb in (lambda: docs.search("alpha", vectors=True), many.to_arrow, hit.chunk.to_document):
+    for verb in (lambda: docs.search("alpha", vectors=True), many.to_arrow):
         try:
             verb()
         except aidre_client.ConfigurationError as error:
@@ -43,7 +43,6 @@ with aidre_client.connect(sys.argv[1], verify="required") as client:
 """
 MISSING = """vectors of chunks need numpy: pip install 'aidre-client[numpy]'
 to_arrow makes an Arrow table: pip install pyarrow
-to_document makes an aidre.Document: pip install aidre
 """
 MOST_BYTES = {(): 30_000_000, ("numpy",): 100_000_000}
 TIMEOUT_SECONDS = 900

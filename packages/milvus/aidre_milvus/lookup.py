@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aidre.engine.errors import Missing
+from aidre.engine.errors import DocumentMissing
 from aidre.engine.model import EncodedVectors, Record
 from aidre.engine.storage import to_utf8
 from aidre_milvus.expressions import literal
@@ -64,7 +64,7 @@ class StoredRows:
         heads, reader = self.heads(document_ids), self.reader
         for document_id in document_ids:
             if document_id not in heads:
-                raise Missing(f"there is no document {document_id!r}", document_id=document_id)
+                raise DocumentMissing(f"there is no document {document_id!r}", document_id=document_id)
         if reader is None:
             return [], {}, {}
         extents = [Extent(heads[one]["document"], heads[one]["extent"]) for one in document_ids]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, cast
 
 import numpy as np
@@ -187,10 +188,10 @@ class MilvusReader(DenseReader):
 
     # -- chunks and documents ----------------------------------------------------------------------------------
 
-    def scan(self, filter: Filter | None = None) -> Iterator[PlainChunk]:
+    def scan(self, filter: Filter | None = None, *, start: int = 0) -> Iterator[PlainChunk]:
         """Of the documents at the time of the call; those that are deleted meanwhile may be left out."""
         extents = self.extents(self._passing(self._resolved(filter), self.tables.rows)[0])
-        return (chunk for _, chunk in self.numbered(extents))
+        return islice((chunk for _, chunk in self.numbered(extents)), start, None)
 
     def get(self, chunk_id: str) -> PlainChunk | None:
         found = self._named(CHUNK, chunk_id)

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from psycopg import sql
 
-from aidre.engine.errors import Missing
+from aidre.engine.errors import DocumentMissing
 from aidre.engine.model import EncodedVectors, Record
 from aidre.engine.storage import to_utf8
 from aidre_postgres.tables import CHUNK_COLUMNS, DOCUMENT_COLUMNS, Tables, to_uuid, unpack_vector
@@ -58,7 +58,7 @@ class StoredRows:
     def records(
         self, document_ids: Sequence[str], spaces: Sequence[StoredSpace]
     ) -> tuple[list[Record], Mapping[str, EncodedVectors], Mapping[str, Sequence[bytes]]]:
-        """Documents as an upsert takes them, with their vectors and embedding keys. Missing."""
+        """Documents as an upsert takes them, with their vectors and embedding keys. DocumentMissing."""
         found = [self._record(document_id) for document_id in document_ids]
         vectors, keys = with_keys(
             spaces, lambda stored: [vector for number, _ in found for vector in self._vectors_of(number, stored)]
@@ -72,7 +72,7 @@ class StoredRows:
         if self.tables is not None:
             found = self.ask(statement.format(names, self.tables.documents), (to_uuid(to_utf8(document_id)),))
         if self.tables is None or not found:
-            raise Missing(f"there is no document {document_id!r}", document_id=document_id)
+            raise DocumentMissing(f"there is no document {document_id!r}", document_id=document_id)
         [(number, *columns)] = found
         names = sql.SQL(", ").join(map(sql.Identifier, CHUNK_COLUMNS))
         statement = sql.SQL("select {} from {} where document = %s order by chunk").format(names, self.tables.chunks)

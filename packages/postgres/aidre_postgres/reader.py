@@ -191,11 +191,12 @@ class PostgresReader(DenseReader):
             counts[_KINDS[kind], bool(value) if kind == "b" else value] = number
         return counts, first[4], first[4] - second[4]
 
-    def scan(self, filter: Filter | None = None) -> Iterator[PlainChunk]:
+    def scan(self, filter: Filter | None = None, *, start: int = 0) -> Iterator[PlainChunk]:
         """Of the rows at the time of the call."""
         conditions, where = self._where(self._resolved(filter))
-        statement = sql.SQL("select {} from {} where {} order by c.document, c.chunk")
-        rows = self._streamed(statement.format(self._columns, self._joins, where), conditions.parameters)
+        statement = sql.SQL("select {} from {} where {} order by c.document, c.chunk offset {}")
+        whole = statement.format(self._columns, self._joins, where, sql.Literal(start))
+        rows = self._streamed(whole, conditions.parameters)
         return map(self._chunk, rows)
 
     def get(self, chunk_id: str) -> PlainChunk | None:

@@ -223,7 +223,7 @@ PATCHES: list[tuple[Any, str, str]] = [
     ("a", INVALID, "mapping of ids"),
     ([1], INVALID, "mapping of ids"),
     ({"a": 3}, INVALID, "mapping of ids"),
-    ({"none": {"x": 1}}, "missing", "'none'"),
+    ({"none": {"x": 1}}, "document_missing", "'none'"),
     ({"a": {"x": object()}}, DOCUMENT, "x holds a value"),
     ({"a": {"text": 3}}, DOCUMENT, "text must be a string"),
     ({b"a": {"x": 1}}, DOCUMENT, "id must be"),

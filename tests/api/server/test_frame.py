@@ -80,7 +80,7 @@ def test_head_is_answered_without_a_body() -> None:
 
 def test_the_server_as_a_whole_says_its_methods_and_has_no_others() -> None:
     start, _ = sent_by(answering, "OPTIONS", "*")
-    assert (start["status"], dict(start["headers"])[b"allow"]) == (204, b"GET, HEAD, POST, PUT, DELETE, OPTIONS")
+    assert (start["status"], dict(start["headers"])[b"allow"]) == (204, b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
     start, _ = sent_by(answering, "GET", "*")
     assert start["status"] == 405
 
@@ -113,7 +113,7 @@ def test_without_origins_pages_of_others_are_refused() -> None:
 def test_a_preflight_is_answered_before_anyone_is_admitted() -> None:
     response = call(answering, "OPTIONS", origins=[ORIGIN], authorization="Bearer unknown", **PREFLIGHT)
     assert response.status_code == 204
-    assert response.headers["access-control-allow-methods"] == "GET, HEAD, POST, PUT, DELETE, OPTIONS"
+    assert response.headers["access-control-allow-methods"] == "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
     assert response.headers["access-control-allow-headers"] == "x-other"
     assert call(answering, "OPTIONS", authorization="Bearer unknown", **PREFLIGHT).status_code == 403
 

@@ -17,7 +17,7 @@ import pytest
 from aidre.api.config.settings import parse_settings
 from aidre.api.http import Unavailable
 from aidre.api.writing import document_writes, writer_process
-from aidre.api.writing.messages import AnyRequest, DeleteDocument, DeletePassing, PutRows, WriteAnswer, failed
+from aidre.api.writing.messages import AnyRequest, DeleteDocuments, DeletePassing, PutRows, WriteAnswer, failed
 from aidre.api.writing.writer_process import CollectionWriter
 from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.store import Store
@@ -46,8 +46,8 @@ def put(number: int, *rows: Any) -> PutRows:
     return PutRows(number, "docs", time.monotonic(), orjson.dumps(rows), "array")
 
 
-def delete(number: int, document_id: str) -> DeleteDocument:
-    return DeleteDocument(number, "docs", time.monotonic(), document_id)
+def delete(number: int, document_id: str) -> DeleteDocuments:
+    return DeleteDocuments(number, "docs", time.monotonic(), [document_id])
 
 
 def delete_passing(number: int, **filter: Any) -> DeletePassing:
@@ -133,6 +133,7 @@ def test_a_row_with_a_vector_for_each_space_needs_no_text(bench: Bench) -> None:
         ([1], r"\[0\]: not a JSON object"),
         ([{"id": "a"}], "'a' has no text"),
         ([{"id": "a", "text": "x", "vectors": {"mine": [1, 2]}, "n": 2**63}], "beyond 64 bits"),
+        ([{"id": "a", "text": " "}], "no text"),
         ([row("a"), row("b", vectors={"mine": [1]})], r"\[1\]: .*2"),
         ([row("a", vectors={"mine": [0, 0]})], "zero|direction"),
         ([row("a", vectors={"other": [1, 2]})], "other"),

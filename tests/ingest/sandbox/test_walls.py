@@ -42,9 +42,7 @@ def test_a_configuration_that_requires_walls_is_refused_where_one_is_missing(mon
     monkeypatch.setattr(walls, "available", lambda: Walls(7, seccomp=True))
     check_walls()
     monkeypatch.setattr(walls, "available", lambda: Walls(0, seccomp=True))
-    with pytest.raises(
-        ConfigurationError, match=r'sources\.sandbox is "required", and this system has no landlock'
-    ):
+    with pytest.raises(ConfigurationError, match=r'sources\.sandbox is "required", and this system has no landlock'):
         check_walls()
 
 

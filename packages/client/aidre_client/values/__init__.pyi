@@ -23,12 +23,15 @@ from .hits import (
     join_hits as join_hits,
     kept_chunk as kept_chunk,
 )
+from .json_values import to_json as to_json, to_json_filter as to_json_filter
 from .model import (
     Copies as Copies,
+    Document as Document,
     Facet as Facet,
     FacetBound as FacetBound,
     FacetRequest as FacetRequest,
     Group as Group,
+    Heading as Heading,
     Highlight as Highlight,
     HighlightLimits as HighlightLimits,
     Json as Json,

@@ -1,10 +1,16 @@
-"""What a search is asked beside its hits, and what it answers: frozen, without behaviour."""
+"""Documents, what a search is asked beside its hits, and what it answers: frozen."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from aidre_client.values.display import as_html, beginning
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
 Group: TypeAlias = Literal["chunk", "document"]
@@ -13,6 +19,60 @@ Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict."""
 Span: TypeAlias = tuple[int, int]
 """Start and end in characters (code points) of a text; the end is not included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading of a document: the offset of its section in the text (in characters), its level and its title."""
+
+    start: int
+    level: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Document:
+    """One text of a source, before chunking.
+
+    `updated_at` is RFC 3339 in UTC ("2026-04-01T10:00:00Z"), None where the source has no date. `schema_object` is a
+    whole schema.org object. `vectors` maps space ids to a vector of shape (dimensions,); a document with any is stored
+    as one chunk. `verbatim` are the spans of code and tables, which are split only where a chunk cannot hold them,
+    and then between lines. `origin` is the path of its file inside the source, or the URL it was fetched from; `state`
+    then holds the validators for a later conditional request (etag, last_modified), and in any case when the document
+    is to be read again because it is not published any more (`expires`).
+
+    Examples:
+        >>> docs.add(aidre.Document("tea", "Green tea draws two minutes.", title="Tea", metadata={"minutes": 2}))
+        ['tea']
+    """
+
+    id: str
+    text: str
+    title: str | None = None
+    url: str | None = None
+    updated_at: str | None = None
+    type: str | None = None
+    section: str | None = None
+    canonical: bool = True
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+    semantic_payload: Json = None
+    schema_object: Mapping[str, Json] | None = None
+    vectors: Mapping[str, NDArray[np.float32]] | None = None
+    headings: tuple[Heading, ...] = ()
+    verbatim: tuple[tuple[int, int], ...] = ()
+    source: str = ""
+    origin: str = ""
+    state: Mapping[str, str] | None = None
+
+    def __repr__(self) -> str:
+        shown = {"title": self.title, "url": self.url, "metadata": dict(self.metadata)}
+        members = "".join(f", {name}={value!r}" for name, value in shown.items() if value)
+        return f"Document({self.id!r}, {beginning(self.text)!r}{members})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        names = ("id", "title", "url", "updated_at", "type", "text", "metadata")
+        return as_html({name: [getattr(self, name)] for name in names})
 
 
 @dataclass(frozen=True, slots=True)

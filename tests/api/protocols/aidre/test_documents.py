@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import signal
@@ -156,6 +157,102 @@ def test_what_is_not_there_cannot_be_deleted(client: Client) -> None:
     assert (answer.status_code, answer.json()["error"]) == (404, "not_found")
 
 
+def test_members_of_a_document_are_changed(client: Client) -> None:
+    put(client, row("p/ä 1", "a walrus", title="Old", price=1, draft=True))
+    answer = call(
+        client, "PATCH", "/collections/docs/documents/p%2F%C3%A4%201", {"price": 2, "draft": None, "title": "New"}
+    )
+    assert (answer.status_code, answer.json()["documents"], answer.json()["changed"]) == (200, 1, 1)
+    shown = client.get("/chunks/p%2F%C3%A4%201%23chunk_1").json()
+    assert (shown["text"], shown["source"]["title"]) == ("a walrus", "New")
+    assert (shown["metadata"]["price"], "draft" in shown["metadata"]) == (2, False)
+    again = call(client, "PATCH", "/collections/docs/documents/p%2F%C3%A4%201", {"price": 2})
+    assert (again.json()["changed"], again.json()["generation"]) == (0, answer.json()["generation"])
+
+
+def test_several_documents_are_changed_or_none(client: Client) -> None:
+    put(client, row("all/1", n=1), row("all/2", n=1))
+    merge = "application/merge-patch+json"
+    whole = call(
+        client, "PATCH", "/collections/docs/documents", {"all/1": {"n": 2}, "all/2": {"n": 2}}, content_type=merge
+    )
+    assert (whole.json()["documents"], whole.json()["changed"]) == (2, 2)
+    refused = call(client, "PATCH", "/collections/docs/documents", {"all/1": {"n": 3}, "absent": {"n": 3}})
+    assert (refused.status_code, refused.json()["error"]) == (404, "not_found")
+    assert refused.json()["details"] == {"document_id": "absent", "code": "document_missing"}
+    assert client.get("/chunks/all%2F1%23chunk_1").json()["metadata"]["n"] == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("/documents/d1", [1], 400, "JSON object"),
+        ("/documents/d1", b"{", 400, "JSON"),
+        ("/documents/d1", {"etag": 1}, 400, "etag is a reserved name"),
+        ("/documents/d1", {"updated_at": "soon"}, 400, "updated_at"),
+        ("/documents/d1", {"title": ["x"]}, 400, "title"),
+        ("/documents/d1", {"vectors": {"none": [1]}}, 400, "no such embedding space"),
+        ("/documents", {"d1": 7}, 400, "object of changed members"),
+        ("/documents/absent", {"a": 1}, 404, "absent"),
+        ("/documents/" + "x" * 2_000, {"a": 1}, 404, "there is no document"),
+        ("/documents/d1", {"a": "x" * 11_000}, 413, "bytes"),
+    ],
+)
+def test_a_change_that_cannot_be_made_names_what_is_wrong(
+    client: Client, path: str, body: Any, status: int, words: str
+) -> None:
+    put(client, row("d1", n=1))
+    refused = call(client, "PATCH", "/collections/docs" + path, body)
+    assert refused.status_code == status, refused.text
+    assert words in refused.json()["message"]
+    assert client.get("/chunks/d1%23chunk_1").json()["metadata"]["n"] == 1
+
+
+def test_documents_are_deleted_by_their_ids_in_one_commit(client: Client) -> None:
+    put(client, row("i/1"), row("i/2"))
+    path = "/collections/docs/documents/delete"
+    before = call(client, "POST", path, {"ids": []}).json()["generation"]
+    answer = call(client, "POST", path, {"ids": ["i/1", "i/2", "absent"]}).json()
+    assert (answer["deleted"], answer["generation"]) == (2, before + 1)
+    both = call(client, "POST", path, {"ids": ["i/1"], "filter": {"n": 1}})
+    assert (both.status_code, both.json()["details"]["members"]) == (400, ["ids", "filter"])
+
+
+def test_a_write_whose_caller_goes_away_is_answered_to_who_repeats_it(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It acts once: what somebody else wrote meanwhile stays."""
+    writes = client.app.state.document_writes
+    write, began, may_end = writes.write, asyncio.Event(), asyncio.Event()
+
+    async def slow(*arguments: Any) -> Any:
+        began.set()
+        await may_end.wait()
+        return await write(*arguments)
+
+    async def leave() -> None:
+        body = orjson.dumps([row("left", "first")])
+        headers = {"authorization": f"Bearer {SECRETS['writer']}", "content-type": "application/json"}
+        asked = client._http.put(
+            "/collections/docs/documents", content=body, headers={**headers, "idempotency-key": "left-1"}
+        )
+        task = asyncio.ensure_future(asked)
+        await began.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        may_end.set()
+
+    monkeypatch.setattr(writes, "write", slow)
+    client._runner.run(leave())
+    monkeypatch.setattr(writes, "write", write)
+    for _ in range(100):
+        again = put(client, row("left", "first"), idempotency_key="left-1")
+        if again.status_code != 409:
+            break
+        put(client, row("beside"))
+    assert (again.status_code, again.headers.get("idempotency-replayed")) == (200, "true")
+
+
 def test_a_declared_collection_is_made_by_its_first_document(client: Client) -> None:
     assert put(client, row("a"), collection="new").json()["generation"] == 1
     assert client.search({"query": "words", "collection": "new"}).json()["results"]
@@ -177,6 +274,9 @@ def test_a_declared_collection_is_made_by_its_first_document(client: Client) -> 
 def test_who_may_write_where(client: Client, key: str | None, collection: str, status: int, code: str | None) -> None:
     requests = [
         ("PUT", f"/collections/{collection}/documents", [row("who")]),
+        ("PATCH", f"/collections/{collection}/documents/who", {"seen": True}),
+        ("PATCH", f"/collections/{collection}/documents", {"who": {"seen": False}}),
+        ("POST", f"/collections/{collection}/documents/delete", {"ids": ["nobody"]}),
         ("POST", f"/collections/{collection}/documents/delete", {"filter": {"document_id": "who"}}),
     ]
     for method, path, body in requests:
@@ -268,8 +368,8 @@ def test_discovery_tells_writers_alone(client: Client) -> None:
 
 def test_the_routes_are_described(client: Client) -> None:
     paths = client.get("/openapi.json").json()["paths"]
-    assert set(paths["/collections/{name}/documents"]) == {"put"}
-    assert set(paths["/collections/{name}/documents/{id}"]) == {"delete"}
+    assert set(paths["/collections/{name}/documents"]) == {"put", "patch"}
+    assert set(paths["/collections/{name}/documents/{id}"]) == {"delete", "patch"}
     assert set(paths["/collections/{name}/documents/delete"]) == {"post"}
 
 

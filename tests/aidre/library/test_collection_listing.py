@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import aidre
+from aidre.engine.listing import Order, to_order
 from aidre.library.asynchronous import AsyncDatabase
-from aidre.library.listing import Order, to_order
 from tests.aidre.library.conftest import SMALL, letters
 
 ROWS: list[dict[str, Any]] = [

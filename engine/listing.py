@@ -1,15 +1,20 @@
-"""Documents in an order, and some of them: what `limit`, `offset` and `order_by` mean."""
+"""Whole documents of one state, in the order of storage or of fields: what programs read back, by library and HTTP."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
+import orjson
+
 from aidre.engine.errors import InvalidInput
-from aidre.engine.index.fields import parse_instant
-from aidre.engine.types import RetrievedChunk
+from aidre.engine.index.fields import Filter, parse_instant
+from aidre.engine.model import Document
+from aidre.engine.ports import Reader
+from aidre.engine.types import RetrievedChunk, own_text
 from aidre_client.values import check_range, shown
 
 MAX_LIMIT: Final = (1 << 31) - 1
@@ -44,6 +49,13 @@ def check_limits(limit: Any, offset: Any) -> None:
     if limit is not None:
         check_range("limit", limit, 1, MAX_LIMIT)
     check_range("offset", offset, 0, MAX_LIMIT)
+
+
+def documents(reader: Reader, filter: Filter | None = None, *, start: int = 0) -> Iterator[list[RetrievedChunk]]:
+    """The chunks of each document that passes a filter, in the order of storage, without the first `start` chunks.
+    InvalidFilter."""
+    found = reader.scan(filter, start=start)
+    return (list(group) for _, group in groupby(found, attrgetter("document_key")))
 
 
 def some_of(
@@ -123,3 +135,27 @@ class _Reversed:
         return isinstance(other, _Reversed) and bool(self.key == other.key)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def stored_document(chunks: Sequence[RetrievedChunk], *, vectors: bool = False) -> Document:
+    """The stored document of some chunks, all of them in order. White space between chunks is not stored: a line break
+    stands for each of its characters, so that spans remain right. With `vectors` a document of one chunk has its own.
+    """
+    first = chunks[0]
+    parts, end = list[str](), 0
+    for chunk in chunks:
+        start, text = chunk.span[0], own_text(chunk)
+        parts += ["\n" * (start - end), text]
+        end = start + len(text)
+    schema_object = first.schema_object
+    return Document(
+        first.document_id,
+        "".join(parts),
+        title=first.title,
+        url=first.url,
+        updated_at=first.updated_at,
+        type=first.type,
+        metadata=first.metadata,
+        schema_object=None if schema_object is None else orjson.loads(schema_object),
+        vectors=dict(first.vectors()) if vectors and len(chunks) == 1 else None,
+    )
