@@ -17,13 +17,23 @@ CASES: Sequence[tuple[str, Sequence[str]]] = [
         "aidre/library/collection.py",
         [
             f"aidre/library/test_collection{aspect}.py"
-            for aspect in ("", "_filters", "_groups", "_operators", "_upkeep")
+            for aspect in (
+                "",
+                "_filters",
+                "_groups",
+                "_listing",
+                "_operators",
+                "_patch",
+                "_pickle",
+                "_shown",
+                "_upkeep",
+            )
         ],
     ),
-    ("aidre/library/arguments.py", ["aidre/library"]),
+    ("aidre/library/results.py", ["aidre/library"]),
     (
         "packages/client/aidre_client/messages.py",
-        [f"../packages/client/tests/test_{name}.py" for name in ("changes", "verification")],
+        [f"../packages/client/tests/test_{name}.py" for name in ("client_changes", "verification")],
     ),
     ("packages/conformance/aidre_conformance/checks/search.py", ["../packages/conformance/tests"]),
     ("packages/conformance/aidre_conformance/report.py", ["../packages/conformance/tests/test_report.py"]),

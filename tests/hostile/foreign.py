@@ -23,6 +23,7 @@ from tests.hostile import victim
 from tests.hostile.damage import DERIVED, TRUTH
 from tests.hostile.nursery import asked
 from tests.hostile.report import Report
+from tests.support.stores import NAME
 
 FILES: Final = {
     **TRUTH,
@@ -129,7 +130,7 @@ def mutated(content: bytes, chance: random.Random) -> tuple[bytes, str]:
 
 def sealed(subject: Subject, path: Path, content: bytes) -> bytes:
     """The manifest with the entry of an altered file."""
-    manifest = read_manifest(subject.manifest.parent, int(subject.manifest.stem), victim.NAME)
+    manifest = read_manifest(subject.manifest.parent, int(subject.manifest.stem), NAME)
     data = np.frombuffer(content, np.uint8)
 
     def entry_of(old: FileEntry) -> FileEntry:
@@ -140,9 +141,9 @@ def sealed(subject: Subject, path: Path, content: bytes) -> bytes:
 
 def _with_entry(manifest: Manifest, path: Path, entry_of: Callable[[FileEntry], FileEntry]) -> Manifest:
     if path.parent.name == "deletes":
-        return replace(manifest, deletes=manifest.deletes | {path.name: entry_of(manifest.deletes[path.name])})
+        return replace(manifest, deletes={**manifest.deletes, path.name: entry_of(manifest.deletes[path.name])})
     segments = tuple(
-        replace(segment, files=segment.files | {path.name: entry_of(segment.files[path.name])})
+        replace(segment, files={**segment.files, path.name: entry_of(segment.files[path.name])})
         if segment.id == path.parent.name
         else segment
         for segment in manifest.segments

@@ -54,7 +54,7 @@ def test_ranks_follow_the_order_of_ids() -> None:
 
 def test_rows_without_a_key_are_left_out() -> None:
     keys = [b"k" * 16, NO_KEY, b"l" * 16]
-    lookup = open_keys(build_keys(pa.chunked_array([pa.array(keys, pa.binary(16))])))
+    lookup = open_keys(build_keys(pa.chunked_array([pa.array(keys, pa.binary(16))])), count=3)
     assert lookup.find_all(keys, lambda number, row: number == row).tolist() == [0, -1, 2]
 
 
@@ -74,3 +74,14 @@ def test_ids_of_any_characters_come_back(tmp_path: Path) -> None:
         chunk = snapshot.get(f"{one}#chunk_1")
         assert chunk is not None
         assert chunk.document_id == one
+
+
+def test_rows_that_do_not_exist_are_refused() -> None:
+    keys = build_keys(pa.chunked_array([pa.array([b"k" * 16, b"l" * 16], pa.binary(16))]))
+    with pytest.raises(ValueError, match="rows that do not exist"):
+        open_keys(keys, count=1)
+    ids = build_ids(column(STRANGE), column([]))
+    shorter = build_ids(column(STRANGE[1:]), column([]))
+    mixed = pa.record_batch([ids.column(0), ids.column(1), shorter.column(2), *ids.columns[3:]], schema=ids.schema)
+    with pytest.raises(ValueError, match="different lengths"):
+        IdIndex(mixed)
