@@ -34,6 +34,7 @@ KINDS: dict[str, str] = {
     "feed": "aidre.ingest.formats.feed:parse",
     "sitemap": "aidre.ingest.formats.sitemap:parse",
     "markdown": "aidre.ingest.formats.markdown:parse",
+    "rst": "aidre.ingest.formats.markup.rst:parse",
     "parquet": "aidre.ingest.formats.tables.parquet_child:read_batches",
     "xlsx": "aidre.ingest.formats.tables.xlsx_child:read_rows",
     "parquet schema": "aidre.ingest.formats.tables.parquet_child:read_schema",
