@@ -1,0 +1,145 @@
+"""The sandbox's reader of source code: the text of a file, with each definition as a heading above its lines.
+
+A definition begins with the comments and decorators above it, so that a passage has its name, signature, documentation
+and body. Python is parsed; other languages are read line by line, by the words that begin a definition.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from aidre.engine.errors import InvalidDocument
+from aidre.engine.model import Json
+from aidre.ingest.formats.markup.text_writer import clean
+from aidre.ingest.records import decode
+
+MAX_CHARACTERS = 4 << 20
+"""A longer file was written by a program."""
+
+MAX_DEFINITIONS = 50_000
+_MAX_LINE_CHARACTERS = 1000
+"""A longer line defines nothing; a file of such lines is minified."""
+
+_NAME = r"([A-Za-z_$][\w$]{0,100})"
+_MODIFIERS = r"(?:(?:public|private|protected|internal|static|final|abstract|async|export|default|declare|readonly|" \
+    r"virtual|override|sealed|open|data|inline|suspend|unsafe|extern|const|pub(?:\([\w:]{1,40}\))?|partial|case|" \
+    r"implicit|lazy|synchronized|native|constexpr|explicit)[ \t]+){0,6}"
+_TYPES = re.compile(
+    rf"([ \t]*){_MODIFIERS}(?:class|interface|trait|struct|enum(?:[ \t]+class)?|impl(?:<[^<>]{{0,200}}>)?|module|mod|"
+    rf"object|protocol|extension|record|namespace|union|type|defmodule|package|contract)[ \t]+{_NAME}"
+)
+_FUNCTIONS = re.compile(
+    rf"([ \t]*){_MODIFIERS}(?:(?:function\*?|func|fn|fun|def|sub|defp?|defmacro|procedure|proc|macro_rules!)"
+    rf"(?:[ \t]+\([^()\n]{{0,200}}\))?[ \t]+|function\*[ \t]*)(?:self\.)?{_NAME}"
+)
+_ARROWS = re.compile(rf"([ \t]*){_MODIFIERS}(?:const|let|var)[ \t]+{_NAME}[^=\n]{{0,200}}=[ \t]*(?:async[ \t]*)?(?:function\b|\(|[\w$]+[ \t]*=>)")
+_METHODS = re.compile(
+    rf"([ \t]*){_MODIFIERS}(?:get[ \t]+|set[ \t]+|\*[ \t]*)?(?:[A-Za-z_][\w<>\[\],.?*&:]{{0,100}}[ \t*&]+){{0,3}}{_NAME}"
+    r"[ \t]*\([^;]{0,900}\{[ \t]*(?://.*)?"
+)
+_NO_NAMES = frozenset(
+    {"if", "for", "while", "switch", "catch", "return", "else", "do", "try", "with", "match", "when", "function", "new",
+     "sizeof", "await", "using", "lock", "foreach", "until", "unless", "elif", "and", "or", "not", "in", "is"}
+)  # fmt: skip
+_ABOVE = re.compile(r"[ \t]*(?://|/\*|\*|#(?!include|define|if|endif|else|pragma)|@\w|--|\"\"\"|\[\w|;;|%)")
+_LINES = _TYPES, _FUNCTIONS, _ARROWS
+_BRACES = _TYPES, _FUNCTIONS, _ARROWS, _METHODS
+
+LANGUAGES: Mapping[str, tuple[str, tuple[re.Pattern[str], ...]]] = {
+    ".py": ("Python", _LINES), ".pyi": ("Python", _LINES), ".rb": ("Ruby", _LINES), ".go": ("Go", _LINES),
+    ".rs": ("Rust", _LINES), ".js": ("JavaScript", _BRACES), ".mjs": ("JavaScript", _BRACES),
+    ".cjs": ("JavaScript", _BRACES), ".jsx": ("JavaScript", _BRACES), ".ts": ("TypeScript", _BRACES),
+    ".tsx": ("TypeScript", _BRACES), ".java": ("Java", _BRACES), ".kt": ("Kotlin", _LINES),
+    ".kts": ("Kotlin", _LINES), ".scala": ("Scala", _LINES), ".swift": ("Swift", _LINES), ".c": ("C", _BRACES),
+    ".h": ("C", _BRACES), ".cc": ("C++", _BRACES), ".cpp": ("C++", _BRACES), ".cxx": ("C++", _BRACES),
+    ".hpp": ("C++", _BRACES), ".cs": ("C#", _BRACES), ".php": ("PHP", _LINES), ".lua": ("Lua", _LINES),
+    ".ex": ("Elixir", _LINES), ".exs": ("Elixir", _LINES), ".jl": ("Julia", _LINES), ".pl": ("Perl", _LINES),
+    ".pm": ("Perl", _LINES), ".r": ("R", _LINES), ".sh": ("Shell", _BRACES), ".bash": ("Shell", _BRACES),
+    ".dart": ("Dart", _BRACES), ".groovy": ("Groovy", _BRACES), ".sql": ("SQL", ()), ".vue": ("Vue", _BRACES),
+    ".svelte": ("Svelte", _BRACES), ".zig": ("Zig", _LINES), ".nim": ("Nim", _LINES), ".proto": ("Protobuf", _LINES),
+}  # fmt: skip
+"""The language of a suffix, and the patterns of its definitions."""
+
+
+class _Definition(NamedTuple):
+    """`line` is its first, from 0, `depth` its margin or level, `name` with the names of what it is in."""
+
+    line: int
+    level: int
+    name: str
+
+
+def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
+    """Text, headings and language of a file whose name ends in `options["suffix"]`; raises InvalidDocument."""
+    decoded = decode(content)
+    text = clean(decoded.text.replace("\r\n", "\n").replace("\r", "\n"))
+    if len(text) > MAX_CHARACTERS:
+        raise InvalidDocument(f"has more than {MAX_CHARACTERS >> 20} million characters of code: left to programs")
+    language, patterns = LANGUAGES[options["suffix"]]
+    lines = text.split("\n")
+    if lines and sum(len(line) > _MAX_LINE_CHARACTERS for line in lines) > len(lines) / 4:
+        raise InvalidDocument("is minified code: ingest its source")
+    found = _parse_python(text) if language == "Python" else None
+    if found is None:
+        found = list(_find_definitions(lines, patterns))
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    headings: list[Json] = []
+    for definition in found[:MAX_DEFINITIONS]:
+        start = _find_start(lines, definition.line, headings[-1][0] if headings else -1, starts)
+        headings.append([start, min(definition.level + 1, 9), definition.name])
+    answer: dict[str, Json] = {"text": text, "headings": headings, "metadata": {"programming_language": language}}
+    return answer | {"notice": decoded.notice}
+
+
+def _parse_python(text: str) -> list[_Definition] | None:
+    """The definitions of a module, None for one that this Python cannot parse."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return list(_walk(tree.body, "", 0))
+
+
+def _walk(body: Sequence[ast.stmt], outer: str, level: int) -> Iterator[_Definition]:
+    """Classes and functions with those in classes; what is inside of a function is its body."""
+    for node in body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)]) - 1
+            name = f"{outer}{node.name}"
+            yield _Definition(first, level + 1, name)
+            if isinstance(node, ast.ClassDef):
+                yield from _walk(node.body, f"{name}.", level + 1)
+        elif isinstance(node, ast.If | ast.Try):
+            yield from _walk([*node.body, *node.orelse], outer, level)
+
+
+def _find_definitions(lines: Sequence[str], patterns: Sequence[re.Pattern[str]]) -> Iterator[_Definition]:
+    """Definitions by the first words of lines; one with a wider margin than the one above is inside it."""
+    outer: list[tuple[int, str]] = []
+    for number, line in enumerate(lines):
+        if not line.strip() or len(line) > _MAX_LINE_CHARACTERS:
+            continue
+        match = next((found for pattern in patterns if (found := pattern.match(line))), None)
+        if match is None or match[2] in _NO_NAMES or line.lstrip().startswith(("return ", "else ", "await ", "new ")):
+            continue
+        margin = len(match[1].expandtabs(4))
+        outer = [(column, name) for column, name in outer if column < margin]
+        if len(outer) > 2:
+            continue
+        outer.append((margin, match[2]))
+        yield _Definition(number, len(outer), ".".join(name for _, name in outer))
+
+
+def _find_start(lines: Sequence[str], line: int, before: int, starts: Sequence[int]) -> int:
+    """Where the comments and decorators above a definition begin, behind the definition before it."""
+    while line > 0 and starts[line - 1] > before and _ABOVE.match(lines[line - 1]):
+        line -= 1
+    return max(starts[line], before)
