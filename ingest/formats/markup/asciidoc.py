@@ -168,11 +168,7 @@ class _Page:
         index, style = 0, _Style()
         while index < len(lines):
             line = lines[index]
-            if not line:
-                index += 1
-            elif line.startswith("//") and not line.startswith("///"):
-                index += 1
-            elif line.startswith(":") and _ENTRY.fullmatch(line):
+            if not line or (line.startswith("//") and not line.startswith("///")) or (line.startswith(":") and _ENTRY.fullmatch(line)):
                 index += 1
             elif line.startswith("[") and (match := _STYLE.fullmatch(line)):
                 style.add(match[1] or "")
@@ -225,7 +221,7 @@ class _Page:
             self._read_box(style.title or style.name.capitalize(), inner, depth)
             return end + 1
         self._show_title(style)
-        if mark[0] in "-.`+" and mark != "--" or style.name in _CODE_STYLES:
+        if (mark[0] in "-.`+" and mark != "--") or style.name in _CODE_STYLES:
             self.writer.code("\n".join(_CALLOUT.sub("", line) for line in inner))
         elif style.name != "comment":
             self._read_blocks(inner, depth + 1)

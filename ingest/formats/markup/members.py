@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aidre.engine.model import Json
-from aidre.ingest.formats.front_matter import split_front_matter
+from aidre.ingest.formats import split_front_matter
 
 _OPENINGS = ("---", "+++")
 _OF_ANSWERS = ("title", "updated_at", "language", "url", "canonical")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.index.text import strip_layout
 from aidre.engine.model import Json
-from aidre.ingest.formats.markdown import read_body
+from aidre.ingest.formats import read_body
 from aidre.ingest.records import MAX_FILE_VALUES, File, Item, VectorRules, parse_json, read_text_file
 
 MAX_OUTPUT_CHARACTERS = 10_000

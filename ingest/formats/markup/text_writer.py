@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aidre.engine.errors import InvalidDocument
-from aidre.engine.model import Json
+
+if TYPE_CHECKING:  # the model loads numpy, for which small limits of the sandbox leave no room
+    from aidre.engine.model import Json
 
 MAX_VALUE_CHARACTERS = 1000
 """Characters of a title, a heading or a property; further ones are cut off."""
@@ -30,7 +32,7 @@ class TextWriter:
     def __init__(self) -> None:
         self.title: str | None = None
         self._parts: list[str] = []
-        self._headings: list[list[Json]] = []
+        self._headings: list[list[Any]] = []
         self._verbatim: list[list[int]] = []
         self._length = 0
         self._was_item = False
