@@ -38,7 +38,9 @@ _ADMONITION = re.compile(r"(NOTE|TIP|IMPORTANT|WARNING|CAUTION):[ \t]+(.*)")
 _UNDERLINES = "=-~^+"
 _CALLOUT = re.compile(r"[ \t]*(?:(?://|#|--|;;|<!--)[ \t]?)?<(?:!--)?(?:\d{1,3}|\.)(?:--)?>(?:[ \t]*-->)?[ \t]*$")
 _CHECK = re.compile(r"\[[ xX*]\][ \t]+")
-_REVISION = re.compile(r"(?:v?[\w.]{1,40},[ \t]*)?(\d{4}-\d{1,2}-\d{1,2}|[A-Z][a-z]+ \d{1,2},? \d{4}|\d{1,2} [A-Z][a-z]+ \d{4})(?::.*)?")
+_REVISION = re.compile(
+    r"(?:v?[\w.]{1,40},[ \t]*)?(\d{4}-\d{1,2}-\d{1,2}|[A-Z][a-z]+ \d{1,2},? \d{4}|\d{1,2} [A-Z][a-z]+ \d{4})(?::.*)?"
+)
 _AUTHOR = re.compile(r"[^\W\d_][\w.'-]{0,60}(?:[ \t][^\W\d_][\w.'-]{0,60}){0,3}(?:[ \t]+<[^<>\s]{1,200}>)?(?:;.*)?")
 _CODE_STYLES = frozenset({"source", "listing", "literal", "console", "terminal"})
 _NAMES = ("NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION")
@@ -168,7 +170,11 @@ class _Page:
         index, style = 0, _Style()
         while index < len(lines):
             line = lines[index]
-            if not line or (line.startswith("//") and not line.startswith("///")) or (line.startswith(":") and _ENTRY.fullmatch(line)):
+            if (
+                not line
+                or (line.startswith("//") and not line.startswith("///"))
+                or (line.startswith(":") and _ENTRY.fullmatch(line))
+            ):
                 index += 1
             elif line.startswith("[") and (match := _STYLE.fullmatch(line)):
                 style.add(match[1] or "")
@@ -199,7 +205,7 @@ class _Page:
         if match := _MACRO.fullmatch(line):
             self._show_title(style)
             if match[1] == "image":
-                self.writer.paragraph(_alt(self._inline(match[3].split(",")[0].strip("\""))))
+                self.writer.paragraph(_alt(self._inline(match[3].split(",")[0].strip('"'))))
             elif match[1] in ("xref", "link"):
                 self.writer.paragraph(self._inline(match[3]))
             return index + 1
@@ -232,7 +238,9 @@ class _Page:
         first = next((index for index, line in enumerate(inner) if line), None)
         if first is None:
             return
-        is_text = not (_DELIMITER.fullmatch(inner[first]) or _ITEM.fullmatch(inner[first]) or inner[first][0] in "[.:|=")
+        is_text = not (
+            _DELIMITER.fullmatch(inner[first]) or _ITEM.fullmatch(inner[first]) or inner[first][0] in "[.:|="
+        )
         named = [f"{name}: {inner[first]}"] if is_text else [f"{name}:", "", inner[first]]
         self._read_blocks([*named, *inner[first + 1 :]], depth + 1)
 
@@ -280,7 +288,9 @@ class _Page:
         while index < len(lines):
             if lines[index] == "+":
                 style, index = _Style(), index + 1
-                while index < len(lines) and (match := _STYLE.fullmatch(lines[index]) or _TITLE.fullmatch(lines[index])):
+                while index < len(lines) and (
+                    match := _STYLE.fullmatch(lines[index]) or _TITLE.fullmatch(lines[index])
+                ):
                     if lines[index].startswith("["):
                         style.add(match[1] or "")
                     else:

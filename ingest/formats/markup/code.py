@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
+from aidre.ingest.formats.markup.languages import BRACED, CODE_SUFFIXES
 from aidre.ingest.formats.markup.text_writer import clean
 from aidre.ingest.records import decode
 
@@ -25,9 +26,11 @@ _MAX_LINE_CHARACTERS = 1000
 """A longer line defines nothing; a file of such lines is minified."""
 
 _NAME = r"([A-Za-z_$][\w$]{0,100})"
-_MODIFIERS = r"(?:(?:public|private|protected|internal|static|final|abstract|async|export|default|declare|readonly|" \
-    r"virtual|override|sealed|open|data|inline|suspend|unsafe|extern|const|pub(?:\([\w:]{1,40}\))?|partial|case|" \
+_MODIFIERS = (
+    r"(?:(?:public|private|protected|internal|static|final|abstract|async|export|default|declare|readonly|"
+    r"virtual|override|sealed|open|data|inline|suspend|unsafe|extern|const|pub(?:\([\w:]{1,40}\))?|partial|case|"
     r"implicit|lazy|synchronized|native|constexpr|explicit)[ \t]+){0,6}"
+)
 _TYPES = re.compile(
     rf"([ \t]*){_MODIFIERS}(?:class|interface|trait|struct|enum(?:[ \t]+class)?|impl(?:<[^<>]{{0,200}}>)?|module|mod|"
     rf"object|protocol|extension|record|namespace|union|type|defmodule|package|contract)[ \t]+{_NAME}"
@@ -36,7 +39,9 @@ _FUNCTIONS = re.compile(
     rf"([ \t]*){_MODIFIERS}(?:(?:function\*?|func|fn|fun|def|sub|defp?|defmacro|procedure|proc|macro_rules!)"
     rf"(?:[ \t]+\([^()\n]{{0,200}}\))?[ \t]+|function\*[ \t]*)(?:self\.)?{_NAME}"
 )
-_ARROWS = re.compile(rf"([ \t]*){_MODIFIERS}(?:const|let|var)[ \t]+{_NAME}[^=\n]{{0,200}}=[ \t]*(?:async[ \t]*)?(?:function\b|\(|[\w$]+[ \t]*=>)")
+_ARROWS = re.compile(
+    rf"([ \t]*){_MODIFIERS}(?:const|let|var)[ \t]+{_NAME}[^=\n]{{0,200}}=[ \t]*(?:async[ \t]*)?(?:function\b|\(|[\w$]+[ \t]*=>)"
+)
 _METHODS = re.compile(
     rf"([ \t]*){_MODIFIERS}(?:get[ \t]+|set[ \t]+|\*[ \t]*)?(?:[A-Za-z_][\w<>\[\],.?*&:]{{0,100}}[ \t*&]+){{0,3}}{_NAME}"
     r"[ \t]*\([^;]{0,900}\{[ \t]*(?://.*)?"
@@ -48,21 +53,6 @@ _NO_NAMES = frozenset(
 _ABOVE = re.compile(r"[ \t]*(?://|/\*|\*|#(?!include|define|if|endif|else|pragma)|@\w|--|\"\"\"|\[\w|;;|%)")
 _LINES = _TYPES, _FUNCTIONS, _ARROWS
 _BRACES = _TYPES, _FUNCTIONS, _ARROWS, _METHODS
-
-LANGUAGES: Mapping[str, tuple[str, tuple[re.Pattern[str], ...]]] = {
-    ".py": ("Python", _LINES), ".pyi": ("Python", _LINES), ".rb": ("Ruby", _LINES), ".go": ("Go", _LINES),
-    ".rs": ("Rust", _LINES), ".js": ("JavaScript", _BRACES), ".mjs": ("JavaScript", _BRACES),
-    ".cjs": ("JavaScript", _BRACES), ".jsx": ("JavaScript", _BRACES), ".ts": ("TypeScript", _BRACES),
-    ".tsx": ("TypeScript", _BRACES), ".java": ("Java", _BRACES), ".kt": ("Kotlin", _LINES),
-    ".kts": ("Kotlin", _LINES), ".scala": ("Scala", _LINES), ".swift": ("Swift", _LINES), ".c": ("C", _BRACES),
-    ".h": ("C", _BRACES), ".cc": ("C++", _BRACES), ".cpp": ("C++", _BRACES), ".cxx": ("C++", _BRACES),
-    ".hpp": ("C++", _BRACES), ".cs": ("C#", _BRACES), ".php": ("PHP", _LINES), ".lua": ("Lua", _LINES),
-    ".ex": ("Elixir", _LINES), ".exs": ("Elixir", _LINES), ".jl": ("Julia", _LINES), ".pl": ("Perl", _LINES),
-    ".pm": ("Perl", _LINES), ".r": ("R", _LINES), ".sh": ("Shell", _BRACES), ".bash": ("Shell", _BRACES),
-    ".dart": ("Dart", _BRACES), ".groovy": ("Groovy", _BRACES), ".sql": ("SQL", ()), ".vue": ("Vue", _BRACES),
-    ".svelte": ("Svelte", _BRACES), ".zig": ("Zig", _LINES), ".nim": ("Nim", _LINES), ".proto": ("Protobuf", _LINES),
-}  # fmt: skip
-"""The language of a suffix, and the patterns of its definitions."""
 
 
 class _Definition(NamedTuple):
@@ -79,7 +69,8 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
     text = clean(decoded.text.replace("\r\n", "\n").replace("\r", "\n"))
     if len(text) > MAX_CHARACTERS:
         raise InvalidDocument(f"has more than {MAX_CHARACTERS >> 20} million characters of code: left to programs")
-    language, patterns = LANGUAGES[options["suffix"]]
+    language = CODE_SUFFIXES[options["suffix"]]
+    patterns = _BRACES if language in BRACED else _LINES
     lines = text.split("\n")
     if lines and sum(len(line) > _MAX_LINE_CHARACTERS for line in lines) > len(lines) / 4:
         raise InvalidDocument("is minified code: ingest its source")

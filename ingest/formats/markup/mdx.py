@@ -11,10 +11,14 @@ from collections.abc import Iterator, Mapping
 
 MDX_SUFFIX = ".mdx"
 
-_IMPORT = re.compile(r"import\s+(?:[\w$*{](?:[^;'\"\n]|\n(?!\n)){0,1000}?\sfrom\s+)?(['\"])[^'\"\n]{1,500}\1[ \t]*;?[ \t]*(?:\n|\Z)")
+_IMPORT = re.compile(
+    r"import\s+(?:[\w$*{](?:[^;'\"\n]|\n(?!\n)){0,1000}?\sfrom\s+)?(['\"])[^'\"\n]{1,500}\1[ \t]*;?[ \t]*(?:\n|\Z)"
+)
 _EXPORT = re.compile(r"export\s+(?:default\b|const\b|let\b|var\b|function\b|async\b|class\b|type\b|interface\b|[{*])")
 _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})")
-_CODE_OR_MATH = re.compile(r"(?<!`)(`+)(?!`)[^\n]*?[^`\n]\1(?!`)|(?<![\\$\w])\$\$?(?=\S)[^$\n]{1,500}?(?<=\S)\$\$?(?!\w)")
+_CODE_OR_MATH = re.compile(
+    r"(?<!`)(`+)(?!`)[^\n]*?[^`\n]\1(?!`)|(?<![\\$\w])\$\$?(?=\S)[^$\n]{1,500}?(?<=\S)\$\$?(?!\w)"
+)
 _TAG_START = re.compile(r"</?([A-Za-z][\w.:-]{0,60})?(?=[\s/>])|</?>")
 _SHOWN = re.compile(
     r"\s(?:title|label|description|summary|heading|caption|question|text|name|alt)\s*=\s*"

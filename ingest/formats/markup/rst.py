@@ -16,9 +16,6 @@ from aidre.ingest.formats.markup.members import split_members
 from aidre.ingest.formats.markup.text_writer import TextWriter, to_line
 from aidre.ingest.records import decode
 
-NEEDS = "docutils"
-"""The library, of the extra `office`."""
-
 _SETTINGS = {
     "_disable_config": True,
     "file_insertion_enabled": False,
@@ -44,10 +41,13 @@ _SPAN_LIMIT = 1000
 
 def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
     """Text, headings and metadata; raises InvalidDocument."""
-    from docutils.core import publish_doctree
-    from docutils.utils import SystemMessage
+    try:
+        from docutils.core import publish_doctree
+        from docutils.utils import SystemMessage
 
-    from aidre.ingest.formats.markup.rst_directives import own_directives
+        from aidre.ingest.formats.markup.rst_directives import own_directives
+    except ImportError:
+        raise InvalidDocument("needs docutils: pip install 'aidre[office]'") from None
 
     decoded = decode(content, options.get("charset"))
     members, body = split_members(strip_layout(decoded.text).replace("\r\n", "\n"))

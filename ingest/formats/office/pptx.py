@@ -95,11 +95,7 @@ def _rows(table: Element) -> Iterator[list[str]]:
 
 def _paragraphs(shape: Element) -> Iterator[str]:
     for paragraph in shape.iter(f"{_A}p"):
-        pieces = [
-            " " if piece.tag == f"{_A}br" else piece.text or "" for piece in paragraph.iter(f"{_A}t", f"{_A}br")
-        ]
+        pieces = [" " if piece.tag == f"{_A}br" else piece.text or "" for piece in paragraph.iter(f"{_A}t", f"{_A}br")]
         text = " ".join("".join(pieces).split())
         if text:
             yield text
-
-

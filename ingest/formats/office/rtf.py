@@ -17,7 +17,9 @@ from aidre.ingest.formats.markup import TextWriter, to_line
 MAX_DEPTH = 1000
 """Groups inside each other."""
 
-_TOKEN = re.compile(rb"\\([A-Za-z]{1,32})(-?\d{1,10})? ?|\\'([0-9A-Fa-f]{2})|\\(.)|([{}])|[\r\n]+|([^\\{}\r\n]+)", re.DOTALL)
+_TOKEN = re.compile(
+    rb"\\([A-Za-z]{1,32})(-?\d{1,10})? ?|\\'([0-9A-Fa-f]{2})|\\(.)|([{}])|[\r\n]+|([^\\{}\r\n]+)", re.DOTALL
+)
 _HIDDEN = frozenset(
     {
         "colortbl", "pict", "object", "objdata", "header", "headerl", "headerr", "headerf", "footer", "footerl",

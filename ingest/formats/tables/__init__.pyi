@@ -24,5 +24,6 @@ from .parquet import (
     find_parquet_spaces as find_parquet_spaces,
     read_parquet as read_parquet,
 )
+from .paths import encode_paths as encode_paths
 from .row_documents import read_json_row as read_json_row
 from .xlsx import find_xlsx_columns as find_xlsx_columns, find_xlsx_spaces as find_xlsx_spaces, read_xlsx as read_xlsx
