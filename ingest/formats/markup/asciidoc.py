@@ -196,25 +196,25 @@ class _Page:
             self._show_title(style)
             self.writer.table(read_cells(lines[index + 1 : end], line[0], style.attributes, style.words, self._inline))
             return end + 1
-        if (match := _SECTION.fullmatch(line)) and style.name not in ("discrete", "float") and depth == 0:
-            self.writer.heading(self._inline(match[2]), len(match[1]))
-            return index + 1
-        if (level := _underlined(lines, index)) and depth == 0:
-            self.writer.heading(self._inline(line), level)
-            return index + 2
-        if match := _MACRO.fullmatch(line):
+        is_top = depth == 0 and style.name not in ("discrete", "float")
+        section, level = _SECTION.fullmatch(line), _underlined(lines, index)
+        if is_top and (section or level):
+            self.writer.heading(self._inline(section[2] if section else line), len(section[1]) if section else level)
+            return index + (1 if section else 2)
+        if macro := _MACRO.fullmatch(line):
+            self._read_macro(macro, style)
+        elif not _RULE.fullmatch(line):
             self._show_title(style)
-            if match[1] == "image":
-                self.writer.paragraph(_alt(self._inline(match[3].split(",")[0].strip('"'))))
-            elif match[1] in ("xref", "link"):
-                self.writer.paragraph(self._inline(match[3]))
-            return index + 1
-        if _RULE.fullmatch(line):
-            return index + 1
+            read = self._read_list if _ITEM.fullmatch(line) or _is_term(line) else self._read_paragraph
+            return read(lines, index, style, depth)
+        return index + 1
+
+    def _read_macro(self, macro: re.Match[str], style: _Style) -> None:
         self._show_title(style)
-        if _ITEM.fullmatch(line) or _is_term(line):
-            return self._read_list(lines, index, depth)
-        return self._read_paragraph(lines, index, style)
+        if macro[1] == "image":
+            self.writer.paragraph(_alt(self._inline(macro[3].split(",")[0].strip('"'))))
+        elif macro[1] in ("xref", "link"):
+            self.writer.paragraph(self._inline(macro[3]))
 
     def _read_delimited(self, lines: Sequence[str], index: int, style: _Style, depth: int) -> int:
         mark = lines[index]
@@ -244,7 +244,7 @@ class _Page:
         named = [f"{name}: {inner[first]}"] if is_text else [f"{name}:", "", inner[first]]
         self._read_blocks([*named, *inner[first + 1 :]], depth + 1)
 
-    def _read_paragraph(self, lines: Sequence[str], index: int, style: _Style) -> int:
+    def _read_paragraph(self, lines: Sequence[str], index: int, style: _Style, depth: int) -> int:
         end = index + 1
         while end < len(lines) and lines[end] and not _ends_paragraph(lines[end]):
             end += 1
@@ -261,7 +261,7 @@ class _Page:
             self.writer.paragraph(name + self._inline(text))
         return end
 
-    def _read_list(self, lines: Sequence[str], index: int, depth: int) -> int:
+    def _read_list(self, lines: Sequence[str], index: int, style: _Style, depth: int) -> int:
         """The items of a list and of lists in it, with the blocks that a `+` attaches."""
         numbers: dict[str, int] = {}
         while index < len(lines):
@@ -316,10 +316,9 @@ class _Page:
 def _join_entries(lines: Sequence[str]) -> Iterator[str]:
     """Lines, those of attributes that go on behind a `\\` as one."""
     held = ""
-    for line in lines:
-        if held:
-            line = f"{held} {line.strip()}"
-            held = ""
+    for each in lines:
+        line = f"{held} {each.strip()}" if held else each
+        held = ""
         if line.startswith(":") and line.endswith(" \\") and len(line) < MAX_ATTRIBUTE_CHARACTERS:
             held = line[:-2]
         else:

@@ -10,6 +10,7 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from aidre.engine.errors import InvalidDocument
@@ -40,10 +41,12 @@ _FUNCTIONS = re.compile(
     rf"(?:[ \t]+\([^()\n]{{0,200}}\))?[ \t]+|function\*[ \t]*)(?:self\.)?{_NAME}"
 )
 _ARROWS = re.compile(
-    rf"([ \t]*){_MODIFIERS}(?:const|let|var)[ \t]+{_NAME}[^=\n]{{0,200}}=[ \t]*(?:async[ \t]*)?(?:function\b|\(|[\w$]+[ \t]*=>)"
+    rf"([ \t]*){_MODIFIERS}(?:const|let|var)[ \t]+{_NAME}[^=\n]{{0,200}}="
+    r"[ \t]*(?:async[ \t]*)?(?:function\b|\(|[\w$]{1,100}[ \t]*=>)"
 )
 _METHODS = re.compile(
-    rf"([ \t]*){_MODIFIERS}(?:get[ \t]+|set[ \t]+|\*[ \t]*)?(?:[A-Za-z_][\w<>\[\],.?*&:]{{0,100}}[ \t*&]+){{0,3}}{_NAME}"
+    rf"([ \t]*){_MODIFIERS}(?:get[ \t]+|set[ \t]+|\*[ \t]*)?(?:[A-Za-z_][\w<>\[\],.?:]{{0,100}}[ \t*&]+){{0,3}}"
+    rf"{_NAME}"
     r"[ \t]*\([^;]{0,900}\{[ \t]*(?://.*)?"
 )
 _NO_NAMES = frozenset(
@@ -84,8 +87,14 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
     for definition in found[:MAX_DEFINITIONS]:
         start = _find_start(lines, definition.line, headings[-1][0] if headings else -1, starts)
         headings.append([start, min(definition.level + 1, 9), definition.name])
-    answer: dict[str, Json] = {"text": text, "headings": headings, "metadata": {"programming_language": language}}
-    return answer | {"notice": decoded.notice}
+    borders = [*dict.fromkeys([0, *(heading[0] for heading in headings), len(text)])]
+    return {
+        "text": text,
+        "headings": headings,
+        "verbatim": [list(span) for span in pairwise(borders)],
+        "metadata": {"programming_language": language},
+        "notice": decoded.notice,
+    }
 
 
 def _parse_python(text: str) -> list[_Definition] | None:

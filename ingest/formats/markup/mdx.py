@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping
 
 MDX_SUFFIX = ".mdx"
 
+_NAMED = r"(?:[\w$]{1,100}|\*\s{1,20}as\s{1,20}[\w$]{1,100}|\{[^{};]{0,2000}\})"
 _IMPORT = re.compile(
-    r"import\s+(?:[\w$*{](?:[^;'\"\n]|\n(?!\n)){0,1000}?\sfrom\s+)?(['\"])[^'\"\n]{1,500}\1[ \t]*;?[ \t]*(?:\n|\Z)"
+    rf"import\s{{1,20}}(?:(?:type\s{{1,20}})?{_NAMED}(?:\s{{0,20}},\s{{0,20}}{_NAMED})?\s{{1,20}}from\s{{1,20}}|)"
+    r"(['\"])[^'\"\n]{1,500}\1[ \t]*;?[ \t]*(?:\n|\Z)"
 )
 _EXPORT = re.compile(r"export\s+(?:default\b|const\b|let\b|var\b|function\b|async\b|class\b|type\b|interface\b|[{*])")
 _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})")

@@ -1,4 +1,4 @@
-"""Jupyter notebooks as Markdown: their Markdown, their code, and what it printed. Pictures and other outputs are data."""
+"""Jupyter notebooks as Markdown: their Markdown, their code, and what it printed. Other outputs are left out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FENCE = re.compile(r"`{3,}")
 def read_notebook(file: File, rules: VectorRules) -> Iterator[Item]:
     """The one document of a notebook; raises InvalidDocument, OSError."""
     content = read_text_file(file).encode("utf-8", "replace")
-    value = parse_json(content, MAX_FILE_VALUES, "clear its outputs")
+    value = parse_json(content, MAX_FILE_VALUES, "clear its outputs") if content.strip() else {"cells": []}
     if type(value) is not dict or type(cells := _find_cells(value)) is not list:
         raise InvalidDocument("is no notebook: it has no cells")
     metadata = value.get("metadata")

@@ -6,7 +6,7 @@ Left out are drawers, comments, headlines that are comments or not exported, and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from aidre.engine.index.text import strip_layout
@@ -23,6 +23,7 @@ _COOKIE = re.compile(r"[ \t]*\[(?:\d{0,9}/\d{0,9}|\d{0,3}%)\]")
 _TAGS = re.compile(r"[ \t]+:([\w@#%:]{1,500}):$")
 _DRAWER = re.compile(r"[ \t]*:[A-Za-z][\w-]{0,60}:[ \t]*")
 _END = re.compile(r"[ \t]*:END:[ \t]*", re.IGNORECASE)
+_MAX_DRAWER_LINES = 1000
 _PLANNING = re.compile(r"[ \t]*(?:SCHEDULED|DEADLINE|CLOSED|CLOCK):[ \t]*[<\[].*")
 _BLOCK = re.compile(r"[ \t]*#\+begin_(\w{1,40})(?:[ \t].*)?", re.IGNORECASE)
 _ITEM = re.compile(r"([ \t]*)([-+]|\d{1,9}[.)]|[A-Za-z][.)])[ \t]+(.*)|([ \t]+)(\*)[ \t]+(.*)")
@@ -107,21 +108,23 @@ class _Page:
         text = line.lstrip()
         if not text or _RULE.fullmatch(line) or _PLANNING.fullmatch(line):
             return index + 1
-        if text.startswith("#"):
-            return self._read_keyword(lines, index)
-        if text.startswith(":"):
-            return self._read_colon(lines, index)
-        if text.startswith("|"):
-            end = _end_of(lines, index, lambda other: other.lstrip().startswith("|"))
-            self.writer.table(_to_cells(row) for row in lines[index:end] if not row.lstrip().startswith("|-"))
-            return end
+        if text[0] in "#:|":
+            read = {"#": self._read_keyword, ":": self._read_colon, "|": self._read_table}[text[0]]
+            return read(lines, index)
         if _ITEM.fullmatch(line):
             return self._read_item(lines, index)
-        if note := _FOOTNOTE.fullmatch(line):
-            self.writer.paragraph(f"[{note[1]}] {strip_marks(note[2])}")
-            return index + 1
-        end = _end_of(lines, index, _is_text)
-        self.writer.paragraph(strip_marks(" ".join(_without_break(each) for each in lines[index:end])))
+        end = _end_of(lines, index + 1, _is_text)
+        note = _FOOTNOTE.fullmatch(line)
+        words = [
+            f"[{note[1]}] {note[2]}" if note else _without_break(line),
+            *map(_without_break, lines[index + 1 : end]),
+        ]
+        self.writer.paragraph(strip_marks(" ".join(words)))
+        return end
+
+    def _read_table(self, lines: Sequence[str], index: int) -> int:
+        end = _end_of(lines, index, lambda other: other.lstrip().startswith("|"))
+        self.writer.table(_to_cells(row) for row in lines[index:end] if not row.lstrip().startswith("|-"))
         return end
 
     def _read_keyword(self, lines: Sequence[str], index: int) -> int:
@@ -160,9 +163,9 @@ class _Page:
             self.writer.code("\n".join(line.lstrip()[2:] for line in lines[index:end]))
             return end
         if _DRAWER.fullmatch(lines[index]):
-            end = _end_of(lines, index + 1, lambda other: not _END.fullmatch(other) and not other.startswith("* "))
-            if end < len(lines) and _END.fullmatch(lines[end]):
-                return end + 1
+            for end in range(index + 1, min(index + 1 + _MAX_DRAWER_LINES, len(lines))):
+                if _END.fullmatch(lines[end]):
+                    return end + 1
         self.writer.paragraph(strip_marks(lines[index]))
         return index + 1
 
@@ -207,12 +210,11 @@ def _is_text(line: str) -> bool:
     return not (_ITEM.fullmatch(line) or _DRAWER.fullmatch(line) or _FIXED.fullmatch(line) or _PLANNING.fullmatch(line))
 
 
-def _end_of(lines: Sequence[str], index: int, goes_on: Any) -> int:
-    """The first line from the one behind `index` that does not go on; a block takes its first line in any case."""
-    end = index if index < len(lines) and not goes_on(lines[index]) else index + 1
-    while end < len(lines) and goes_on(lines[end]):
-        end += 1
-    return end
+def _end_of(lines: Sequence[str], index: int, goes_on: Callable[[str], bool]) -> int:
+    """The first line from `index` on that does not go on."""
+    while index < len(lines) and goes_on(lines[index]):
+        index += 1
+    return index
 
 
 def _to_cells(row: str) -> list[str]:

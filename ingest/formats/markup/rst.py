@@ -260,7 +260,7 @@ def _options(node: Any) -> str:
 
 
 def _rows(group: Any) -> Iterator[list[str]]:
-    """The cells of each row by column: a cell that spans rows is in each of them, one that spans columns in the first."""
+    """The cells of each row by column: one that spans rows is in each of them, one that spans columns in the first."""
     below: dict[int, tuple[str, int]] = {}
     for part in group.children:
         for row in part.children if part.tagname in ("thead", "tbody") else ():

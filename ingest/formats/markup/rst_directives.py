@@ -65,7 +65,8 @@ _OF_DOCUTILS = frozenset(
 )  # fmt: skip
 _ROLES_OF_DOCUTILS = frozenset(
     {
-        "", "emphasis", "strong", "literal", "code", "math", "subscript", "sub", "superscript", "sup", "title-reference",
+        "", "emphasis", "strong", "literal", "code", "math", "subscript", "sub", "superscript", "sup",
+        "title-reference",
         "title", "t", "pep-reference", "rfc-reference", "pep", "rfc",
     }
 )  # fmt: skip
@@ -73,10 +74,13 @@ _ROLES_OF_DOCUTILS = frozenset(
 _Node = nodes.Node
 
 
-class _AnyOption(dict[str, Callable[[str | None], Any]]):
-    """Options of a directive with those that only Sphinx knows."""
+class _AnyOption(dict[str, Callable[[str], Any]]):
+    """Options of a directive with those that only Sphinx knows; never false, as docutils reads none then."""
 
-    def __missing__(self, name: str) -> Callable[[str | None], Any]:
+    def __bool__(self) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> Callable[[str], Any]:
         return str
 
 
@@ -98,7 +102,7 @@ class _Code(_Dropped):
     def run(self) -> Sequence[_Node]:
         caption = str(self.options.get("caption") or "")
         text = "\n".join(self.content)
-        shown: list[_Node] = [nodes.paragraph("", caption)] if caption.strip("none ").strip() else []
+        shown: list[_Node] = [nodes.paragraph("", caption)] if caption.strip() not in ("", "none") else []
         return [*shown, nodes.literal_block(text, text)] if text.strip() else shown
 
 
@@ -171,20 +175,20 @@ class _Object(_Kept):
 def _find_directive(name: str, language: Any, document: Any, *, of_docutils: Callable[..., Any]) -> tuple[Any, Any]:
     """As `directives.directive`, but that every name has a directive."""
     bare = _bare(name)
-    if bare in GONE or bare.startswith(_GONE_BEGINNINGS):
-        return _Dropped, []
-    if bare in CODE:
-        return _Code, []
-    if bare in _BOXES:
-        return _Box, []
-    if bare in _VERSIONS:
-        return _Version, []
-    if bare == "admonition":
-        return _TitledBox, []
     if bare in _OF_DOCUTILS and ":" not in name:
         found, messages = of_docutils(name, language, document)
         return _lenient(found) if found else _Kept, messages
-    return (_Object if bare in _OBJECTS else _Kept), []
+    is_gone = bare in GONE or bare.startswith(_GONE_BEGINNINGS)
+    return (_Dropped if is_gone else _BY_NAME.get(bare, _Kept)), []
+
+
+_BY_NAME: Mapping[str, type[Directive]] = {
+    **dict.fromkeys(_OBJECTS, _Object),
+    **dict.fromkeys(CODE, _Code),
+    **dict.fromkeys(_BOXES, _Box),
+    **dict.fromkeys(_VERSIONS, _Version),
+    "admonition": _TitledBox,
+}
 
 
 def _lenient(found: type[Directive]) -> type[Directive]:
@@ -208,7 +212,7 @@ def _find_role(
     return (_hide if lowered == "raw" else _keep_words), []
 
 
-def _keep_words(
+def _keep_words(  # noqa: PLR0917 - as docutils calls it
     name: str,
     rawtext: str,
     text: str,

@@ -29,6 +29,8 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
     if b"\0" in content[:4] or find_mark(content):  # a message as a program of Windows saved it, in UTF-16
         content = decode(content).text.encode("utf-8", "replace")
     content = content.lstrip()
+    if not content:
+        return {"text": ""}
     head = content[:MAX_HEADER_BYTES].replace(b"\r\n", b"\n").split(b"\n\n", 1)[0]
     if len(head) >= MAX_HEADER_BYTES or b":" not in head.split(b"\n", 1)[0][:200]:
         raise InvalidDocument("is no message: it does not begin with header fields")

@@ -40,7 +40,8 @@ _CHARACTERS = {
 _ESCAPED = {b"~": " ", b"_": "-", b"-": "", b"\\": "\\", b"{": "{", b"}": "}", b"\n": "\x01", b"\r": "\x01"}
 _CHARSETS = {
     0: "cp1252", 128: "cp932", 129: "cp949", 134: "gb18030", 136: "cp950", 161: "cp1253", 162: "cp1254",
-    163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250", 77: "mac_roman",
+    163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250",
+    77: "mac_roman",
 }  # fmt: skip
 """Encodings by the number that a font has for its characters."""
 
@@ -68,6 +69,8 @@ class _Paragraph:
 
 def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
     """Text, headings and metadata; raises InvalidDocument."""
+    if not content.strip():
+        return {"text": ""}
     if not content.lstrip()[:5].lower().startswith(b"{\\rt"):
         raise InvalidDocument("is no RTF file: it does not begin with {\\rtf")
     reader = _Reader()
