@@ -74,7 +74,9 @@ class TextWriter:
         """A text whose headings and verbatim spans are known already."""
         if text.strip():
             start = self._add(text)
-            self._headings += [[start + place, level, title] for place, level, title in headings]
+            for place, level, title in headings:
+                self._headings.append([start + place, level, title])
+                self.title = self.title or (title if level == 1 else None)
             self._verbatim += [[start + begin, start + end] for begin, end in verbatim]
 
     def answer(self, members: Mapping[str, Json]) -> dict[str, Json]:

@@ -18,6 +18,9 @@ ODF = Kind("OpenDocument", "OpenDocument text", ".odt")
 MAX_REPEATED = 1000
 """Times that one cell, row or space is repeated; programs fill the rest of a sheet so."""
 
+MAX_ADDED_CELLS = 100_000
+"""Cells of a table that repetition adds; then all that is repeated is there once."""
+
 _NAMES = "{urn:oasis:names:tc:opendocument:xmlns:"
 _TEXT, _TABLE, _OFFICE, _DRAW = (f"{_NAMES}{name}:1.0}}" for name in ("text", "table", "office", "drawing"))
 _PRESENTATION = f"{_NAMES}presentation:1.0}}"
@@ -137,15 +140,19 @@ def _pieces(element: Element, boxes: list[Element]) -> Iterator[str]:
 
 def _rows(table: Element) -> Iterator[list[str]]:
     """The cells of each row; what is repeated is bounded, and what is empty behind the last text falls away."""
+    left = MAX_ADDED_CELLS
     for row in table.iter(f"{_TABLE}table-row"):
         texts: list[str] = []
         for cell in row.iterchildren(f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
             text = " ".join(" ".join(_own_paragraphs(cell)).split())
-            texts += [text] * _count(cell, "number-columns-repeated")
+            times = min(_count(cell, "number-columns-repeated"), left + 1)
+            texts += [text] * times
+            left -= times - 1
         while texts and not texts[-1]:
             texts.pop()
-        for _ in range(_count(row, "number-rows-repeated") if texts else 0):
-            yield texts
+        times = min(_count(row, "number-rows-repeated"), left // max(1, len(texts)) + 1) if texts else 1
+        left -= (times - 1) * len(texts)
+        yield from [texts] * times
 
 
 def _count(element: Element, name: str) -> int:

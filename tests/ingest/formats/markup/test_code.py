@@ -32,12 +32,13 @@ def test_python_is_parsed() -> None:
     ("suffix", "code", "names"),
     [
         (".py", "def broken(:\n  pass\nclass C:\n  def m(self):\n", ["broken", "C", "C.m"]),
-        (".js", "/** Doc. */\nexport function f(a) {\n}\nclass C {\n  m(x) {\n    if (x) {\n    }\n  }\n}\nconst g = () => 1\n",
-         ["f", "C", "C.m", "g"]),
+        (".js", "/** Doc. */\nexport function f(a) {\n}\nclass C {\n  m(x) {\n    if (x) {\n    }\n  }\n}\n"
+         "const g = () => 1\n", ["f", "C", "C.m", "g"]),
         (".ts", "export interface I {\n}\nexport default async function f<T>(a: T): Promise<T> {\n}\n", ["I", "f"]),
         (".go", "// Doc.\nfunc (s *Server) Run(a int) error {\n}\ntype T struct {\n}\n", ["Run", "T"]),
         (".rs", "pub(crate) fn f() {\n}\nimpl<T> S {\n    pub fn m(&self) {}\n}\n", ["f", "S", "S.m"]),
-        (".java", "public class A {\n    @Override\n    public static int f(int a) {\n        return g(a);\n    }\n}\n", ["A", "A.f"]),
+        (".java", "public class A {\n    @Override\n    public static int f(int a) {\n        return g(a);\n    }\n}\n",
+         ["A", "A.f"]),
         (".c", "static int f(int a)\n{\n}\nint main(void) {\n  while (1) {\n  }\n}\n", ["main"]),
         (".rb", "module M\n  class C\n    def self.f\n    end\n  end\nend\n", ["M", "M.C", "M.C.f"]),
         (".sql", "select 1;\n", []),
