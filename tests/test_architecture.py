@@ -54,8 +54,8 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
     "ingest": (
         "records chunking prefetch",
         "fetch sandbox",
-        "formats formats/tables formats/pages",
-        "formats/word",
+        "formats formats/tables formats/pages formats/markup",
+        "formats/word formats/office",
         "sources",
         "pipeline",
     ),

@@ -114,7 +114,7 @@ class Package:
         except etree.XMLSyntaxError as error:
             if error.msg == _NO_MEMORY:
                 raise MemoryError from None
-            raise InvalidDocument(f"is a damaged {self._kind.noun}: {error.msg}") from None
+            raise InvalidDocument(f"is a damaged {self._kind.noun}: {ascii(error.msg)[1:-1]}") from None
 
     def relations(self, name: str) -> Mapping[str, tuple[str, str]]:
         """By its id, the kind of each relation of a part of Office, and the name of its target."""

@@ -23,25 +23,31 @@ from aidre.ingest.records import decode
 MAX_DEPTH = 20
 """Blocks inside each other."""
 
-_ENTRY = re.compile(r":(!?)(\w[\w-]{0,80})(!?):(?:[ \t]+(.*))?")
-_CONDITION = re.compile(r"(ifdef|ifndef|ifeval|endif)::([^\[\s]{0,200})\[(.*)\][ \t]*")
-_SECTION = re.compile(r"(={1,6}|#{1,6})[ \t]+(\S.*?)(?:[ \t]+\1)?[ \t]*")
-_STYLE = re.compile(r"\[((?!\[).{0,2000})\][ \t]*|\[\[.{1,500}\]\][ \t]*")
+_ENTRY = re.compile(r":(!?)(\w[\w-]{0,80})(!?):(?:[ \t]{1,99}(.*))?")
+_CONDITION = re.compile(r"(ifdef|ifndef|ifeval|endif)::([^\[\s]{0,200})\[(.*)\][ \t]{0,99}")
+_SECTION = re.compile(r"(={1,6}|#{1,6})[ \t]{1,99}(\S.*?)(?:[ \t]{1,99}\1)?[ \t]{0,99}")
+_STYLE = re.compile(r"\[((?!\[).{0,2000})\][ \t]{0,99}|\[\[.{1,500}\]\][ \t]{0,99}")
 _TITLE = re.compile(r"\.([^\s.].*|\.[^\s.].*)")
-_DELIMITER = re.compile(r"(-{4,}|\.{4,}|={4,}|\*{4,}|_{4,}|\+{4,}|/{4,}|--|~{4,}|`{3,})[\w+-]{0,30}[ \t]*")
-_TABLE = re.compile(r"([|,:!]={3,})[ \t]*")
-_MACRO = re.compile(r"(image|video|audio|toc|include|xref|link|icon|plantuml|diagram)::(\S{0,2000}?)\[(.*)\][ \t]*")
-_RULE = re.compile(r"'{3,}[ \t]*|<{3,}[ \t]*|-{3}[ \t]*|\*{3}[ \t]*|- - -|\* \* \*")
-_ITEM = re.compile(r"[ \t]*(\*{1,9}|-|\.{1,9}|\d{1,9}[.)]|[a-zA-Z]\.|<(?:\d{1,3}|\.)>)[ \t]+(\S.*)")
-_TERM = re.compile(r"[ \t]*(\S.{0,500}?)(:{2,4}|;;)(?:[ \t]+(.*))?")
-_ADMONITION = re.compile(r"(NOTE|TIP|IMPORTANT|WARNING|CAUTION):[ \t]+(.*)")
-_UNDERLINES = "=-~^+"
-_CALLOUT = re.compile(r"[ \t]*(?:(?://|#|--|;;|<!--)[ \t]?)?<(?:!--)?(?:\d{1,3}|\.)(?:--)?>(?:[ \t]*-->)?[ \t]*$")
-_CHECK = re.compile(r"\[[ xX*]\][ \t]+")
-_REVISION = re.compile(
-    r"(?:v?[\w.]{1,40},[ \t]*)?(\d{4}-\d{1,2}-\d{1,2}|[A-Z][a-z]+ \d{1,2},? \d{4}|\d{1,2} [A-Z][a-z]+ \d{4})(?::.*)?"
+_DELIMITER = re.compile(r"(-{4,}|\.{4,}|={4,}|\*{4,}|_{4,}|\+{4,}|/{4,}|--|~{4,}|`{3,})[\w+-]{0,30}[ \t]{0,99}")
+_TABLE = re.compile(r"([|,:!]={3,})[ \t]{0,99}")
+_MACRO = re.compile(
+    r"(image|video|audio|toc|include|xref|link|icon|plantuml|diagram)::(\S{0,2000}?)\[(.*)\][ \t]{0,99}"
 )
-_AUTHOR = re.compile(r"[^\W\d_][\w.'-]{0,60}(?:[ \t][^\W\d_][\w.'-]{0,60}){0,3}(?:[ \t]+<[^<>\s]{1,200}>)?(?:;.*)?")
+_RULE = re.compile(r"'{3,}[ \t]{0,99}|<{3,}[ \t]{0,99}|-{3}[ \t]{0,99}|\*{3}[ \t]{0,99}|- - -|\* \* \*")
+_ITEM = re.compile(r"[ \t]{0,99}(\*{1,9}|-|\.{1,9}|\d{1,9}[.)]|[a-zA-Z]\.|<(?:\d{1,3}|\.)>)[ \t]{1,99}(\S.*)")
+_TERM = re.compile(r"[ \t]{0,99}(\S.{0,500}?)(:{2,4}|;;)(?:[ \t]{1,99}(.*))?")
+_ADMONITION = re.compile(r"(NOTE|TIP|IMPORTANT|WARNING|CAUTION):[ \t]{1,99}(.*)")
+_UNDERLINES = "=-~^+"
+_CALLOUT = re.compile(
+    r"[ \t]{0,99}(?:(?://|#|--|;;|<!--)[ \t]?)?<(?:!--)?(?:\d{1,3}|\.)(?:--)?>(?:[ \t]{0,99}-->)?[ \t]{0,99}$"
+)
+_CHECK = re.compile(r"\[[ xX*]\][ \t]{1,99}")
+_REVISION = re.compile(
+    r"(?:v?[\w.]{1,40},[ \t]{0,99})?(\d{4}-\d{1,2}-\d{1,2}|[A-Z][a-z]+ \d{1,2},? \d{4}|\d{1,2} [A-Z][a-z]+ \d{4})(?::.*)?"
+)
+_AUTHOR = re.compile(
+    r"[^\W\d_][\w.'-]{0,60}(?:[ \t][^\W\d_][\w.'-]{0,60}){0,3}(?:[ \t]{1,99}<[^<>\s]{1,200}>)?(?:;.*)?"
+)
 _CODE_STYLES = frozenset({"source", "listing", "literal", "console", "terminal"})
 _NAMES = ("NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION")
 _KEPT = frozenset({"description", "keywords", "draft", "tags"})
@@ -156,7 +162,7 @@ class _Page:
                 start += 1
             line = lines[start] if start < len(lines) else ""
             if line and (found := pattern.fullmatch(line)):
-                self.attributes.setdefault(name, found[1] if name == "revdate" else re.sub(r"\s*<[^>]*>", "", line))
+                self.attributes.setdefault(name, found[1] if name == "revdate" else line.partition("<")[0].strip())
                 start += 1
             else:
                 break

@@ -30,30 +30,30 @@ _NAME = r"([A-Za-z_$][\w$]{0,100})"
 _MODIFIERS = (
     r"(?:(?:public|private|protected|internal|static|final|abstract|async|export|default|declare|readonly|"
     r"virtual|override|sealed|open|data|inline|suspend|unsafe|extern|const|pub(?:\([\w:]{1,40}\))?|partial|case|"
-    r"implicit|lazy|synchronized|native|constexpr|explicit)[ \t]+){0,6}"
+    r"implicit|lazy|synchronized|native|constexpr|explicit)[ \t]{1,99}){0,6}"
 )
 _TYPES = re.compile(
-    rf"([ \t]*){_MODIFIERS}(?:class|interface|trait|struct|enum(?:[ \t]+class)?|impl(?:<[^<>]{{0,200}}>)?|module|mod|"
-    rf"object|protocol|extension|record|namespace|union|type|defmodule|package|contract)[ \t]+{_NAME}"
+    rf"([ \t]{{0,99}}){_MODIFIERS}(?:class|interface|trait|struct|enum(?:[ \t]{{1,99}}class)?|impl(?:<[^<>]{{0,200}}>)?|module|mod|"
+    rf"object|protocol|extension|record|namespace|union|type|defmodule|package|contract)[ \t]{{1,99}}{_NAME}"
 )
 _FUNCTIONS = re.compile(
-    rf"([ \t]*){_MODIFIERS}(?:(?:function\*?|func|fn|fun|def|sub|defp?|defmacro|procedure|proc|macro_rules!)"
-    rf"(?:[ \t]+\([^()\n]{{0,200}}\))?[ \t]+|function\*[ \t]*)(?:self\.)?{_NAME}"
+    rf"([ \t]{{0,99}}){_MODIFIERS}(?:(?:function\*?|func|fn|fun|def|sub|defp?|defmacro|procedure|proc|macro_rules!)"
+    rf"(?:[ \t]{{1,99}}\([^()\n]{{0,200}}\))?[ \t]{{1,99}}|function\*[ \t]{{0,99}})(?:self\.)?{_NAME}"
 )
 _ARROWS = re.compile(
-    rf"([ \t]*){_MODIFIERS}(?:const|let|var)[ \t]+{_NAME}[^=\n]{{0,200}}="
-    r"[ \t]*(?:async[ \t]*)?(?:function\b|\(|[\w$]{1,100}[ \t]*=>)"
+    rf"([ \t]{{0,99}}){_MODIFIERS}(?:const|let|var)[ \t]{{1,99}}{_NAME}[^=\n]{{0,200}}="
+    r"[ \t]{0,99}(?:async[ \t]{0,99})?(?:function\b|\(|[\w$]{1,100}[ \t]{0,99}=>)"
 )
 _METHODS = re.compile(
-    rf"([ \t]*){_MODIFIERS}(?:get[ \t]+|set[ \t]+|\*[ \t]*)?(?:[A-Za-z_][\w<>\[\],.?:]{{0,100}}[ \t*&]+){{0,3}}"
+    rf"([ \t]{{0,99}}){_MODIFIERS}(?:get[ \t]{{1,99}}|set[ \t]{{1,99}}|\*[ \t]{{0,99}})?(?:[A-Za-z_][\w<>\[\],.?:]{{0,100}}[ \t*&]+){{0,3}}"
     rf"{_NAME}"
-    r"[ \t]*\([^;]{0,900}\{[ \t]*(?://.*)?"
+    r"[ \t]{0,99}\([^;]{0,900}\{[ \t]{0,99}(?://.*)?"
 )
 _NO_NAMES = frozenset(
     {"if", "for", "while", "switch", "catch", "return", "else", "do", "try", "with", "match", "when", "function", "new",
      "sizeof", "await", "using", "lock", "foreach", "until", "unless", "elif", "and", "or", "not", "in", "is"}
 )  # fmt: skip
-_ABOVE = re.compile(r"[ \t]*(?://|/\*|\*|#(?!include|define|if|endif|else|pragma)|@\w|--|\"\"\"|\[\w|;;|%)")
+_ABOVE = re.compile(r"[ \t]{0,99}(?://|/\*|\*|#(?!include|define|if|endif|else|pragma)|@\w|--|\"\"\"|\[\w|;;|%)")
 _LINES = _TYPES, _FUNCTIONS, _ARROWS
 _BRACES = _TYPES, _FUNCTIONS, _ARROWS, _METHODS
 

@@ -15,22 +15,22 @@ from aidre.ingest.formats.markup.members import split_members
 from aidre.ingest.formats.markup.text_writer import TextWriter
 from aidre.ingest.records import decode
 
-_KEYWORD = re.compile(r"[ \t]*#\+([A-Za-z][\w-]{0,40})(?:\[[^\]]{0,200}\])?:[ \t]*(.*)")
-_HEADLINE = re.compile(r"(\*{1,50})[ \t]+(\S.*)")
-_STATE = re.compile(r"(?:TODO|DONE|NEXT|WAITING|WAIT|HOLD|STARTED|CANCELLED|CANCELED|IN-PROGRESS)[ \t]+")
-_PRIORITY = re.compile(r"\[#[A-Z0-9]\][ \t]+")
-_COOKIE = re.compile(r"[ \t]*\[(?:\d{0,9}/\d{0,9}|\d{0,3}%)\]")
-_TAGS = re.compile(r"[ \t]+:([\w@#%:]{1,500}):$")
-_DRAWER = re.compile(r"[ \t]*:[A-Za-z][\w-]{0,60}:[ \t]*")
-_END = re.compile(r"[ \t]*:END:[ \t]*", re.IGNORECASE)
+_KEYWORD = re.compile(r"[ \t]{0,99}#\+([A-Za-z][\w-]{0,40})(?:\[[^\]]{0,200}\])?:[ \t]{0,99}(.*)")
+_HEADLINE = re.compile(r"(\*{1,50})[ \t]{1,99}(\S.*)")
+_STATE = re.compile(r"(?:TODO|DONE|NEXT|WAITING|WAIT|HOLD|STARTED|CANCELLED|CANCELED|IN-PROGRESS)[ \t]{1,99}")
+_PRIORITY = re.compile(r"\[#[A-Z0-9]\][ \t]{1,99}")
+_COOKIE = re.compile(r"[ \t]{0,99}\[(?:\d{0,9}/\d{0,9}|\d{0,3}%)\]")
+_TAGS = re.compile(r"[ \t]{1,99}:([\w@#%:]{1,500}):$")
+_DRAWER = re.compile(r"[ \t]{0,99}:[A-Za-z][\w-]{0,60}:[ \t]{0,99}")
+_END = re.compile(r"[ \t]{0,99}:END:[ \t]{0,99}", re.IGNORECASE)
 _MAX_DRAWER_LINES = 1000
-_PLANNING = re.compile(r"[ \t]*(?:SCHEDULED|DEADLINE|CLOSED|CLOCK):[ \t]*[<\[].*")
-_BLOCK = re.compile(r"[ \t]*#\+begin_(\w{1,40})(?:[ \t].*)?", re.IGNORECASE)
-_ITEM = re.compile(r"([ \t]*)([-+]|\d{1,9}[.)]|[A-Za-z][.)])[ \t]+(.*)|([ \t]+)(\*)[ \t]+(.*)")
-_COUNTER = re.compile(r"(?:\[@\w{1,9}\][ \t]*)?(?:\[[ xX-]\][ \t]+)?")
-_FOOTNOTE = re.compile(r"\[fn:([\w-]{1,80})\][ \t]*(\S.*)")
-_FIXED = re.compile(r"[ \t]*:(?:[ ](.*)|$)")
-_RULE = re.compile(r"[ \t]*-{5,}[ \t]*")
+_PLANNING = re.compile(r"[ \t]{0,99}(?:SCHEDULED|DEADLINE|CLOSED|CLOCK):[ \t]{0,99}[<\[].*")
+_BLOCK = re.compile(r"[ \t]{0,99}#\+begin_(\w{1,40})(?:[ \t].*)?", re.IGNORECASE)
+_ITEM = re.compile(r"([ \t]{0,99})([-+]|\d{1,9}[.)]|[A-Za-z][.)])[ \t]{1,99}(.*)|([ \t]{1,99})(\*)[ \t]{1,99}(.*)")
+_COUNTER = re.compile(r"(?:\[@\w{1,9}\][ \t]{0,99})?(?:\[[ xX-]\][ \t]{1,99})?")
+_FOOTNOTE = re.compile(r"\[fn:([\w-]{1,80})\][ \t]{0,99}(\S.*)")
+_FIXED = re.compile(r"[ \t]{0,99}:(?:[ ](.*)|$)")
+_RULE = re.compile(r"[ \t]{0,99}-{5,}[ \t]{0,99}")
 
 _LINK = re.compile(r"\[\[([^\[\]]{1,2000})\](?:\[([^\[\]]{1,2000})\])?\]")
 _NO_TEXT = re.compile(r"\{\{\{[^{}\n]{0,500}\}\}\}|<<<?[^<>\n]{1,200}>>>?|@@[\w-]{1,20}:[^@\n]{0,500}@@")
@@ -132,8 +132,7 @@ class _Page:
         block = _BLOCK.fullmatch(line)
         if block:
             kind = block[1].lower()
-            ending = re.compile(rf"[ \t]*#\+end_{re.escape(kind)}[ \t]*", re.IGNORECASE)
-            end = _end_of(lines, index + 1, lambda other: not ending.fullmatch(other))
+            end = _end_of(lines, index + 1, lambda other: other.strip().lower() != f"#+end_{kind}")
             inner = lines[index + 1 : end]
             if kind in _CODE_BLOCKS:
                 self.writer.code("\n".join(_dedent(inner)))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from email import policy
 from email.errors import HeaderParseError
-from email.header import decode_header, make_header
+from email.header import decode_header
 from email.message import Message
 from email.parser import BytesParser
 from typing import Any
@@ -21,6 +21,7 @@ MAX_DEPTH = 8
 """Parts of a message, and messages inside each other."""
 
 MAX_HEADER_BYTES = 1 << 20
+MAX_FIELD_CHARACTERS = 4000
 MAX_ATTACHMENTS = 100
 
 
@@ -124,9 +125,14 @@ def _paragraphs(text: str, is_flowed: bool) -> Iterator[str]:
 
 def _field(message: Message, name: str) -> str:
     """A header field in one line, its encoded words decoded."""
-    value = str(message.get(name) or "")[:4000]
+    value = str(message.get(name) or "")[:MAX_FIELD_CHARACTERS]
     try:
-        value = str(make_header(decode_header(value)))
-    except (HeaderParseError, LookupError, ValueError):
-        value = value.encode("ascii", "replace").decode()
-    return to_line(value.encode("utf-8", "replace").decode())
+        parts = decode_header(value)
+    except HeaderParseError:
+        parts = [(value, None)]
+    words = (part if isinstance(part, str) else _decode_word(part, charset) for part, charset in parts)
+    return to_line("".join(words).encode("utf-8", "replace").decode())
+
+
+def _decode_word(part: bytes, charset: str | None) -> str:
+    return decode(part, charset if charset and charset.isascii() else None).text

@@ -59,7 +59,7 @@ def read_members(content: bytes, options: Mapping[str, Any]) -> Iterator[bytes]:
         for number, member in enumerate(members):
             name = _name_of(member)
             suffix = PurePosixPath(name).suffix.lower()
-            if member.is_dir() or name.endswith("/") or _is_hidden(name):
+            if not name or name.endswith("/") or _is_hidden(name):
                 continue
             if suffix in suffixes:
                 yield from _read_member(archive, member, {"number": number, "name": name}, budget)

@@ -59,7 +59,12 @@ def test_what_is_no_notebook_fails_by_name(tmp_path: Path, content: str) -> None
 
 
 def test_odd_cells_cost_no_others(tmp_path: Path) -> None:
-    odd = [None, 3, {"cell_type": "code", "source": [1, "x"], "outputs": [7, {"data": 1}]}, {"cell_type": []}]
+    odd: list[Any] = [
+        None,
+        3,
+        {"cell_type": "code", "source": [1, "x"], "outputs": [7, {"data": 1}]},
+        {"cell_type": []},
+    ]
     write(tmp_path / "docs" / "a.ipynb", json.dumps({"cells": [*odd, cell("markdown", "words")]}))
     write(tmp_path / "docs" / "b.ipynb", "")
     assert [each.text for each in documents(tmp_path / "docs")] == ["```\nx\n```\n\nwords", ""]
