@@ -124,7 +124,8 @@ def office(folder: Path) -> Parser:
         b"\x06" + archive({"a.md": "x", "b/c.md": "y" * 100}),
     ]  # fmt: skip
     words = ("<a:tbl>", "</a:tc>", "<t:list>", "t:number-columns-repeated='9'", "<itemref idref='a'/>", "{\\*\\",
-             "\\par ", "\\cell ", "\\uc9", "message/rfc822", "format=flowed", "--b\n", "content_text", "PK\x03\x04")  # fmt: skip
+             "\\par ", "\\cell ", "\\uc9", "message/rfc822", "format=flowed", "--b\n", "content_text",
+             "PK\x03\x04")  # fmt: skip
     return Parser(read, seeds, words)
 
 

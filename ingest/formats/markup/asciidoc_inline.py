@@ -26,7 +26,7 @@ _NO_TEXT = re.compile(
     r"\[\[[^\[\]]{1,200}\]\]|\(\(\([^()]{1,500}\)\)\)|(?:indexterm|anchor|icon):[^\s\[]{0,200}\[[^\]]{0,500}\]|"
     r"\{counter2?:[^{}]{1,80}\}|(?<![\w:])(?:set|eval):[^\s\[]{0,200}\[[^\]]{0,500}\]"
 )
-_XREF = re.compile(r"<<([^<>,]{1,500})(?:,[ \t]*([^<>]{1,1000}))?>>")
+_XREF = re.compile(r"<<([^<>,]{1,500})(?:,([^<>]{1,1000}))?>>")
 _LINK = re.compile(
     r"(?<![\w\\])(?:(?:link|xref|mailto|irc|image|a):(?!:)[^\s\[]{0,2000}|(?:https?|ftp|irc)://[^\s\[\]<>]{1,2000})"
     r"\[((?:[^\[\]\\]|\\.|\[[^\[\]]{0,200}\]){0,1000})\]"
@@ -57,7 +57,7 @@ def strip_inline(text: str, attributes: Mapping[str, str]) -> str:
         text = _NO_TEXT.sub("", text)
         text = _SHOWN_MACRO.sub(_to_shown, text)
         text = _LINK.sub(_to_title, text)
-        text = _XREF.sub(lambda match: match[2] or _name_target(match[1]), text)
+        text = _XREF.sub(lambda match: (match[2] or "").strip() or _name_target(match[1]), text)
         text = _TERM.sub(r"\1", text)
         text = _ROLE.sub("", text)
     if any(mark in text for mark in "*_`#+^~"):

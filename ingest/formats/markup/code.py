@@ -33,8 +33,8 @@ _MODIFIERS = (
     r"implicit|lazy|synchronized|native|constexpr|explicit)[ \t]{1,99}){0,6}"
 )
 _TYPES = re.compile(
-    rf"([ \t]{{0,99}}){_MODIFIERS}(?:class|interface|trait|struct|enum(?:[ \t]{{1,99}}class)?|impl(?:<[^<>]{{0,200}}>)?|module|mod|"
-    rf"object|protocol|extension|record|namespace|union|type|defmodule|package|contract)[ \t]{{1,99}}{_NAME}"
+    rf"([ \t]{{0,99}}){_MODIFIERS}(?:class|interface|trait|struct|enum(?:[ \t]{{1,99}}class)?|"
+    rf"impl(?:<[^<>]{{0,200}}>)?|module|mod|object|protocol|extension|record|namespace|union|type|defmodule|package|contract)[ \t]{{1,99}}{_NAME}"
 )
 _FUNCTIONS = re.compile(
     rf"([ \t]{{0,99}}){_MODIFIERS}(?:(?:function\*?|func|fn|fun|def|sub|defp?|defmacro|procedure|proc|macro_rules!)"
@@ -45,8 +45,8 @@ _ARROWS = re.compile(
     r"[ \t]{0,99}(?:async[ \t]{0,99})?(?:function\b|\(|[\w$]{1,100}[ \t]{0,99}=>)"
 )
 _METHODS = re.compile(
-    rf"([ \t]{{0,99}}){_MODIFIERS}(?:get[ \t]{{1,99}}|set[ \t]{{1,99}}|\*[ \t]{{0,99}})?(?:[A-Za-z_][\w<>\[\],.?:]{{0,100}}[ \t*&]+){{0,3}}"
-    rf"{_NAME}"
+    rf"([ \t]{{0,99}}){_MODIFIERS}(?:get[ \t]{{1,99}}|set[ \t]{{1,99}}|\*[ \t]{{0,99}})?"
+    rf"(?:[A-Za-z_][\w<>\[\],.?:]{{0,100}}[ \t*&]{{1,99}}){{0,3}}{_NAME}"
     r"[ \t]{0,99}\([^;]{0,900}\{[ \t]{0,99}(?://.*)?"
 )
 _NO_NAMES = frozenset(

@@ -14,20 +14,22 @@ MDX_SUFFIX = ".mdx"
 _NAMED = r"(?:[\w$]{1,100}|\*\s{1,20}as\s{1,20}[\w$]{1,100}|\{[^{};]{0,2000}\})"
 _IMPORT = re.compile(
     rf"import\s{{1,20}}(?:(?:type\s{{1,20}})?{_NAMED}(?:\s{{0,20}},\s{{0,20}}{_NAMED})?\s{{1,20}}from\s{{1,20}}|)"
-    r"(['\"])[^'\"\n]{1,500}\1[ \t]*;?[ \t]*(?:\n|\Z)"
+    r"(['\"])[^'\"\n]{1,500}\1[ \t]{0,99};?[ \t]{0,99}(?:\n|\Z)"
 )
-_EXPORT = re.compile(r"export\s+(?:default\b|const\b|let\b|var\b|function\b|async\b|class\b|type\b|interface\b|[{*])")
+_EXPORT = re.compile(
+    r"export\s{1,99}(?:default\b|const\b|let\b|var\b|function\b|async\b|class\b|type\b|interface\b|[{*])"
+)
 _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})")
 _CODE_OR_MATH = re.compile(
-    r"(?<!`)(`+)(?!`)[^\n]*?[^`\n]\1(?!`)|(?<![\\$\w])\$\$?(?=\S)[^$\n]{1,500}?(?<=\S)\$\$?(?!\w)"
+    r"(?<!`)(`{1,99})(?!`)[^\n]{0,2000}?[^`\n]\1(?!`)|(?<![\\$\w])\$\$?(?=\S)[^$\n]{1,500}?(?<=\S)\$\$?(?!\w)"
 )
 _TAG_START = re.compile(r"</?([A-Za-z][\w.:-]{0,60})?(?=[\s/>])|</?>")
 _SHOWN = re.compile(
-    r"\s(?:title|label|description|summary|heading|caption|question|text|name|alt)\s*=\s*"
+    r"\s(?:title|label|description|summary|heading|caption|question|text|name|alt)\s{0,99}=\s{0,99}"
     r"(?:\{?\"([^\"]{1,1000})\"\}?|\{?'([^']{1,1000})'\}?|\{`([^`$]{1,1000})`\})"
 )
-_LITERAL = re.compile(r"\{\s*(?:\"([^\"\n]*)\"|'([^'\n]*)'|`([^`$]*)`)\s*\}")
-_BLANK_LINE = re.compile(r"\n[ \t]*(?=\n|\Z)")
+_LITERAL = re.compile(r"\{\s{0,99}(?:\"([^\"\n]*)\"|'([^'\n]*)'|`([^`$]*)`)\s{0,99}\}")
+_BLANK_LINE = re.compile(r"\n[ \t]{0,99}(?=\n|\Z)")
 _MARK = re.compile(r"[<{]")
 _MAX_TAG_CHARACTERS = 20_000
 _MAX_EXPORT_PARAGRAPHS = 40

@@ -15,7 +15,7 @@ MAX_OUTPUT_CHARACTERS = 10_000
 """Characters of one output; what a program prints beyond them is rarely read."""
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]{0,40}[A-Za-z]")
-_OBJECT = re.compile(r"\s*<[\w.]+[^<>\n]{0,300}>\s*")
+_OBJECT = re.compile(r"\s{0,99}<[\w.]{1,99}[^<>\n]{0,300}>\s{0,99}")
 """How Python shows an object that has no text of its own: `<Figure size 640x480 with 1 Axes>`."""
 
 _HIDDEN_CELL = frozenset({"remove-cell", "remove_cell", "hide-cell"})
