@@ -34,7 +34,8 @@ _MODIFIERS = (
 )
 _TYPES = re.compile(
     rf"([ \t]{{0,99}}){_MODIFIERS}(?:class|interface|trait|struct|enum(?:[ \t]{{1,99}}class)?|"
-    rf"impl(?:<[^<>]{{0,200}}>)?|module|mod|object|protocol|extension|record|namespace|union|type|defmodule|package|contract)[ \t]{{1,99}}{_NAME}"
+    rf"impl(?:<[^<>]{{0,200}}>)?|module|mod|object|protocol|extension|record|namespace|union|type|defmodule|package|"
+    rf"contract)[ \t]{{1,99}}{_NAME}"
 )
 _FUNCTIONS = re.compile(
     rf"([ \t]{{0,99}}){_MODIFIERS}(?:(?:function\*?|func|fn|fun|def|sub|defp?|defmacro|procedure|proc|macro_rules!)"
