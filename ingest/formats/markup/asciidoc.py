@@ -303,7 +303,7 @@ class _Page:
                     else:
                         style.title = self._inline(match[1])
                     index += 1
-                if index < len(lines) and lines[index]:
+                if index < len(lines) and lines[index] and not _ITEM.fullmatch(lines[index]):
                     index = self._read_block(lines, index, style, depth + 1)
             elif not lines[index] and (after := _next_text(lines, index)) < len(lines):
                 if not (_ITEM.fullmatch(lines[after]) or _is_term(lines[after]) or lines[after] == "+"):

@@ -30,31 +30,31 @@ _NAME = r"([A-Za-z_$][\w$]{0,100})"
 _MODIFIERS = (
     r"(?:(?:public|private|protected|internal|static|final|abstract|async|export|default|declare|readonly|"
     r"virtual|override|sealed|open|data|inline|suspend|unsafe|extern|const|pub(?:\([\w:]{1,40}\))?|partial|case|"
-    r"implicit|lazy|synchronized|native|constexpr|explicit)[ \t]{1,99}){0,6}"
+    r"implicit|lazy|synchronized|native|constexpr|explicit)[ \t]{1,20}){0,6}"
 )
 _TYPES = re.compile(
-    rf"([ \t]{{0,99}}){_MODIFIERS}(?:class|interface|trait|struct|enum(?:[ \t]{{1,99}}class)?|"
+    rf"([ \t]{{0,99}}){_MODIFIERS}(?:class|interface|trait|struct|enum(?:[ \t]{{1,20}}class)?|"
     rf"impl(?:<[^<>]{{0,200}}>)?|module|mod|object|protocol|extension|record|namespace|union|type|defmodule|package|"
-    rf"contract)[ \t]{{1,99}}{_NAME}"
+    rf"contract)[ \t]{{1,20}}{_NAME}"
 )
 _FUNCTIONS = re.compile(
     rf"([ \t]{{0,99}}){_MODIFIERS}(?:(?:function\*?|func|fn|fun|def|sub|defp?|defmacro|procedure|proc|macro_rules!)"
-    rf"(?:[ \t]{{1,99}}\([^()\n]{{0,200}}\))?[ \t]{{1,99}}|function\*[ \t]{{0,99}})(?:self\.)?{_NAME}"
+    rf"(?:[ \t]{{1,20}}\([^()\n]{{0,200}}\))?[ \t]{{1,20}}|function\*[ \t]{{0,20}})(?:self\.)?{_NAME}"
 )
 _ARROWS = re.compile(
-    rf"([ \t]{{0,99}}){_MODIFIERS}(?:const|let|var)[ \t]{{1,99}}{_NAME}[^=\n]{{0,200}}="
-    r"[ \t]{0,99}(?:async[ \t]{0,99})?(?:function\b|\(|[\w$]{1,100}[ \t]{0,99}=>)"
+    rf"([ \t]{{0,99}}){_MODIFIERS}(?:const|let|var)[ \t]{{1,20}}{_NAME}[^=\n]{{0,200}}="
+    r"[ \t]{0,20}(?:async[ \t]{0,20})?(?:function\b|\(|[\w$]{1,100}[ \t]{0,20}=>)"
 )
 _METHODS = re.compile(
-    rf"([ \t]{{0,99}}){_MODIFIERS}(?:get[ \t]{{1,99}}|set[ \t]{{1,99}}|\*[ \t]{{0,99}})?"
-    rf"(?:[A-Za-z_][\w<>\[\],.?:]{{0,100}}[ \t*&]{{1,99}}){{0,3}}{_NAME}"
-    r"[ \t]{0,99}\([^;]{0,900}\{[ \t]{0,99}(?://.*)?"
+    rf"([ \t]{{0,99}}){_MODIFIERS}(?:get[ \t]{{1,20}}|set[ \t]{{1,20}}|\*[ \t]{{0,20}})?"
+    rf"(?:[A-Za-z_][\w<>\[\],.?:]{{0,100}}[ \t*&]{{1,20}}){{0,3}}{_NAME}"
+    r"[ \t]{0,20}\([^;]{0,900}\{[ \t]{0,20}(?://.*)?"
 )
 _NO_NAMES = frozenset(
     {"if", "for", "while", "switch", "catch", "return", "else", "do", "try", "with", "match", "when", "function", "new",
      "sizeof", "await", "using", "lock", "foreach", "until", "unless", "elif", "and", "or", "not", "in", "is"}
 )  # fmt: skip
-_ABOVE = re.compile(r"[ \t]{0,99}(?://|/\*|\*|#(?!include|define|if|endif|else|pragma)|@\w|--|\"\"\"|\[\w|;;|%)")
+_ABOVE = re.compile(r"[ \t]{0,20}(?://|/\*|\*|#(?!include|define|if|endif|else|pragma)|@\w|--|\"\"\"|\[\w|;;|%)")
 _LINES = _TYPES, _FUNCTIONS, _ARROWS
 _BRACES = _TYPES, _FUNCTIONS, _ARROWS, _METHODS
 

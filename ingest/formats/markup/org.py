@@ -74,6 +74,8 @@ class _Page:
     def __init__(self) -> None:
         self.writer = TextWriter()
         self.keywords: dict[str, str] = {}
+        self._searched: tuple[Sequence[str], int] = ((), 0)
+        """Lines, and up to which of them no drawer ends."""
 
     def read(self, lines: Sequence[str]) -> None:
         index, hidden = 0, 0
@@ -162,11 +164,20 @@ class _Page:
             self.writer.code("\n".join(line.lstrip()[2:] for line in lines[index:end]))
             return end
         if _DRAWER.fullmatch(lines[index]):
-            for end in range(index + 1, min(index + 1 + _MAX_DRAWER_LINES, len(lines))):
-                if _END.fullmatch(lines[end]):
-                    return end + 1
+            end = self._find_drawer_end(lines, index)
+            if end is not None:
+                return end + 1
         self.writer.paragraph(strip_marks(lines[index]))
         return index + 1
+
+    def _find_drawer_end(self, lines: Sequence[str], index: int) -> int | None:
+        """The line that ends a drawer; lines that were looked at for the drawer above are not looked at again."""
+        known, searched = self._searched
+        start = max(index + 1, searched if known is lines else 0)
+        limit = min(index + 1 + _MAX_DRAWER_LINES, len(lines))
+        found = next((end for end in range(start, limit) if _END.fullmatch(lines[end])), None)
+        self._searched = lines, limit if found is None else 0
+        return found
 
     def _read_item(self, lines: Sequence[str], index: int) -> int:
         """An item with the lines that go on with it, which are indented further than its mark."""

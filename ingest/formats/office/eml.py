@@ -13,7 +13,7 @@ from typing import Any
 
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.markup import TextWriter, to_line
-from aidre.ingest.formats.pages import extract_fragment
+from aidre.ingest.formats.pages import check_depth, extract_fragment
 from aidre.ingest.records import decode, find_mark
 
 MAX_PARTS = 1000
@@ -79,7 +79,9 @@ class _Mail:
         elif (name := to_line(part.get_filename() or "")) and part.get_content_disposition() != "inline":
             self.attachments += [name] * (len(self.attachments) < MAX_ATTACHMENTS)
         elif kind == "text/html":
-            found = extract_fragment(_text_of(part))
+            markup = _text_of(part)
+            check_depth(markup)
+            found = extract_fragment(markup)
             self._writer.extend(found.text, found.headings, found.verbatim)
         elif kind == "text/plain":
             for paragraph in _paragraphs(_text_of(part), part.get_param("format") == "flowed"):

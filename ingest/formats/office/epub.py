@@ -11,7 +11,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats import Kind, Package
 from aidre.ingest.formats.markup import TextWriter, to_line
 from aidre.ingest.formats.office.core_properties import read_dublin_core
-from aidre.ingest.formats.pages import extract_fragment
+from aidre.ingest.formats.pages import check_depth, extract_fragment
 from aidre.ingest.records import decode
 
 EPUB = Kind("EPUB", "EPUB book", ".epub", has_doctypes=True)
@@ -45,7 +45,9 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
         seen.add(page)
         if len(seen) > MAX_PAGES:
             raise InvalidDocument(f"has more than {MAX_PAGES:,} pages: split it")
-        found = extract_fragment(decode(package.read(page)).text)
+        markup = decode(package.read(page)).text
+        check_depth(markup)
+        found = extract_fragment(markup)
         writer.extend(found.text, found.headings, found.verbatim)
     metadata = book.find("{*}metadata")
     members = read_dublin_core(metadata) if metadata is not None else {}

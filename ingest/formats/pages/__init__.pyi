@@ -1,4 +1,5 @@
 from .data_addresses import strip_data_addresses as strip_data_addresses
+from .depth import check_depth as check_depth
 from .main_text import (
     MainText as MainText,
     extract_fragment as extract_fragment,

@@ -55,3 +55,7 @@ def test_text_is_what_readers_see(markup: str, expected: str) -> None:
 def test_code_and_tables_are_marked() -> None:
     found = read("x\n\n#+begin_example\ncode\n#+end_example\n\n| a | b |\n| 1 | 2 |\n")
     assert [found["text"][start:end].split("\n")[0] for start, end in found["verbatim"]] == ["code", "| a | b |"]
+
+
+def test_drawers_without_an_end_are_text() -> None:
+    assert read(":a:\n:b:\n\nwords\n:c:\nx\n:END:\nend")["text"] == ":a:\n\n:b:\n\nwords\n\nend"

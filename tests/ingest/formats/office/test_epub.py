@@ -70,3 +70,8 @@ def test_what_is_no_book_says_so_and_names_no_other_file(content: bytes, said: s
     with pytest.raises(InvalidDocument) as caught:
         parse(content, {})
     assert said in caught.value.message
+
+
+def test_elements_too_deep_inside_each_other_are_refused() -> None:
+    with pytest.raises(InvalidDocument, match="open inside each other"):
+        read("<div>" * 20_000)
