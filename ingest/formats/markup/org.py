@@ -23,7 +23,6 @@ _COOKIE = re.compile(r"[ \t]{0,99}\[(?:\d{0,9}/\d{0,9}|\d{0,3}%)\]")
 _TAGS = re.compile(r"[ \t]{1,99}:([\w@#%:]{1,500}):$")
 _DRAWER = re.compile(r"[ \t]{0,99}:[A-Za-z][\w-]{0,60}:[ \t]{0,99}")
 _END = re.compile(r"[ \t]{0,99}:END:[ \t]{0,99}", re.IGNORECASE)
-_MAX_DRAWER_LINES = 1000
 _PLANNING = re.compile(r"[ \t]{0,99}(?:SCHEDULED|DEADLINE|CLOSED|CLOCK):[ \t]{0,99}[<\[].*")
 _BLOCK = re.compile(r"[ \t]{0,99}#\+begin_(\w{1,40})(?:[ \t].*)?", re.IGNORECASE)
 _ITEM = re.compile(r"([ \t]{0,99})([-+]|\d{1,9}[.)]|[A-Za-z][.)])[ \t]{1,99}(.*)|([ \t]{1,99})(\*)[ \t]{1,99}(.*)")
@@ -74,8 +73,6 @@ class _Page:
     def __init__(self) -> None:
         self.writer = TextWriter()
         self.keywords: dict[str, str] = {}
-        self._searched: tuple[Sequence[str], int] = ((), 0)
-        """Lines, and up to which of them no drawer ends."""
 
     def read(self, lines: Sequence[str]) -> None:
         index, hidden = 0, 0
@@ -164,20 +161,11 @@ class _Page:
             self.writer.code("\n".join(line.lstrip()[2:] for line in lines[index:end]))
             return end
         if _DRAWER.fullmatch(lines[index]):
-            end = self._find_drawer_end(lines, index)
-            if end is not None:
+            end = _end_of(lines, index + 1, lambda other: not other.startswith("* ") and not _DRAWER.fullmatch(other))
+            if end < len(lines) and _END.fullmatch(lines[end]):
                 return end + 1
         self.writer.paragraph(strip_marks(lines[index]))
         return index + 1
-
-    def _find_drawer_end(self, lines: Sequence[str], index: int) -> int | None:
-        """The line that ends a drawer; lines that were looked at for the drawer above are not looked at again."""
-        known, searched = self._searched
-        start = max(index + 1, searched if known is lines else 0)
-        limit = min(index + 1 + _MAX_DRAWER_LINES, len(lines))
-        found = next((end for end in range(start, limit) if _END.fullmatch(lines[end])), None)
-        self._searched = lines, limit if found is None else 0
-        return found
 
     def _read_item(self, lines: Sequence[str], index: int) -> int:
         """An item with the lines that go on with it, which are indented further than its mark."""
