@@ -231,6 +231,9 @@ def _pieces(node: Any) -> Iterator[str]:
         yield str(node)
     elif kind == "image":
         yield f" {_alt(node)} "
+    elif kind == "problematic":  # a link without a target, or a mark without an end
+        text = node.astext()
+        yield text.strip("`_") if text.endswith("_") else text
     elif kind in ("footnote_reference", "citation_reference"):
         yield f"[{node.astext()}]"
     elif kind not in ("system_message", "raw"):

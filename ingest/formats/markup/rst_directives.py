@@ -43,8 +43,11 @@ _VERSIONS = {
     "versionadded": "New in version", "version-added": "New in version", "versionchanged": "Changed in version",
     "version-changed": "Changed in version", "deprecated": "Deprecated since version",
     "version-deprecated": "Deprecated since version", "versionremoved": "Removed in version",
-    "version-removed": "Removed in version",
+    "version-removed": "Removed in version", "deprecated-removed": "Deprecated since version",
 }  # fmt: skip
+_UNSHOWN_ARGUMENTS = frozenset({"only", "ifconfig", "container", "grid", "tab-set", "tabs", "cond", "jinja", "hlist"})
+"""Directives whose argument is for the generator."""
+
 _OBJECTS = frozenset(
     {
         "function", "class", "method", "classmethod", "staticmethod", "attribute", "data", "exception", "decorator",
@@ -101,7 +104,8 @@ class _Code(_Dropped):
 
     def run(self) -> Sequence[_Node]:
         caption = str(self.options.get("caption") or "")
-        text = "\n".join(self.content)
+        below = self.arguments[0].partition("\n")[2] if self.arguments else ""
+        text = "\n".join(([below] if below else []) + list(self.content))
         shown: list[_Node] = [nodes.paragraph("", caption)] if caption.strip() not in ("", "none") else []
         return [*shown, nodes.literal_block(text, text)] if text.strip() else shown
 
@@ -113,7 +117,8 @@ class _Kept(_Dropped):
 
     def run(self) -> Sequence[_Node]:
         argument = self.arguments[0] if self.arguments else ""
-        is_shown = bool(argument) and (bool(self.content) or " " in argument)
+        is_text = bool(self.content) or " " in argument
+        is_shown = bool(argument) and is_text and _bare(self.name) not in _UNSHOWN_ARGUMENTS
         found: list[_Node] = [self._paragraph(argument)] if is_shown else []
         return [*found, *self._read_content()]
 
@@ -125,7 +130,13 @@ class _Kept(_Dropped):
         """The blocks of the content, which may have sections of its own."""
         found = nodes.container()
         found.document = self.state.document
-        self.state.nested_parse(self.content, self.content_offset, found)
+        memo = self.state.memo
+        styles, level = memo.title_styles, memo.section_level
+        memo.title_styles, memo.section_level = [], 0
+        try:
+            self.state.nested_parse(self.content, self.content_offset, found, match_titles=True)
+        finally:
+            memo.title_styles, memo.section_level = styles, level
         return found.children
 
     def _named(self, name: str, content: Sequence[_Node]) -> Sequence[_Node]:
@@ -158,7 +169,10 @@ class _Version(_Kept):
 
     def run(self) -> Sequence[_Node]:
         number, text = (*self.arguments, "", "")[:2]
-        content = [self._paragraph(text)] if text else []
+        if _bare(self.name) == "deprecated-removed":
+            removed, text = (*text.split(None, 1), "", "")[:2]
+            number = f"{number}, removed in {removed}".strip()
+        content = [self._paragraph(text)] if text.strip() else []
         name = f"{_VERSIONS[_bare(self.name)]} {number}".rstrip()
         return self._named(name, [*content, *self._read_content()])
 

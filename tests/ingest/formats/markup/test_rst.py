@@ -55,6 +55,9 @@ def test_code_stays_as_it_is_and_is_marked() -> None:
         (".. tab-set::\n\n   .. tab-item:: Linux\n\n      apt", "Linux\n\napt"),
         (".. image:: a.png\n   :alt: A red mill", "A red mill"),
         (".. math:: a = b", "a = b"),
+        (".. productionlist:: grammar\n   a: b\n    : c", "a: b\n : c"),
+        (".. deprecated-removed:: 3.1 3.4\n   Use it.", "Deprecated since version 3.1, removed in 3.4: Use it."),
+        ("A `link`_ without a target_", "A link without a target"),
         (".. centered:: Some words here", "Some words here"),
     ],
 )
@@ -133,3 +136,9 @@ def test_without_docutils_the_reason_names_the_extra(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "docutils.core", None)
     with pytest.raises(InvalidDocument, match=r"needs docutils: pip install 'aidre\[office\]'"):
         read("Text")
+
+
+def test_sections_inside_a_condition_are_headings() -> None:
+    found = read("T\n=\n\n.. only:: html\n\n   In\n   --\n\n   words\n\nOut\n---\n\nmore\n")
+    assert found["text"] == "T\n\nIn\n\nwords\n\nOut\n\nmore"
+    assert [(level, title) for _, level, title in found["headings"]] == [(1, "T"), (2, "In"), (2, "Out")]
