@@ -55,8 +55,9 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
     "ingest": (
         "records chunking prefetch",
         "fetch sandbox",
-        "formats formats/tables formats/pages",
-        "formats/word",
+        "formats/pages",
+        "formats formats/tables formats/markup",
+        "formats/office",
         "sources",
         "pipeline",
     ),

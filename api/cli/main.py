@@ -97,6 +97,9 @@ DraftsOption = Annotated[
         "--include-drafts", help="Take documents that are not published: drafts, future or expired ones, noindex."
     ),
 ]
+CodeOption = Annotated[
+    bool, typer.Option("--code", help="Read source code in folders, too: .py, .js, .go and others, by definitions.")
+]
 WaitOption = Annotated[
     float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for another writer.")
 ]
@@ -115,6 +118,7 @@ def ingest(
     url_base: UrlBaseOption = None,
     wait: WaitOption = 30.0,
     include_drafts: DraftsOption = False,
+    code: CodeOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, chunk and count; embed and write nothing.")] = False,
     on: Annotated[
         str | None,
@@ -129,7 +133,8 @@ def ingest(
 ) -> int:
     """Ingest new and changed documents into a collection.
 
-    Reads Markdown, text, HTML, PDF, DOCX, CSV, XLSX, JSON Lines, Parquet, schema.org JSON-LD, feeds and sitemaps. Exit
+    Reads Markdown, MDX, reStructuredText, AsciiDoc, Org, notebooks, text, HTML, PDF, DOCX, PPTX, ODT, RTF, EPUB, EML,
+    CSV, XLSX, JSON Lines, Parquet, schema.org JSON-LD, feeds, sitemaps, and .zip archives of these. Exit
     status 1: some documents failed; each is named on standard error, and the others are stored; or a source has no
     document at all. A merge or publication that fails after the commit is a warning, and tried again by the next one.
     """
@@ -138,7 +143,7 @@ def ingest(
     from aidre.ingest.pipeline import IngestOptions
 
     options = IngestOptions(
-        source, url_base, mirror, force, commit_every, dry_run, wait=wait, include_drafts=include_drafts
+        source, url_base, mirror, force, commit_every, dry_run, wait=wait, include_drafts=include_drafts, code=code
     )
     ingestion = prepare(store, collection, sources, config, options, cluster=on)
     with terminable(), ingestion.published(), Reporter(as_json, stores=not dry_run) as report:
@@ -158,6 +163,7 @@ def watch(
     url_base: UrlBaseOption = None,
     wait: WaitOption = 30.0,
     include_drafts: DraftsOption = False,
+    code: CodeOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Ingest files and folders, then follow them and ingest what changes, until interrupted.
@@ -171,7 +177,9 @@ def watch(
     from aidre.api.cli.watch import reporter, watch as follow
     from aidre.ingest.pipeline import IngestOptions
 
-    options = IngestOptions(source, url_base, mirror, force, commit_every, wait=wait, include_drafts=include_drafts)
+    options = IngestOptions(
+        source, url_base, mirror, force, commit_every, wait=wait, include_drafts=include_drafts, code=code
+    )
     with terminable():
         ingestion = prepare(store, collection, sources, config, options)
         with ingestion.published():

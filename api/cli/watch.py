@@ -20,7 +20,7 @@ from aidre.engine.errors import ConfigurationError, StorageFailed, StoreLocked
 from aidre.ingest.fetch import is_url
 from aidre.ingest.pipeline import Committed, Event, Notice, Problem, Summary
 from aidre.ingest.records import escape_unprintable
-from aidre.ingest.sources import READERS, FileSource, is_ignored, locate_sources
+from aidre.ingest.sources import FileSource, is_ignored, is_readable, locate_sources
 
 if TYPE_CHECKING:
     from aidre.api.cli.ingest import Ingestion
@@ -131,7 +131,7 @@ class Changes:
         for folder in self.folders:
             if path.is_relative_to(folder) and any(map(is_ignored, path.relative_to(folder).parts)):
                 return False
-        return path.suffix.lower() in READERS or not path.is_file()
+        return is_readable(path.name, code=True) or not path.is_file()
 
     def _look(self) -> dict[Path, State]:
         """Of a folder only which one it is: what changes in it is told."""

@@ -1,4 +1,4 @@
-"""RSS and Atom: every entry of a feed as a document. feedparser parses it in the sandbox; nothing is fetched."""
+"""RSS, Atom and JSON Feed: every entry of a feed as a document. It is parsed in the sandbox; nothing is fetched."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from aidre.ingest.records import (
     Rejected,
     Unchanged,
     VectorRules,
+    decode,
     note,
     read_content,
+    read_date,
     to_document,
     to_document_id,
 )
@@ -47,8 +49,19 @@ def read_entries(file: File) -> Iterator[Item]:
 
     After a feed that is malformed, and so may have lost entries, follows an Unchanged for the whole feed.
     """
-    options = {"url": file.url or "", "charset": file.charset or ""}
-    answer = SHARED.parse("feed", read_content(file), options)
+    yield from _read_answer(file, SHARED.parse("feed", read_content(file), _options(file)))
+
+
+def read_json_feed(file: File) -> Iterator[Item]:
+    """The documents of a JSON Feed; raises InvalidDocument, OSError."""
+    yield from _read_answer(file, SHARED.parse("json feed", read_content(file), _options(file)))
+
+
+def _options(file: File) -> dict[str, Json]:
+    return {"url": file.url or "", "charset": file.charset or ""}
+
+
+def _read_answer(file: File, answer: Json) -> Iterator[Item]:
     entries = answer.get("entries") if type(answer) is dict else None
     if type(entries) is not list:
         raise InvalidDocument("cannot be read: its parser gave an invalid answer")
@@ -103,6 +116,66 @@ def parse(content: bytes, options: Mapping[str, Any]) -> Json:
     feed = {"title": _to_line(parsed["feed"].get("title_detail")), "language": parsed["feed"].get("language")}
     entries = [_to_row(entry, feed) for entry in parsed["entries"]]
     return {"entries": entries, "broken": broken is not None, "notice": notice}
+
+
+def is_json_feed(value: Json) -> bool:
+    """Whether a JSON text is a feed (jsonfeed.org)."""
+    if type(value) is not dict or type(value.get("items")) is not list:
+        return False
+    return type(version := value.get("version")) is str and "://jsonfeed.org/version/" in version[:100]
+
+
+def parse_json_feed(content: bytes, options: Mapping[str, Any]) -> Json:
+    """For the sandbox: as `parse`, of a JSON Feed. Raises InvalidDocument."""
+    decoded = decode(content, options.get("charset"))
+    try:
+        value = orjson.loads(decoded.text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidDocument(f"is no JSON: {error}") from None
+    if not is_json_feed(value):
+        raise InvalidDocument("is no JSON Feed: it has no version of jsonfeed.org, or no items")
+    items = [item for item in value["items"] if type(item) is dict]
+    if len(items) > MAX_ENTRIES:
+        raise InvalidDocument(f"has more than {MAX_ENTRIES} entries: split it")
+    feed = {name: _text_member(value, name) for name in ("title", "language")}
+    authors = _list_authors(value)
+    return {"entries": [_to_json_row(item, feed, authors) for item in items], "notice": decoded.notice}
+
+
+def _to_json_row(item: Mapping[str, Json], feed: Mapping[str, str], authors: list[str]) -> dict[str, Json]:
+    markup = _text_member(item, "content_html")
+    text = extract_fragment_text(markup) if markup else _text_member(item, "content_text").strip()
+    own = _list_authors(item) or authors
+    tags = item.get("tags")
+    metadata = {
+        "author": own[0] if len(own) == 1 else own,
+        "tags": [tag for tag in tags if type(tag) is str] if type(tags) is list else [],
+        "language": _text_member(item, "language") or feed["language"],
+        "feed": feed["title"],
+    }
+    link = (_text_member(item, "url") or _text_member(item, "external_url")).strip()
+    identity = item.get("id")
+    row = {
+        "id": str(identity).strip() if type(identity) in (str, int) else "",
+        "url": link if _HTTP_URL.match(link) else None,
+        "title": " ".join(_text_member(item, "title").split()),
+        "text": text or _text_member(item, "summary").strip(),
+        "updated_at": read_date(_text_member(item, "date_modified") or _text_member(item, "date_published") or None),
+        "metadata": {name: value for name, value in metadata.items() if value},
+    }
+    return {name: value for name, value in row.items() if value}
+
+
+def _list_authors(value: Mapping[str, Json]) -> list[str]:
+    """The names of authors, of which version 1 of the format has one."""
+    authors = value.get("authors")
+    listed = authors if type(authors) is list else [value.get("author")]
+    return [name for each in listed if type(each) is dict and (name := _text_member(each, "name"))]
+
+
+def _text_member(value: Mapping[str, Json], name: str) -> str:
+    found = value.get(name)
+    return found if type(found) is str else ""
 
 
 def _find_malformation(markup: str) -> MalformedXml | None:

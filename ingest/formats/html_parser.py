@@ -13,16 +13,12 @@ from urllib.parse import urljoin, urlsplit
 import orjson
 from selectolax.lexbor import LexborHTMLParser
 
-from aidre.engine.errors import InvalidDocument
 from aidre.engine.index.text import strip_layout, strip_layout_references
 from aidre.engine.model import Json
 from aidre.ingest.formats import jsonld
-from aidre.ingest.formats.pages import MainText, extract_fragment_text, extract_main_text, find_title
+from aidre.ingest.formats.pages import MainText, check_depth, extract_fragment_text, extract_main_text, find_title
 from aidre.ingest.formats.schemaorg import first_date, list_types
 from aidre.ingest.records import decode, find_codec
-
-MAX_DEPTH = 5000
-"""Nested elements: the parser's time grows with the square of the depth; browsers stop at 512."""
 
 MAX_EXTRACTED_DEPTH = 256
 """Nested elements of a page that trafilatura is given; a deeper page could break it."""
@@ -42,17 +38,9 @@ _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([a
 _CHARSET_BYTES = 1024
 """Bytes at the beginning of a page in which its encoding must be declared, as in browsers."""
 
-_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
-_UNCLOSED = frozenset(
-    {
-        "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr", "p",
-        "li", "dt", "dd", "tr", "td", "th", "option", "thead", "tbody", "tfoot", "html", "head", "body",
-    }
-)  # fmt: skip
-"""Elements without an end tag, or with an optional one."""
-
 _MAX_ADDRESS = 2_000
 """Characters; a longer one is the image itself."""
+
 _DATES = ("article:modified_time", "og:updated_time", "article:published_time", "last-modified", "dcterms.modified")
 _ROBOTS = ("robots", "aidre")
 """Names of the elements with directives for all robots, and for this one."""
@@ -68,8 +56,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
     that its server declares. `objects` are the schema.org objects that are not parts of others.
     """
     decoded = decode(content, options.get("charset") or _find_charset(content))
-    if (depth := _measure_depth(decoded.text)) > MAX_DEPTH:
-        raise InvalidDocument(f"more than {MAX_DEPTH} elements are open inside each other: not a page")
+    depth = check_depth(decoded.text)
     markup = strip_layout_references(strip_layout(decoded.text))
     declaration = _DECLARATION.match(markup)
     markup = markup[declaration.end() :] if declaration else markup
@@ -97,16 +84,6 @@ def _find_charset(raw: bytes) -> str | None:
         return None
     label = declared[1].decode("ascii")
     return "utf-8" if find_codec(label).startswith("utf-16") else label
-
-
-def _measure_depth(markup: str) -> int:
-    """The maximum number of open elements, by the tags alone; 0 for a page with few tags."""
-    depth = deepest = 0
-    for match in _TAG.finditer(markup) if markup.count("<") > MAX_EXTRACTED_DEPTH else ():
-        if match[2].lower() not in _UNCLOSED:
-            depth = max(0, depth - 1) if match[1] else depth + 1
-            deepest = max(deepest, depth)
-    return deepest
 
 
 def _or_body(main: MainText, objects: Sequence[Mapping[str, Json]]) -> MainText:

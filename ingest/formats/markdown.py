@@ -14,6 +14,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.index.text import strip_layout
 from aidre.engine.model import Heading, Json
 from aidre.ingest.formats.front_matter import split_front_matter
+from aidre.ingest.formats.markup import MDX_SUFFIX, is_mdx, strip_mdx
 from aidre.ingest.formats.pages import has_tables, strip_data_addresses
 from aidre.ingest.formats.site_markup import strip_attributes, strip_site_markup
 from aidre.ingest.formats.tables import has_url_lines, read_json_lines
@@ -51,6 +52,11 @@ _ROLE = re.compile(r":[a-z][\w:-]{0,30}:`[!~]?([^`]{1,200})`")
 def read_markdown(file: File, rules: VectorRules) -> Iterator[Item]:
     """The one document of a file, unless it is not published; raises InvalidDocument, OSError."""
     members, body = split_front_matter(strip_layout(read_text_file(file)), file.notes)
+    yield from read_body(members, strip_mdx(body) if _is_mdx(file, body) else body, file)
+
+
+def read_body(members: dict[str, Json], body: str, file: File) -> Iterator[Item]:
+    """The document of a text in Markdown with the members of its front matter; raises InvalidDocument."""
     publication = PUBLISHED if file.as_of is None else read_publication(members, file.as_of)
     if publication.reason is not None:
         yield Unpublished(file.origin, publication.reason, file.source, file.origin, publication.until)
@@ -76,6 +82,10 @@ def _convert_tables(text: str) -> str:
         converted = SHARED.parse("markup tables", text.encode())
         text = converted if type(converted) is str else text
     return text
+
+
+def _is_mdx(file: File, body: str) -> bool:
+    return file.path.suffix.lower() == MDX_SUFFIX or is_mdx(body)
 
 
 def _to_id(members: Mapping[str, Json], file: File) -> str:

@@ -54,7 +54,7 @@ PREFETCHED_ITEMS = 4
 _MAX_LANGUAGES = 5
 """Languages that a notice names."""
 
-_WEB_SUFFIXES = frozenset(READERS) - {".parquet"}
+_WEB_SUFFIXES = frozenset(READERS) - {".parquet", ".zip"}
 """Kinds that are read from the network. Arrow trusts the lengths that a Parquet file claims."""
 
 
@@ -197,7 +197,7 @@ def locate(sources: Sequence[str | Path], options: IngestOptions, mapping_key: s
     """Everything that can be checked before the collection is locked; raises ConfigurationError."""
     if options.commit_every is not None and options.commit_every < 1:
         raise ConfigurationError("commit-every must be at least 1")
-    located = locate_sources(sources, options.source, options.url_base)
+    located = locate_sources(sources, options.source, options.url_base, code=options.code)
     if options.mappings is not None:
         check_mappings(located, options.mappings, mapping_key)
     return located

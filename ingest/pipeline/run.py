@@ -53,8 +53,8 @@ class IngestOptions:
     `source` names the source; `commit_every` is the largest number of documents in a commit and `chunk_tokens` the size
     of a chunk; `dates` are the metadata fields to compare as instants; `mappings` give columns their meaning;
     `fetching` are the rules for addresses; `wait` is how many seconds another writer is waited for; `include_drafts`
-    takes documents that their authors have not published; `requires_walls` is that of the
-    sandbox.
+    takes documents that their authors have not published, `code` source code in folders; `requires_walls` is that of
+    the sandbox.
     """
 
     source: str | None = None
@@ -72,6 +72,7 @@ class IngestOptions:
     wait: float = 0.0
     include_drafts: bool = False
     requires_walls: bool = False
+    code: bool = False
 
 
 class Witness(Protocol):

@@ -27,7 +27,7 @@ class File:
     opened; None means anywhere. Documents that are not published at the moment `as_of` are left out; None means that
     drafts are read, too. `is_called_by_path` ignores the id that a front matter gives the file. `charset` is the
     encoding that a server declares. With `notes`, optional members that cannot be read are left out and noted; without,
-    they fail.
+    they fail. `code` is for archives: source code in them is read.
     """
 
     path: Path
@@ -41,6 +41,7 @@ class File:
     is_called_by_path: bool = False
     charset: str | None = None
     notes: Notes | None = None
+    code: bool = False
 
     @property
     def id(self) -> str:

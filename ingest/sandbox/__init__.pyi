@@ -6,5 +6,6 @@ from .result import (
     check_notice as check_notice,
     headings as headings,
     sandboxed_reader as sandboxed_reader,
+    stream_file as stream_file,
 )
 from .walls import available as available, check_walls as check_walls

@@ -11,17 +11,22 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document, Heading, Json
 from aidre.ingest.records import (
     ARTICLE,
+    PUBLISHED,
     File,
     Item,
+    Unpublished,
     VectorRules,
     escape_unprintable,
+    mark_expiry,
     note,
+    open_file,
     read_content,
     read_date,
+    read_publication,
     to_document,
     to_document_id,
 )
-from aidre.ingest.sandbox.parent import SHARED
+from aidre.ingest.sandbox.parent import SHARED, Sandbox
 
 Reader: TypeAlias = Callable[[File, VectorRules], Iterator[Item]]
 
@@ -64,14 +69,27 @@ class Extracted:
 
 
 def sandboxed_reader(kind: str) -> Reader:
-    """A reader of one-document files whose parser runs in the sandbox."""
+    """A reader of one-document files whose parser runs in the sandbox; its metadata may say that it is a draft."""
 
     def read(file: File, rules: VectorRules) -> Iterator[Item]:
-        extracted = check_answer(SHARED.parse(kind, read_content(file)))
+        options = {"suffix": file.path.suffix.lower(), "charset": file.charset}
+        extracted = check_answer(SHARED.parse(kind, read_content(file), options))
         note(file, extracted.notice)
-        yield file.origin, extracted.document(file)
+        publication = PUBLISHED if file.as_of is None else read_publication(extracted.metadata, file.as_of)
+        if publication.reason is not None:
+            yield Unpublished(file.origin, publication.reason, file.source, file.origin, publication.until)
+        else:
+            yield file.origin, mark_expiry(extracted.document(file), publication)
 
     return read
+
+
+def stream_file(
+    sandbox: Sandbox, kind: str, file: File, options: Mapping[str, Json] | None = None
+) -> Iterator[memoryview[int]]:
+    """The parts that a parser gives of a file, which it reads itself; raises InvalidDocument, OSError."""
+    with open_file(file, 0) as stream:
+        yield from sandbox.stream(kind, b"", options, file=stream.fileno())
 
 
 def check_answer(answer: Json) -> Extracted:

@@ -10,7 +10,7 @@ from .folder import (
 )
 from .locate import Source as Source, check_source_roots as check_source_roots, locate_sources as locate_sources
 from .own_ids import FileIds as FileIds, settle_ids as settle_ids, survey_sources as survey_sources
-from .readers import READERS as READERS, read_file as read_file
+from .readers import READERS as READERS, is_readable as is_readable, read_file as read_file
 from .web import (
     READER_VERSION as READER_VERSION,
     FetchSession as FetchSession,

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from aidre.ingest.fetch import FetchResult, decompress
 from aidre.ingest.formats import SNIFF_BYTES, is_address_list, sniff_xml
 
-PAGE_KINDS = frozenset({".html", ".pdf", ".docx", ".txt"})
+PAGE_KINDS = frozenset({".html", ".pdf", ".docx", ".pptx", ".odt", ".odp", ".rtf", ".epub", ".txt"})
 """Kinds that a sitemap may list. The readers of other kinds trust the author of a file: they are for addresses that the
 operator names."""
 
@@ -25,12 +25,26 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "application/xhtml+xml": (".html",),
     "application/pdf": (".pdf",),
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": (".docx",),
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": (".pptx",),
+    "application/vnd.oasis.opendocument.text": (".odt",),
+    "application/vnd.oasis.opendocument.presentation": (".odp",),
+    "application/epub+zip": (".epub",),
+    "application/rtf": (".rtf",),
+    "text/rtf": (".rtf",),
+    "message/rfc822": (".eml",),
+    "application/x-ipynb+json": (".ipynb",),
+    "application/feed+json": (".json",),
     "application/ld+json": (".jsonld", ".json"),
     "application/json": (".json", ".jsonld"),
     "application/jsonl": (".jsonl",),
     "application/x-ndjson": (".jsonl",),
     "application/vnd.apache.parquet": (".parquet",),
     "text/markdown": (".md",),
+    "text/x-rst": (".rst",),
+    "text/prs.fallenstein.rst": (".rst",),
+    "text/asciidoc": (".adoc",),
+    "text/x-asciidoc": (".adoc",),
+    "text/x-org": (".org",),
     "text/csv": (".csv",),
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": (".xlsx",),
     "application/vnd.ms-excel.sheet.macroenabled.12": (".xlsm",),

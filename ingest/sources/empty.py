@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from aidre.ingest.records import escape_unprintable
 from aidre.ingest.sources.folder import ReadFiles
 from aidre.ingest.sources.locate import Source
+from aidre.ingest.sources.other_kinds import describe_kinds
 from aidre.ingest.sources.readers import READERS
 from aidre.ingest.sources.web import WebSource
-
-_MAX_NAMED = 10
-"""Kinds of files that the reason names."""
 
 
 def explain_empty(source: Source, files: ReadFiles) -> str:
@@ -24,9 +21,7 @@ def explain_empty(source: Source, files: ReadFiles) -> str:
         )
     if not kinds:
         return "has no document: the folder holds no file that is read: check the path"
-    named = ", ".join(f"{suffix} {count}" for suffix, count in kinds.most_common(_MAX_NAMED))
-    more = ", ..." if len(kinds) > _MAX_NAMED else ""
     return (
-        f"has no document: its files are of kinds that are not read ({escape_unprintable(named)}{more}): convert them "
+        f"has no document: its files are of kinds that are not read ({describe_kinds(kinds)}): convert them "
         f"to one of {' '.join(sorted(READERS))}"
     )

@@ -11,28 +11,37 @@ from pathlib import Path
 from urllib.parse import quote
 
 from aidre.ingest.records import File, Item, Mappings, Rejected, VectorRules, escape_unprintable
-from aidre.ingest.sources.readers import READERS, is_document_file, read_file
+from aidre.ingest.sources.other_kinds import describe_kinds
+from aidre.ingest.sources.readers import is_document_file, is_readable, read_file
 
 _IGNORED_PREFIXES = (".", "~$")
 """Files and folders whose names begin with one of these are ignored: hidden ones, and lock files of word processors."""
 
 _MAX_NAMED = 5
-"""Skipped links and suffixes that a notice names; it counts the others."""
+"""Skipped links and names that a notice names; it counts the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """A folder or one file. `root` is the folder that ids made from paths are relative to; `only` is the file in it."""
+    """A folder or one file. `root` is the folder that ids made from paths are relative to; `only` is the file in it.
+
+    Of a folder source code is read with `code` only; a file that is named is read in any case.
+    """
 
     name: str
     root: Path
     only: str | None = None
     url_base: str | None = None
+    code: bool = False
 
     def file(self, path: Path) -> File:
         origin = path.relative_to(self.root).as_posix()
         url = None if self.url_base is None else f"{self.url_base}/{quote(os.fsencode(origin))}"
-        return File(path, self.name, origin, url, within=self.root if self.only is None else None)
+        return File(path, self.name, origin, url, within=self.root if self.only is None else None, code=self.code)
+
+    def reads(self, path: Path) -> bool:
+        """Whether files of this name are read."""
+        return is_readable(path.name, code=self.code or self.only is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +96,7 @@ def source_files(source: FileSource, note: Callable[[str], None], files: ReadFil
     for path in walk(source, outside_links.append):
         if isinstance(path, Rejected):
             yield path
-        elif path.suffix.lower() in READERS and (source.only is not None or is_document_file(source.file(path))):
+        elif source.reads(path) and (source.only is not None or is_document_file(source.file(path))):
             name = f"{source.name}/{source.file(path).origin}"
             first = files.first_name(path, name)
             if first == name:
@@ -98,9 +107,8 @@ def source_files(source: FileSource, note: Callable[[str], None], files: ReadFil
         else:
             other_kinds[path.suffix.lower() or "no suffix"] += 1
     if other_kinds and source.only is None:
-        kinds = ", ".join(f"{suffix} {count}" for suffix, count in other_kinds.most_common(_MAX_NAMED))
         skipped = "1 file" if other_kinds.total() == 1 else f"{other_kinds.total()} files"
-        note(f"{source.name}: {skipped} of other kinds skipped ({escape_unprintable(kinds)})")
+        note(f"{source.name}: {skipped} of other kinds skipped ({describe_kinds(other_kinds)})")
     if second_names:
         names = escape_unprintable(", ".join(second_names[:_MAX_NAMED])) + (
             ", ..." if len(second_names) > _MAX_NAMED else ""

@@ -12,13 +12,16 @@ from aidre.engine.errors import ConfigurationError
 from aidre.ingest.fetch import is_url
 from aidre.ingest.records import escape_unprintable
 from aidre.ingest.sources.folder import FileSource
-from aidre.ingest.sources.readers import READERS, is_sitemap
+from aidre.ingest.sources.other_kinds import OFFICE, find_cure, find_missing
+from aidre.ingest.sources.readers import READERS, is_readable, is_sitemap
 from aidre.ingest.sources.web import WebSource, web_source
 
 Source: TypeAlias = FileSource | WebSource
 
 
-def locate_sources(paths: Sequence[str | Path], name: str | None = None, url_base: str | None = None) -> list[Source]:
+def locate_sources(
+    paths: Sequence[str | Path], name: str | None = None, url_base: str | None = None, *, code: bool = False
+) -> list[Source]:
     """The sources of some paths and addresses, without duplicates.
 
     Raises ConfigurationError for a path that does not exist or cannot be read, and for two sources of one name.
@@ -27,7 +30,7 @@ def locate_sources(paths: Sequence[str | Path], name: str | None = None, url_bas
         if not url_base.startswith(("http://", "https://")):
             raise ConfigurationError(f"url base {url_base!r} must begin with http:// or https://")
         url_base = url_base.rstrip("/")
-    sources = [_locate(path, name, url_base) for path in paths]
+    sources = [_locate(path, name, url_base, code) for path in paths]
     roots: dict[str, Path | str] = {}
     for source in sources:
         if roots.setdefault(source.name, source.root) != source.root:
@@ -55,12 +58,12 @@ def _suggest_name(root: Path | str) -> str:
     return shlex.quote(escape_unprintable("-".join(part for part in Path(root).parts[-2:] if part.strip("/"))))
 
 
-def _locate(path: str | Path, name: str | None, url_base: str | None) -> Source:
+def _locate(path: str | Path, name: str | None, url_base: str | None, code: bool) -> Source:
     if isinstance(path, str) and is_url(path):
         return web_source(path, name)
     if path == "":  # an unset shell variable; Path("") would be the current folder
         raise ConfigurationError("a source has no name: give a file, a folder (. is this one) or an http(s) address")
-    source = _locate_file(Path(path), name, url_base)
+    source = _locate_file(Path(path), name, url_base, code)
     if source.only is None:
         return source
     file = source.root / source.only
@@ -70,24 +73,28 @@ def _locate(path: str | Path, name: str | None, url_base: str | None) -> Source:
     return WebSource(name or f"{source.name}/{source.only}", source.only, str(file), file)
 
 
-def _locate_file(path: Path, name: str | None, url_base: str | None) -> FileSource:
+def _locate_file(path: Path, name: str | None, url_base: str | None, code: bool) -> FileSource:
     # A link keeps its own name: only the folder that it is in is resolved.
     absolute = Path(os.path.abspath(path))  # noqa: PTH100
     resolved = absolute.parent.resolve() / absolute.name
     try:
         if resolved.resolve(strict=True).is_dir():
             with os.scandir(resolved):
-                return FileSource(name or _folder_name(resolved), resolved, None, url_base)
+                return FileSource(name or _folder_name(resolved), resolved, None, url_base, code)
     except (OSError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "a loop of links"
         raise ConfigurationError(f"source {escape_unprintable(str(path))} cannot be read: {reason}") from None
     if not resolved.is_file():
         raise ConfigurationError(f"source {escape_unprintable(str(path))} is neither a file nor a folder")
-    if resolved.suffix.lower() not in READERS:
-        raise ConfigurationError(
-            f"source {escape_unprintable(str(path))} is of no known kind: {' '.join(sorted(READERS))} can be read"
-        )
+    if not is_readable(resolved.name, code=True):
+        raise ConfigurationError(f"source {escape_unprintable(str(path))} {_explain_unread(resolved.suffix.lower())}")
     return FileSource(name or _folder_name(resolved.parent), resolved.parent, resolved.name, url_base)
+
+
+def _explain_unread(suffix: str) -> str:
+    if find_missing(suffix):
+        return f"needs {find_missing(suffix)}: {OFFICE}"
+    return f"is of no known kind: {find_cure(suffix) or ' '.join(sorted(READERS)) + ' can be read'}"
 
 
 def _folder_name(folder: Path) -> str:

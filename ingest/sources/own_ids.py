@@ -61,7 +61,7 @@ def survey_sources(sources: Sequence[Source]) -> Survey:
         if not isinstance(source, FileSource):
             continue
         for path in walk(source, lambda _: None):
-            if isinstance(path, Rejected) or not is_readable(path.name):
+            if isinstance(path, Rejected) or not source.reads(path):
                 continue
             total += 1
             if not may_name_itself(path.name):

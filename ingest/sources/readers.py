@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from aidre.engine.errors import AidreError
 from aidre.ingest.formats import SNIFF_BYTES, XmlKind, read_feed, read_html, read_markdown, read_text, sniff_xml
+from aidre.ingest.formats.markup import CODE_SUFFIXES, read_notebook
 from aidre.ingest.formats.tables import (
     holds_documents,
     read_csv,
@@ -23,19 +24,39 @@ from aidre.ingest.formats.tables import (
 )
 from aidre.ingest.records import File, Item, Mappings, Notes, Rejected, VectorRules, escape_unprintable, open_file
 from aidre.ingest.sandbox import sandboxed_reader
+from aidre.ingest.sources.archive import read_archive
 from aidre.ingest.sources.body import lists_addresses
+from aidre.ingest.sources.other_kinds import describe_kinds, find_missing
 
 Reader: TypeAlias = Callable[[File, VectorRules], Iterator[Item]]
 
+
+def read_zip(file: File, rules: VectorRules) -> Iterator[Item]:
+    """The documents of the files in an archive; raises OSError."""
+    suffixes = frozenset(suffix for suffix in (*READERS, *CODE_SUFFIXES) if is_readable(f"a{suffix}", code=file.code))
+    return read_archive(
+        file, rules, suffixes=suffixes - {".zip"}, reads=is_document_file, read=read_file, describe=describe_kinds
+    )
+
+
 READERS: dict[str, Reader] = {
-    ".md": read_markdown,
-    ".markdown": read_markdown,
+    **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".mdx", ".qmd", ".rmd"), read_markdown),
+    ".ipynb": read_notebook,
+    **dict.fromkeys((".rst", ".rest"), sandboxed_reader("rst")),
+    **dict.fromkeys((".adoc", ".asciidoc"), sandboxed_reader("asciidoc")),
+    ".org": sandboxed_reader("org"),
     ".txt": read_text,
     ".text": read_text,
     ".html": read_html,
     ".htm": read_html,
+    ".xhtml": read_html,
     ".pdf": sandboxed_reader("pdf"),
     ".docx": sandboxed_reader("docx"),
+    **dict.fromkeys((".pptx", ".ppsx"), sandboxed_reader("pptx")),
+    **dict.fromkeys((".odt", ".odp"), sandboxed_reader("odf")),
+    ".epub": sandboxed_reader("epub"),
+    ".rtf": sandboxed_reader("rtf"),
+    ".eml": sandboxed_reader("eml"),
     ".jsonl": read_json_lines,
     ".ndjson": read_json_lines,
     ".json": read_json_file,
@@ -48,7 +69,11 @@ READERS: dict[str, Reader] = {
     ".xml": read_feed,
     ".rss": read_feed,
     ".atom": read_feed,
+    ".zip": read_zip,
 }
+"""The reader of each suffix. Files of some need a library (other_kinds.py)."""
+
+_READ_CODE = sandboxed_reader("code")
 
 
 def read_file(
@@ -66,7 +91,7 @@ def read_file(
         yield Rejected(where, "the file name is not printable text: rename it", file.source, file.origin)
         return
     try:
-        yield from READERS[file.path.suffix.lower()](file, rules)
+        yield from READERS.get(file.path.suffix.lower(), _READ_CODE)(file, rules)
     except AidreError as error:
         yield Rejected(where, error.message, file.source, file.origin)
     except OSError as error:
@@ -110,9 +135,10 @@ def _start_of(file: File) -> bytes:
         return b""
 
 
-def is_readable(path: str) -> bool:
-    """Whether the suffix of a file has a reader."""
-    return PurePath(path).suffix.lower() in READERS
+def is_readable(path: str, *, code: bool = False) -> bool:
+    """Whether the suffix of a file has a reader, whose library is installed; with `code` also source code."""
+    suffix = PurePath(path).suffix.lower()
+    return (suffix in READERS and find_missing(suffix) is None) or (code and suffix in CODE_SUFFIXES)
 
 
 def may_name_itself(path: str) -> bool:

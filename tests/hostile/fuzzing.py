@@ -23,7 +23,10 @@ from types import FrameType
 from tests import ROOT
 from tests.hostile.report import Report
 
-NAMES = ("filter", "cursor", "manifest", "signature", "jsonld", "token", "parameters", "fields", "page", "rows", "feed")
+NAMES = (
+    "filter", "cursor", "manifest", "signature", "jsonld", "token", "parameters", "fields", "page", "rows", "feed",
+    "markup", "office", "archive",
+)  # fmt: skip
 AT_ONCE = 2
 MOST_SECONDS = 1.0
 """Of the processor, for one input."""

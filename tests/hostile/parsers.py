@@ -29,6 +29,7 @@ from aidre.engine.index.fields.filters import Not, filter_digest, filter_fields
 from aidre.engine.storage.manifest import encode_manifest, read_manifest, seal
 from aidre.engine.types import ChangeCursor as FeedPlace
 from tests.hostile.credentials import signatures, tokens
+from tests.hostile.documents import DOCUMENTS
 from tests.hostile.fuzzed_json import SPELLED, spelled, spellings, value_of
 from tests.hostile.parsing import Make, Parser, one_line
 from tests.hostile.readers import READERS
@@ -292,4 +293,5 @@ PARSERS: dict[str, Make] = {
     "token": tokens,
     "parameters": parameters,
     **READERS,
+    **DOCUMENTS,
 }

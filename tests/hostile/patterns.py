@@ -37,7 +37,10 @@ PACKAGES = (
 """The kit alone is left out: its patterns meet answers of a server that is under test."""
 EVERY = frozenset({"match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"})
 CALLS = EVERY | {"compile"}
-HANDED_ON = dict.fromkeys(("URI", "HOSTNAME", "DOMAIN", "LANGUAGE", "COUNTRY"), frozenset({"fullmatch"}))
+HANDED_ON = {
+    **dict.fromkeys(("URI", "HOSTNAME", "DOMAIN", "LANGUAGE", "COUNTRY"), frozenset({"fullmatch"})),
+    **dict.fromkeys(("_TYPES", "_FUNCTIONS", "_ARROWS", "_METHODS"), frozenset({"match"})),
+}
 """Patterns that are used as values, by name, and what is done with them there."""
 MADE = {
     "re.compile(re.sub('\\\\$$', '\\\\\\\\Z', pattern))": "the pattern of a class, which is read there",

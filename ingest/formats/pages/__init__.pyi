@@ -1,6 +1,8 @@
 from .data_addresses import strip_data_addresses as strip_data_addresses
+from .depth import check_depth as check_depth
 from .main_text import (
     MainText as MainText,
+    extract_fragment as extract_fragment,
     extract_fragment_text as extract_fragment_text,
     extract_main_text as extract_main_text,
 )

@@ -112,8 +112,13 @@ def _find_elsewhere(
 
 def extract_fragment_text(markup: str) -> str:
     """All text of a fragment of HTML, as feeds have them, in paragraphs."""
+    return extract_fragment(markup).text
+
+
+def extract_fragment(markup: str) -> MainText:
+    """All of a page or a fragment of HTML, for which nothing is chosen: pages of books, messages."""
     tree = LexborHTMLParser(markup)
-    return _join_blocks(find_blocks(tree.body, SKIPPED, find_fragment_parts(tree))).text
+    return _join_blocks(find_blocks(tree.body, SKIPPED, find_fragment_parts(tree)))
 
 
 def _find_own_blocks(root: LexborNode | None, skipped: frozenset[str], parts: PageParts) -> list[TextBlock]:

@@ -1,4 +1,5 @@
-"""A file that is one JSON text: schema.org JSON-LD (an object, a list, a `@graph`), a list of rows, or one row.
+"""A file that is one JSON text: schema.org JSON-LD (an object, a list, a `@graph`), a list of rows, one row, or a
+JSON Feed.
 
 The list may be the only one in an object, as interfaces of programs give it: `{"total": 2, "items": [...]}`.
 """
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
+from aidre.ingest.formats import feed
 from aidre.ingest.formats.tables.row_documents import is_graph, read_graph, read_json_row
 from aidre.ingest.formats.tables.unmapped import Unmapped
 from aidre.ingest.records import MAX_FILE_VALUES, File, Item, VectorRules, parse_json, read_text_file
@@ -23,7 +25,9 @@ def read_json_file(file: File, rules: VectorRules) -> Iterator[Item]:
     Raises InvalidDocument, OSError.
     """
     value = _parse(file)
-    if _is_linked(value):
+    if feed.is_json_feed(value):
+        yield from feed.read_json_feed(file)
+    elif _is_linked(value):
         yield from read_graph(value, file.origin, file, numbered=True)
     elif type(value) is dict and "@type" in value:
         yield from read_json_row(value, file.origin, file, rules)
@@ -44,7 +48,9 @@ def holds_documents(file: File) -> bool:
         value = _parse(file)
     except InvalidDocument:
         return True
-    return _is_linked(value) or (type(value) is dict and "@type" in value) or _is_rows(value)
+    return (
+        feed.is_json_feed(value) or _is_linked(value) or (type(value) is dict and "@type" in value) or _is_rows(value)
+    )
 
 
 def find_json_file_spaces(file: File) -> set[str]:

@@ -5,7 +5,7 @@ The sandbox's child reads the file (parquet_child.py) and bounds the size of eac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
@@ -40,7 +40,7 @@ from aidre.ingest.records import (
     note,
     open_file,
 )
-from aidre.ingest.sandbox import TABLES
+from aidre.ingest.sandbox import TABLES, stream_file
 
 T = TypeVar("T")
 BATCH_ROWS = 8192
@@ -99,7 +99,7 @@ def _stream_batches(file: File) -> Iterator[pa.RecordBatch]:
     while True:
         options = {"rows": rows, "skip": done, "columns": _find_used_columns(file.mapping)}
         try:
-            for part in _stream_parts(file, options):
+            for part in stream_file(TABLES, "parquet", file, options):
                 batch = pa.ipc.open_stream(pa.py_buffer(part)).read_next_batch()
                 batch.validate()
                 done += _count_rows(batch)
@@ -113,11 +113,6 @@ def _stream_batches(file: File) -> Iterator[pa.RecordBatch]:
             rows = max(1, rows // _SHRINK_FACTOR)
         else:
             return
-
-
-def _stream_parts(file: File, options: Mapping[str, Json]) -> Iterator[memoryview[int]]:
-    with open_file(file, 0) as stream:
-        yield from TABLES.stream("parquet", b"", options, file=stream.fileno())
 
 
 def _count_rows(batch: pa.RecordBatch) -> int:

@@ -18,8 +18,8 @@ from aidre.ingest.formats.tables.csv import CellTypes
 from aidre.ingest.formats.tables.layout import SAMPLE_ROWS, Layout, find_names, has_names, name_columns, read_caption
 from aidre.ingest.formats.tables.row_documents import read_json_row
 from aidre.ingest.formats.tables.unmapped import Unmapped
-from aidre.ingest.records import File, Item, VectorRules, note, open_file
-from aidre.ingest.sandbox import TABLES
+from aidre.ingest.records import File, Item, VectorRules, note
+from aidre.ingest.sandbox import TABLES, stream_file
 
 _Row: TypeAlias = tuple[str, int, dict[int, Json]]
 """Sheet, number and cells, by column from 0."""
@@ -75,11 +75,10 @@ def _to_text(value: Json) -> str:
 
 
 def _stream_rows(file: File, most: int | None = None) -> Iterator[_Row]:
-    with open_file(file, 0) as stream:
-        for part in TABLES.stream("xlsx", b"", {"rows": most}, file=stream.fileno()):
-            try:
-                answer = orjson.loads(part)
-                for number, cells in answer["rows"]:
-                    yield str(answer["sheet"]), int(number), {int(column): value for column, value in cells}
-            except (ValueError, TypeError, KeyError):
-                raise InvalidDocument("cannot be read: its parser gave an invalid answer") from None
+    for part in stream_file(TABLES, "xlsx", file, {"rows": most}):
+        try:
+            answer = orjson.loads(part)
+            for number, cells in answer["rows"]:
+                yield str(answer["sheet"]), int(number), {int(column): value for column, value in cells}
+        except (ValueError, TypeError, KeyError):
+            raise InvalidDocument("cannot be read: its parser gave an invalid answer") from None

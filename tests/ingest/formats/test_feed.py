@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document
-from aidre.ingest.formats.feed import parse, read_entries
+from aidre.ingest.formats.feed import parse, parse_json_feed, read_entries
 from aidre.ingest.records.file import File
 from aidre.ingest.records.items import Rejected, Unchanged
+from tests.support.folders import documents as folder_documents, write
 from tests.support.rows import documents
 
 ATOM = """<?xml version="1.0" encoding="utf-8"?>
@@ -177,3 +179,40 @@ def test_a_document_type_without_entities_is_harmless() -> None:
 def test_a_feed_cannot_name_a_file_to_be_read() -> None:
     with pytest.raises(InvalidDocument):
         rows(b"/etc/passwd")
+
+
+def json_feed(**members: Any) -> bytes:
+    return orjson.dumps({"version": "https://jsonfeed.org/version/1.1", "title": "Tea", "items": []} | members)
+
+
+def test_the_items_of_a_json_feed_are_documents(tmp_path: Path) -> None:
+    items = [
+        {
+            "id": "https://x.org/1", "url": "https://x.org/1", "title": "Un  thé", "tags": ["hot", 3],
+            "content_html": "<h2>Why</h2><p>Longer <i>text</i>.</p>", "date_published": "2026-08-01T10:00:00+02:00",
+            "authors": [{"name": "Ada"}], "language": "fr",
+        },
+        {"id": 7, "content_text": "plain\ntext", "external_url": "javascript:x"},
+        {"id": "no text", "summary": "Short."},
+        {"content_text": "no id"},
+        "no item",
+    ]  # fmt: skip
+    write(tmp_path / "docs" / "feed.json", json_feed(items=items, authors=[{"name": "Bob"}]))
+    one, two, three, four = folder_documents(tmp_path / "docs")
+    assert (one.id, one.url, one.title, one.text) == (
+        "https://x.org/1",
+        "https://x.org/1",
+        "Un thé",
+        "Why\n\nLonger text.",
+    )
+    assert one.updated_at == "2026-08-01T08:00:00Z"
+    assert one.metadata == {"author": "Ada", "tags": ["hot"], "language": "fr", "feed": "Tea"}
+    assert (two.id, two.url, two.text, two.metadata["author"]) == ("docs/7", None, "plain\ntext", "Bob")
+    assert (three.id, three.text) == ("docs/no text", "Short.")
+    assert four.id.startswith("docs/feed.json:")
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"items": []}', b'{"version": "1.1", "items": []}', b"\xff\xfe"])
+def test_what_is_no_json_feed_says_so(content: bytes) -> None:
+    with pytest.raises(InvalidDocument, match="is no JSON"):
+        parse_json_feed(content, {})

@@ -60,8 +60,8 @@ def test_words_have_no_characters_that_no_reader_sees(tmp_path: Path) -> None:
 
 def test_the_text_is_otherwise_the_body_byte_for_byte(tmp_path: Path) -> None:
     body = "\r\n# Title \x00\r\n\r\nWords  with\ttabs.\r\n\u2028é\n"
-    assert read(tmp_path, "---\r\nid: x\r\n---\r\n" + body).text == body
-    assert read(tmp_path, body).text == body
+    assert read(tmp_path, "---\r\nid: x\r\n---\r\n" + body).text == body.replace("\0", "\ufffd")
+    assert read(tmp_path, body).text == body.replace("\0", "\ufffd")
 
 
 @pytest.mark.slow

@@ -9,13 +9,15 @@ from tests.support.websites import Site, feed, page, run
 
 
 def test_a_folder_of_other_kinds_names_them_and_those_that_are_read(bench: Bench) -> None:
-    for name in ("a.rst", "b.rst", "c.adoc"):
+    for name in ("a.key", "b.key", "c.svg"):
         bench.write(name, "text")
     summary = bench.run()
     assert (summary.documents, summary.failed, summary.empty, summary.exit_status) == (0, 0, ("docs",), 1)
     assert summary.as_json()["empty"] == ["docs"]
     (problem,) = bench.problems
-    assert problem.startswith("docs: has no document: its files are of kinds that are not read (.rst 2, .adoc 1): ")
+    assert problem.startswith(
+        "docs: has no document: its files are of kinds that are not read (.key 2: save as .pptx or PDF; .svg 1): "
+    )
     assert " .md " in problem and " .pdf " in problem
 
 

@@ -49,7 +49,7 @@ def test_the_child_has_no_secrets_and_little_it_could_use(
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("parser", ["html_parser", "pdf", "word.docx"])
+@pytest.mark.parametrize("parser", ["html_parser", "pdf", "office.docx"])
 def test_a_parser_in_the_child_brings_neither_arrow_nor_faiss(parser: str) -> None:
     """They take more room than the child has."""
     program = f"import sys, aidre.ingest.formats.{parser}; print({{'pyarrow', 'faiss'}} & set(sys.modules))"

@@ -13,6 +13,7 @@ from aidre.ingest.fetch.urls import read_url
 from aidre.ingest.sources.body import gunzip, kind_of
 from aidre.ingest.sources.readers import READERS
 from tests.support.ingests import Bench
+from tests.support.office import archive
 from tests.support.websites import Site, counts, run
 
 
@@ -64,6 +65,11 @@ def test_what_cannot_be_read_is_named(bench: Bench, site: Site, path: str, body:
         ("/a.exe", "text/plain", b"words", ".txt"),
         ("/a", "application/json", b"{}", ".json"),
         ("/a", "application/json", b"<rss>", "feed"),
+        ("/a", "application/feed+json", b"{}", ".json"),
+        ("/a", "application/epub+zip", b"PK", ".epub"),
+        ("/a", "text/x-rst", b"words", ".rst"),
+        ("/a.adoc", "text/plain", b"words", ".adoc"),
+        ("/a.zip", "application/zip", b"PK", None),
         ("/a", "application/rss+xml", b"broken", "feed"),
         ("/a", "text/html", b"<urlset>", "sitemap"),
         ("/a", "application/pdf", b"<html>", ".html"),
@@ -91,3 +97,14 @@ def test_a_packed_body_is_unpacked_up_to_a_bound(body: Path) -> None:
     body.write_bytes(gzip.compress(b"x" * 1000)[:-9])
     with pytest.raises(FetchFailed, match="end early"):
         gunzip(body, 1000)
+
+
+def test_a_json_feed_is_read_from_its_address_and_an_archive_is_not(bench: Bench, site: Site) -> None:
+    feed = (
+        b'{"version": "https://jsonfeed.org/version/1", "items": [{"id": "https://x.org/1", "content_text": "words"}]}'
+    )
+    site.put("/feed", feed, "application/feed+json")
+    assert counts(run(bench, site.url("/feed"))) == (1, 1, 0, 0, 0)
+    assert bench.ids() == ["https://x.org/1"]
+    site.put("/a.zip", archive({"a.md": "words"}), "application/octet-stream")
+    assert run(bench, site.url("/a.zip")).failed == 1

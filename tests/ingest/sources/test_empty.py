@@ -15,8 +15,8 @@ from tests.support.folders import RULES, write
     ("names", "said"),
     [
         ([], "the folder holds no file that is read: check the path"),
-        (["a.rst", "b.rst", "c.adoc"], "its files are of kinds that are not read (.rst 2, .adoc 1): convert them"),
-        (["a.rst", "b.md"], "none of its files has a text"),
+        (["a.doc", "b.doc", "c.png"], "not read (.doc 2: save as .docx or PDF; .png 1): convert them"),
+        (["a.doc", "b.md"], "none of its files has a text"),
     ],
 )
 def test_the_reason_names_what_the_folder_holds(tmp_path: Path, names: list[str], said: str) -> None:

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.folders import documents, found_in, rejections, write
+from tests.support.office import archive, epub, odt, pptx, shape
 from tests.support.rows import documents as documents_of
 from tests.support.workbooks import workbook
 
@@ -39,6 +40,30 @@ def test_every_kind_of_file_is_read_by_its_own_parser(tmp_path: Path) -> None:
     assert [each.origin for each in found] == [*samples, "m.parquet", "n.xlsx"]
     assert {each.text for each in found[1:]} == {"words"}
     assert {each.title for each in found} == {"T", "b"}
+
+
+def test_every_kind_of_document_is_read_by_its_own_parser(tmp_path: Path) -> None:
+    samples: dict[str, str | bytes] = {
+        "a.rst": "T\n=\n\nwords\n",
+        "b.adoc": "= T\n\nwords\n",
+        "c.org": "#+TITLE: T\n\nwords\n",
+        "d.mdx": "import A from 'a'\n\n# T\n\n<A b={1}>words</A>\n",
+        "e.ipynb": '{"cells": [{"cell_type": "markdown", "source": "# T\\n\\nwords"}]}',
+        "f.pptx": pptx([shape("T", "title") + shape("words")]),
+        "g.odt": odt('<text:h text:outline-level="1">T</text:h><text:p>words</text:p>'),
+        "h.epub": epub(["<h1>T</h1><p>words</p>"]),
+        "i.eml": "Subject: T\n\nwords\n",
+        "j.rtf": "{\\rtf1{\\info{\\title T}}words}",
+        "k.json": '{"version": "https://jsonfeed.org/version/1.1", "items": [{"id": "https://x.org/k", "title": "T", '
+        '"content_html": "<p>words</p>"}]}',
+        "l.zip": archive({"in/a.md": "# T\n\nwords"}),
+    }
+    for name, content in samples.items():
+        write(tmp_path / "docs" / name, content)
+    found = documents(tmp_path / "docs")
+    assert [each.origin for each in found] == [*list(samples)[:-1], "l.zip/in/a.md"]
+    assert {each.title for each in found} == {"T"}
+    assert all("words" in each.text and "import" not in each.text for each in found)
 
 
 def test_text_in_utf8_is_read_with_and_without_a_byte_order_mark(tmp_path: Path) -> None:

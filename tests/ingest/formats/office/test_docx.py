@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest.formats.word import docx as module
-from aidre.ingest.formats.word.docx import MAX_ARCHIVE_MEMBERS, parse
+from aidre.ingest.formats.office import package as module
+from aidre.ingest.formats.office.docx import parse
+from aidre.ingest.formats.office.package import MAX_MEMBERS
 from aidre.ingest.records.file import File
 from aidre.ingest.records.vectors import VectorRules
 from aidre.ingest.sandbox.parent import SHARED, Sandbox, SandboxLimits
@@ -188,8 +189,8 @@ BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
     "another archive": (lambda: repacked(b"PK\5\6" + bytes(18), {"a.txt": b"x"}), UNFIT),
     "without its document": (lambda: repacked(PLAIN, {BODY: None}), UNFIT),
     "many parts": (
-        lambda: repacked(PLAIN, {f"{number}": b"" for number in range(MAX_ARCHIVE_MEMBERS)}),
-        f"is an archive of more than {MAX_ARCHIVE_MEMBERS} parts: no Word document",
+        lambda: repacked(PLAIN, {f"{number}": b"" for number in range(MAX_MEMBERS)}),
+        f"is an archive of more than {MAX_MEMBERS} parts: no Word document",
     ),
     "zip bomb": (lambda: inflating(5), BIG),
     "zip bomb in a part that nothing uses": (lambda: repacked(PLAIN, {"x.bin": bytes(5 << 20)}), BIG),

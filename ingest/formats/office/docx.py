@@ -1,7 +1,6 @@
 """DOCX as text: paragraphs, lists and tables in document order, heading styles as headings.
 
-Runs in the sandbox's child; knows no file. A DOCX is a zip archive of XML: its members are inflated piece by piece
-and checked here before a library reads them.
+Runs in the sandbox's child; knows no file. A DOCX is a zip archive of XML, which is checked before a library reads it.
 """
 
 from __future__ import annotations
@@ -10,17 +9,16 @@ import io
 import re
 import sys
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
-from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aidre.engine.errors import InvalidDocument
+from aidre.ingest.formats.office.numbers import LEVELS, Numbering
+from aidre.ingest.formats.office.package import XML_SUFFIXES, Kind, check_package
 from aidre.ingest.formats.pages import write_table
-from aidre.ingest.formats.word.numbers import LEVELS, Numbering
 
 if TYPE_CHECKING:
     from docx.document import Document
@@ -28,21 +26,13 @@ if TYPE_CHECKING:
 Element: TypeAlias = Any
 """An element of lxml, which ships no types."""
 
-MAX_ARCHIVE_MEMBERS = 4096
-MAX_INFLATED_BYTES = 64 << 20
-"""Bytes of all members as they really inflate; pictures are compressed already."""
-
 MAX_VALUE_CHARACTERS = 1000
 """Characters of a title, a heading or a property; further ones are cut off."""
 
-_PIECE_BYTES = 1 << 16
-_OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_ENCRYPTED_FLAG = 0x1
+DOCX = Kind("DOCX", "Word document", ".docx")
 _NO_MEMORY = "unknown error"
 """The message of lxml if it runs out of memory."""
 
-_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_XML_SUFFIXES = (".xml", ".rels")
 _RELATIONS = "_rels/.rels"
 _STRICT_NAME = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w{1,40})/(\w{1,40})")
 """Namespaces and types of relations of ISO/IEC 29500 Strict ("Strict Open XML Document" in Word)."""
@@ -96,7 +86,7 @@ class _Block:
 
 def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
     """Text, headings and metadata of a DOCX; raises InvalidDocument."""
-    _check_archive(content)
+    check_package(content, DOCX)
     document = _open(_to_transitional(content))
     blocks = [block for block in _Body(document).blocks() if block.text and not block.style.is_contents]
     text, headings = _join_blocks(blocks)
@@ -105,52 +95,6 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
         titles = [block for block in blocks if block.style.level == 1]
         properties["title"] = _to_line(max(titles, key=lambda block: block.style.is_title).text) if titles else None
     return {"text": text, "headings": headings} | {name: value for name, value in properties.items() if value}
-
-
-def _check_archive(content: bytes) -> None:
-    """Raises InvalidDocument for an archive that inflates to too much, declares wrong sizes or defines XML entities.
-
-    Declared sizes are not trusted: each member is inflated here, piece by piece, and must have its declared size,
-    since libraries rely on that size.
-    """
-    if content.startswith(_OLE_SIGNATURE):
-        raise InvalidDocument("is encrypted or of the older Word format: save it as .docx without a password")
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            members = archive.infolist()
-            if len(members) > MAX_ARCHIVE_MEMBERS:
-                raise InvalidDocument(f"is an archive of more than {MAX_ARCHIVE_MEMBERS} parts: no Word document")
-            budget = MAX_INFLATED_BYTES
-            for member in members:
-                budget -= _measure_member(archive, member, budget)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError):
-        raise InvalidDocument("is no DOCX file, or a damaged one: its archive cannot be read") from None
-
-
-def _measure_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, budget: int) -> int:
-    """The real size of a member in bytes; raises InvalidDocument for one larger than the budget or malformed."""
-    if member.flag_bits & _ENCRYPTED_FLAG:
-        raise InvalidDocument("is encrypted: ingest a copy without a password")
-    if member.compress_type not in _COMPRESSIONS:
-        raise InvalidDocument("is compressed in a way that no Word document is")
-    unbounded = copy(member)
-    unbounded.file_size = sys.maxsize
-    is_xml = member.filename.lower().endswith(_XML_SUFFIXES)
-    size, tail = 0, b""
-    with archive.open(unbounded) as stream:
-        while piece := stream.read(_PIECE_BYTES):
-            size += len(piece)
-            if size > budget:
-                raise InvalidDocument(f"inflates to more than {MAX_INFLATED_BYTES >> 20} MiB: split it")
-            if is_xml:
-                # Without null bytes, so that UTF-16 is found too.
-                text = (tail + piece).replace(b"\0", b"")
-                if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
-                    raise InvalidDocument("defines XML entities, which no Word document does")
-                tail = piece[-32:]
-    if size != member.file_size:
-        raise InvalidDocument("is a damaged archive: a part is not as large as it says")
-    return size
 
 
 def _to_transitional(content: bytes) -> bytes:
@@ -162,7 +106,7 @@ def _to_transitional(content: bytes) -> bytes:
     rewritten = io.BytesIO()
     with zipfile.ZipFile(rewritten, "w") as archive:
         for name, part in parts.items():
-            is_xml = name.lower().endswith(_XML_SUFFIXES)
+            is_xml = name.lower().endswith(XML_SUFFIXES)
             archive.writestr(name, _STRICT_NAME.sub(_to_transitional_name, part) if is_xml else part)
     return rewritten.getvalue()
 

@@ -1,4 +1,4 @@
-"""DOCX files: their text as the document shows it, with the numbers of lists and headings.
+"""Documents of office programs, books and mail: DOCX, PPTX, ODT and ODP, EPUB, RTF, EML.
 
 Use it in the sandbox. Files and addresses are unknown here: the room around it reads them.
 """
