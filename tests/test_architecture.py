@@ -56,6 +56,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "fetch sandbox",
         "formats formats/tables formats/pages",
         "formats/word",
+        "sites sites/generators",
         "sources",
         "pipeline",
     ),

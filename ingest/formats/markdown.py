@@ -54,17 +54,26 @@ def read_markdown(file: File, rules: VectorRules) -> Iterator[Item]:
     if publication.reason is not None:
         yield Unpublished(file.origin, publication.reason, file.source, file.origin, publication.until)
         return
+    if file.page is not None:
+        body = file.page.expand(body)
     text = strip_site_markup(strip_data_addresses(body))
     is_short = len(text) <= MAX_LOCAL_CHARACTERS
     outline = find_headings(text) if is_short else headings(SHARED.parse("markdown", text.encode()), len(text))
     if members.get("title") is None:
         members["title"] = _title_of(outline, text) or file.path.stem
-    if members.get("url") is None and type(members.get("canonical")) is not str:
-        members["url"] = file.url
+    _set_url(members, file)
     if members.get("type") is None:
         members["type"] = ARTICLE
     document = to_document(members, file, _to_id(members, file), text=text, headings=outline)
     yield file.origin, mark_expiry(document, publication)
+
+
+def _set_url(members: dict[str, Json], file: File) -> None:
+    """The address that the author states, else that of the file. In a site `url: /mill/` is a part of the latter."""
+    url = members.get("url")
+    is_part = file.page is not None and type(url) is str and url.startswith("/") and file.url is not None
+    if is_part or (url is None and type(members.get("canonical")) is not str):
+        members["url"] = file.url
 
 
 def _to_id(members: Mapping[str, Json], file: File) -> str:

@@ -38,6 +38,7 @@ from aidre.ingest.records import (
     Unpublished,
     VectorRules,
 )
+from aidre.ingest.sites import UrlStyle
 from aidre.ingest.sources import Source, check_source_roots
 
 _NO_TEXT_HINTS = {".pdf": ": scanned pages need text recognition (OCR) first"}
@@ -50,7 +51,7 @@ Batch = Sequence[tuple[str, Document]]
 class IngestOptions:
     """Options of the command line and the configuration.
 
-    `source` names the source; `commit_every` is the largest number of documents in a commit and `chunk_tokens` the size
+    `source` names the source; `url_style` is the form of the addresses of pages; `commit_every` is the largest number of documents in a commit and `chunk_tokens` the size
     of a chunk; `dates` are the metadata fields to compare as instants; `mappings` give columns their meaning;
     `fetching` are the rules for addresses; `wait` is how many seconds another writer is waited for; `include_drafts`
     takes documents that their authors have not published.
@@ -70,6 +71,7 @@ class IngestOptions:
     fetching: FetchRules = PUBLIC_ONLY
     wait: float = 0.0
     include_drafts: bool = False
+    url_style: UrlStyle = "auto"
 
 
 class Witness(Protocol):

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from urllib.parse import quote
 
 from aidre.ingest.records import File, Item, Mappings, Rejected, VectorRules, escape_unprintable
+from aidre.ingest.sites import Sites, UrlStyle
 from aidre.ingest.sources.readers import READERS, is_document_file, read_file
 
 _IGNORED_PREFIXES = (".", "~$")
@@ -28,11 +28,22 @@ class FileSource:
     root: Path
     only: str | None = None
     url_base: str | None = None
+    url_style: UrlStyle = "auto"
 
     def file(self, path: Path) -> File:
+        """The file at a path, which has no address yet: `with_page` gives it one."""
         origin = path.relative_to(self.root).as_posix()
-        url = None if self.url_base is None else f"{self.url_base}/{quote(os.fsencode(origin))}"
-        return File(path, self.name, origin, url, within=self.root if self.only is None else None)
+        return File(path, self.name, origin, within=self.root if self.only is None else None)
+
+    def sites(self) -> Sites:
+        """The websites whose pages the files are. Reads configuration files."""
+        return Sites(self.root, self.name, self.url_base, self.url_style, deep=self.only is None)
+
+
+def with_page(file: File, sites: Sites) -> File:
+    """The file with the page that it is of a website, and the address of that."""
+    page = sites.page(file)
+    return replace(file, page=page, url=page.url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +82,15 @@ def read_source(
     A file that has several names (links) is read once; `files` are those that other sources have read. Documents that
     are not published at `as_of` are left out. The files `called_by_path` ("source/path") get no id of their own.
     """
-    for found in source_files(source, note, files or ReadFiles()):
+    sites = source.sites()
+    for found in sites.in_order(source_files(source, note, files or ReadFiles())):
         if isinstance(found, Rejected):
             yield found
         else:
             file = replace(found, is_called_by_path=True) if found.id in called_by_path else found
-            yield from read_file(file, rules, mappings, as_of)
+            yield from read_file(with_page(file, sites), rules, mappings, as_of)
+    for text in sites.notices():
+        note(text)
 
 
 def source_files(source: FileSource, note: Callable[[str], None], files: ReadFiles) -> Iterator[File | Rejected]:

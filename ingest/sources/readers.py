@@ -65,6 +65,10 @@ def read_file(
     if where != file.origin:
         yield Rejected(where, "the file name is not printable text: rename it", file.source, file.origin)
         return
+    left_out = None if file.page is None else file.page.unpublished(file.as_of)
+    if left_out is not None:
+        yield left_out
+        return
     try:
         yield from READERS[file.path.suffix.lower()](file, rules)
     except AidreError as error:

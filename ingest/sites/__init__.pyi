@@ -1,0 +1,2 @@
+from .pages import Page as Page, Sites as Sites
+from .styles import URL_STYLES as URL_STYLES, UrlStyle as UrlStyle

@@ -1,0 +1,344 @@
+"""Literals of JavaScript and TypeScript: the object that a configuration file exports, as far as it is written out.
+
+The file is read as text and never executed. Strings, numbers, booleans, null, arrays and objects are read, names of
+constants by their values, `await`-less calls that wrap an object (`defineConfig({...})`) by their first argument that is
+one, and `process.env.X || "default"` by its default. Everything else is unknown and left out, which `unknown` lists.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+_MAX_DEPTH = 40
+_MAX_TOKENS = 200_000
+_MAX_STEPS = 2_000_000
+"""Tokens that are read or skipped in all: constants that name constants could double the work again and again."""
+
+_MAX_SIGNATURE = 400
+"""Tokens between the word `function` and its body."""
+
+_TOKEN = re.compile(
+    r"(?P<space>\s+)|(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))|(?P<number>0[xX][0-9a-fA-F]+|\d[\d_]*\.?\d*(?:[eE][+-]?\d+)?)"
+    r"|(?P<name>[A-Za-z_$][\w$]*)|(?P<string>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')"
+    r"|(?P<mark>=>|\.\.\.|\?\?|\|\||&&|===|!==|==|!=|\?\.|[^\s])",
+    re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\(u\{[0-9a-fA-F]{1,6}\}|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\r?\n|.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
+_OPENING = {"(": ")", "[": "]", "{": "}"}
+_CLOSING = frozenset(")]}")
+_REGEX = re.compile(r"/(?![*/])(?:[^/\\\n\[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/[a-z]*")
+
+
+class _Unknown:
+    """The value of an expression that is not written out."""
+
+
+UNKNOWN: Final = _Unknown()
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+
+
+def read_exported(text: str | None) -> dict[str, Any]:
+    """The object that a module exports; empty without one. Members whose value is not written out are missing."""
+    tokens = _tokenize(text or "")
+    reader = _Reader(tokens)
+    reader.learn_constants()
+    for start in _export_starts(tokens):
+        value = _strip(reader.value_at(start))
+        if isinstance(value, dict) and value:
+            return value
+    return {}
+
+
+def _export_starts(tokens: list[_Token]) -> list[int]:
+    """Where exported values begin: behind `export default`, behind `module.exports =`, and behind each `return`."""
+    texts = [token.text for token in tokens]
+    exported, returned = [], []
+    for index, word in enumerate(texts):
+        if word == "export" and texts[index + 1 : index + 2] == ["default"]:
+            exported.append(index + 2)
+        elif word == "exports" and texts[index + 1 : index + 2] == ["="]:
+            exported.append(index + 2)
+        elif word == "return":
+            returned.append(index + 1)
+    return [*exported, *reversed(returned)]
+
+
+def _tokenize(text: str) -> list[_Token]:
+    tokens: list[_Token] = []
+    position = 0
+    while position < len(text) and len(tokens) < _MAX_TOKENS:
+        if text[position] == "`":
+            end = _template_end(text, position)
+            tokens.append(_Token("template", text[position + 1 : end - 1]))
+            position = end
+            continue
+        if text[position] == "/" and _may_be_regex(tokens):
+            match = _REGEX.match(text, position)
+            if match is not None:
+                tokens.append(_Token("regex", match[0]))
+                position = match.end()
+                continue
+        match = _TOKEN.match(text, position)
+        if match is None:
+            break
+        kind = match.lastgroup or ""
+        if kind not in ("space", "comment"):
+            tokens.append(_Token(kind, match[0]))
+        position = match.end()
+    return tokens
+
+
+def _may_be_regex(tokens: list[_Token]) -> bool:
+    if not tokens:
+        return True
+    last = tokens[-1]
+    return (
+        last.text in ("return", "typeof", "case")
+        if last.kind == "name"
+        else (last.kind == "mark" and last.text not in (")", "]", "}"))
+    )
+
+
+def _template_end(text: str, start: int) -> int:
+    """The position behind a template; expressions in it may hold braces, but no templates of their own."""
+    position = start + 1
+    while position < len(text):
+        if text[position] == "\\":
+            position += 2
+        elif text[position] == "`":
+            return position + 1
+        else:
+            position += 1
+    return len(text)
+
+
+@dataclass(slots=True)
+class _Reader:
+    tokens: list[_Token]
+    constants: dict[str, int] = field(default_factory=dict)
+    _open: set[str] = field(default_factory=set)
+    _steps: int = 0
+
+    def learn_constants(self) -> None:
+        """Where the values of constants at the top of the module, and of functions' first lines, begin."""
+        for index, token in enumerate(self.tokens):
+            if token.text in ("const", "let", "var") and token.kind == "name":
+                name = self._text(index + 1)
+                position = index + 2
+                if self._text(position) == ":":  # a type of TypeScript, up to the sign
+                    while position < len(self.tokens) and self._text(position) not in ("=", ";"):
+                        position += 1
+                if self._text(position) == "=" and name.isidentifier():
+                    self.constants.setdefault(name, position + 1)
+            elif token.text == "function" and token.kind == "name":
+                self._learn_function(index)
+
+    def _learn_function(self, index: int) -> None:
+        """A function stands for what its last `return` gives."""
+        name = self._text(index + 1)
+        returned = self._last_return(self._find_body(index)) if name.isidentifier() else None
+        if returned is not None:
+            self.constants.setdefault(name, returned)
+
+    def _find_body(self, index: int) -> int:
+        """The brace that begins the body of a function; the end of the file if none is near."""
+        near = range(index, min(index + _MAX_SIGNATURE, len(self.tokens)))
+        return next((at for at in near if self._text(at) == "{"), len(self.tokens))
+
+    def _last_return(self, brace: int) -> int | None:
+        end = self._skip_group(brace)
+        return next((at + 1 for at in reversed(range(brace, end)) if self._text(at) == "return"), None)
+
+    def value_at(self, index: int) -> Any:
+        """The value that begins at a token."""
+        return self._value(index, 0)[0]
+
+    def _text(self, index: int) -> str:
+        return self.tokens[index].text if 0 <= index < len(self.tokens) else ""
+
+    def _value(self, index: int, depth: int) -> tuple[Any, int]:
+        """The value that begins at a token, and the token behind its expression."""
+        value, end = self._operand(index, depth)
+        after = self._text(end)
+        if after in ("||", "??"):
+            default, end = self._value(end + 1, depth + 1)
+            return (default if value is UNKNOWN else value), end
+        if after in ("as", "satisfies"):
+            return value, self._skip_expression(end)
+        if after in (",", ")", "]", "}", ";", "") or (index < end and self._begins_statement(end)):
+            return value, end
+        return UNKNOWN, self._skip_expression(end)
+
+    def _begins_statement(self, index: int) -> bool:
+        return self._text(index) in ("const", "let", "var", "export", "module", "function", "import", "async", "class")
+
+    def _operand(self, index: int, depth: int) -> tuple[Any, int]:
+        self._steps += 1
+        if index >= len(self.tokens) or depth > _MAX_DEPTH or self._steps > _MAX_STEPS:
+            return UNKNOWN, len(self.tokens)
+        token = self.tokens[index]
+        match token.kind, token.text:
+            case "string", text:
+                return _unescape(text[1:-1]), index + 1
+            case "template", text:
+                return (UNKNOWN if "${" in text else _unescape(text)), index + 1
+            case "number", text:
+                return _to_number(text), index + 1
+            case "mark", "-":
+                value, end = self._operand(index + 1, depth + 1)
+                return (-value if isinstance(value, int | float) else UNKNOWN), end
+            case "mark", "{":
+                return self._object(index, depth + 1)
+            case "mark", "[":
+                return self._array(index, depth + 1)
+            case "mark", "(":
+                return self._parenthesis(index, depth)
+            case "name", text:
+                return self._named(text, index, depth)
+        return UNKNOWN, index + 1
+
+    def _parenthesis(self, index: int, depth: int) -> tuple[Any, int]:
+        """A value in parentheses, or a function without a name, which stands for its object."""
+        end = self._skip_group(index)
+        if self._text(end) == "=>":
+            return self._function_body(end + 1, depth + 1)
+        value, _ = self._value(index + 1, depth + 1)
+        return value, end
+
+    def _function_body(self, index: int, depth: int) -> tuple[Any, int]:
+        if self._text(index) != "{":
+            return self._value(index, depth)
+        returned = self._last_return(index)
+        return (UNKNOWN if returned is None else self._value(returned, depth)[0]), self._skip_group(index)
+
+    def _named(self, name: str, index: int, depth: int) -> tuple[Any, int]:
+        if name in ("true", "false", "null"):
+            return {"true": True, "false": False, "null": None}[name], index + 1
+        if name in ("await", "async"):
+            return self._operand(index + 1, depth + 1)
+        if name == "function":
+            return self._function_body(self._find_body(index), depth + 1)
+        end = index + 1
+        while self._text(end) in (".", "?."):
+            end += 2
+        is_plain = end == index + 1
+        if self._text(end) == "(":
+            close = self._skip_group(end)
+            if is_plain and name in self.constants and self._text(end + 1) == ")":
+                return self._constant(name, depth), close
+            return self._first_object(end, close, depth), close
+        return (self._constant(name, depth) if is_plain else UNKNOWN), end
+
+    def _constant(self, name: str, depth: int) -> Any:
+        start = self.constants.get(name)
+        if start is None or name in self._open:
+            return UNKNOWN
+        self._open.add(name)
+        try:
+            return self._value(start, depth + 1)[0]
+        finally:
+            self._open.discard(name)
+
+    def _first_object(self, start: int, close: int, depth: int) -> Any:
+        """The first argument of a call that is an object: calls as `defineConfig` give it back."""
+        index = start + 1
+        while index < close - 1:
+            value, end = self._value(index, depth + 1)
+            if isinstance(value, dict):
+                return value
+            index = max(end, index + 1)
+            if self._text(index) == ",":
+                index += 1
+        return UNKNOWN
+
+    def _array(self, index: int, depth: int) -> tuple[Any, int]:
+        items: list[Any] = []
+        index += 1
+        while index < len(self.tokens) and self._text(index) != "]":
+            if self._text(index) == ",":
+                index += 1
+                continue
+            if self._text(index) == "...":
+                spread, index = self._value(index + 1, depth)
+                items += spread if isinstance(spread, list) else []
+                continue
+            value, end = self._value(index, depth)
+            items.append(value)
+            index = max(end, index + 1)
+        return items, index + 1
+
+    def _object(self, index: int, depth: int) -> tuple[Any, int]:
+        members: dict[str, Any] = {}
+        index += 1
+        while index < len(self.tokens) and self._text(index) != "}":
+            token = self.tokens[index]
+            if token.text == ",":
+                index += 1
+            elif token.text == "...":
+                spread, index = self._value(index + 1, depth)
+                members |= spread if isinstance(spread, dict) else {}
+            elif token.kind in ("name", "string", "number") and self._text(index + 1) == ":":
+                name = _unescape(token.text[1:-1]) if token.kind == "string" else token.text
+                members[name], end = self._value(index + 2, depth)
+                index = max(end, index + 1)
+            elif token.kind == "name" and self._text(index + 1) in (",", "}"):
+                members[token.text], index = self._constant(token.text, depth), index + 1
+            else:  # a method, a computed name
+                index = self._skip_expression(index + 1) if token.text not in _OPENING else self._skip_group(index)
+        return members, index + 1
+
+    def _skip_group(self, index: int) -> int:
+        """The token behind a group of parentheses, brackets or braces."""
+        depth = 0
+        for at in range(index, len(self.tokens)):
+            text = self.tokens[at].text if self.tokens[at].kind == "mark" else ""
+            depth += (text in _OPENING) - (text in _CLOSING)
+            self._steps += 1
+            if depth <= 0 or self._steps > _MAX_STEPS:
+                return at + 1
+        return len(self.tokens)
+
+    def _skip_expression(self, index: int) -> int:
+        """The next token that ends an expression: a comma, a semicolon, or what closes the group around it."""
+        while index < len(self.tokens):
+            text = self.tokens[index].text if self.tokens[index].kind == "mark" else ""
+            if text in (",", ";") or text in _CLOSING:
+                return index
+            index = self._skip_group(index) if text in _OPENING else index + 1
+        return index
+
+
+def _strip(value: Any) -> Any:
+    """The value without what is unknown; in lists that is None, so that places stay."""
+    if isinstance(value, dict):
+        return {name: _strip(one) for name, one in value.items() if one is not UNKNOWN}
+    if isinstance(value, list):
+        return [None if one is UNKNOWN else _strip(one) for one in value]
+    return value
+
+
+def _unescape(text: str) -> str:
+    def replace(match: re.Match[str]) -> str:
+        code = match[1]
+        if code[0] in "ux" and len(code) > 1:
+            number = int(code[1:].strip("{}"), 16)
+            return chr(number) if number <= 0x10FFFF else "\ufffd"
+        return "" if code.endswith("\n") else _ESCAPES.get(code, code)
+
+    return _ESCAPE.sub(replace, text) if "\\" in text else text
+
+
+def _to_number(text: str) -> Any:
+    text = text.replace("_", "")
+    try:
+        return int(text, 0) if text.isdigit() or text[:2].lower() == "0x" else float(text)
+    except ValueError:
+        return UNKNOWN

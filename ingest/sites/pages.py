@@ -1,0 +1,265 @@
+"""The sites of a source: which generator each file belongs to, and the page that it becomes."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from math import inf
+from pathlib import Path
+from urllib.parse import quote
+
+from aidre.engine.model import Json
+from aidre.ingest.formats import read_front_matter
+from aidre.ingest.records import File, Rejected, Unpublished
+from aidre.ingest.sites.folder import Folder
+from aidre.ingest.sites.includes import Expansion
+from aidre.ingest.sites.links import rewrite_links, split_target
+from aidre.ingest.sites.names import NoteNames
+from aidre.ingest.sites.place import PAGES, Place, Source
+from aidre.ingest.sites.recognise import Recognised, recognise
+from aidre.ingest.sites.styles import UrlStyle, styled
+
+_SAFE = "/~@!$&'()*+,;=:-._"
+"""Characters that stay in the path of an address."""
+
+_MATTERED = frozenset({".md", ".markdown", ".mdown", ".mkdn", ".mkd", ".mdx", ".qmd", ".html", ".htm"})
+"""Suffixes of files that may have a front matter."""
+
+_GUESSED = ("", ".md", ".mdx", ".qmd", "/index.md", "/index.mdx", "/README.md")
+"""What a link to a page leaves out."""
+
+NO_PLACE = Place()
+_INDEXES = ("index.md", "_index.md", "README.md", "index.mdx", "index.qmd")
+
+
+class Sites:
+    """The sites of one source, as its configuration files describe them. `style` overrides the form of addresses.
+
+    `url_base` is the address of the home page of the site, or of the source's folder where there is no site.
+    """
+
+    def __init__(
+        self, root: Path, name: str, url_base: str | None = None, style: UrlStyle = "auto", *, deep: bool = True
+    ) -> None:
+        self.root, self.name, self.url_base, self.style = root, name, url_base, style
+        self._sites = [_Site(self, found) for found in recognise(root, deep=deep)]
+        self._places: dict[str, tuple[_Site, Place] | None] = {}
+        self._folders: dict[str, float] = {}
+        self._notes: NoteNames | None = None
+
+    def notices(self) -> Iterator[str]:
+        """What is to be known of each site: what it was recognised by, and what its addresses look like."""
+        for site in self._sites:
+            if site.pages:
+                yield f"{self.name}: {site.describe(self.style)}"
+                yield from (f"{self.name}: {note}" for note in site.generator.notes)
+
+    def page(self, file: File) -> Page:
+        """The page of a file of the source."""
+        found = self._find(file.origin)
+        if found is not None:
+            found[0].pages += file.path.suffix.lower() in PAGES
+        return Page(self, file, found[0] if found else None, found[1] if found else NO_PLACE)
+
+    def url_of(self, origin: str) -> str | None:
+        """The address of a file; None if it has none, or the home page's is not known."""
+        found = self._find(origin)
+        if self.style != "auto" or not self._sites:
+            return None if self.url_base is None else f"{self.url_base}/{_quote_path(styled(origin, self.style))}"
+        if found is None or found[1].address is None:
+            return None
+        home = self.url_base or found[0].home
+        return None if home is None else f"{home.rstrip('/')}/{quote(os.fsencode(found[1].address), _SAFE)}"
+
+    def in_order(self, files: Iterator[File | Rejected]) -> Iterator[File | Rejected]:
+        """The files in the order of their sites: that of the navigation, else that of each folder."""
+        return iter(sorted(files, key=self._order)) if self._sites else files
+
+    def _order(self, found: File | Rejected) -> tuple[float, list[tuple[float, str]]]:
+        parts = found.origin.split("/")
+        place = self._place_of(found.origin)
+        folders = ("/".join(parts[: depth + 1]) for depth in range(len(parts) - 1))
+        orders = [*map(self._folder_order, folders), _or_last(place.order)]
+        return _or_last(place.rank), list(zip(orders, parts, strict=True))
+
+    def _folder_order(self, folder: str) -> float:
+        """The order of a folder is that of the page that stands for it."""
+        if folder not in self._folders:
+            pages = (self._place_of(f"{folder}/{name}") for name in _INDEXES if self.exists(f"{folder}/{name}"))
+            self._folders[folder] = min((_or_last(place.order) for place in pages), default=inf)
+        return self._folders[folder]
+
+    def _place_of(self, origin: str) -> Place:
+        found = self._find(origin)
+        return found[1] if found else NO_PLACE
+
+    def note(self, name: str, origin: str) -> str | None:
+        """The file that a wikilink on a page means."""
+        if self._notes is None:
+            self._notes = NoteNames(self.root)
+        return self._notes.find(name, posixpath.dirname(origin))
+
+    def exists(self, origin: str) -> bool:
+        return not origin.startswith("../") and (self.root / origin).is_file()
+
+    def _find(self, origin: str) -> tuple[_Site, Place] | None:
+        """The nearest site that has a place for a file, and the place."""
+        if origin not in self._places:
+            self._places[origin] = next(
+                ((site, place) for site in self._sites if (place := site.place(origin)) is not None), None
+            )
+        return self._places[origin]
+
+    def matter(self, origin: str) -> dict[str, Json] | None:
+        """The front matter of a file of the source."""
+        if origin.startswith("../") or posixpath.splitext(origin)[1].lower() not in _MATTERED:
+            return None
+        return read_front_matter(File(self.root / origin, self.name, origin, within=self.root))
+
+
+class _Site:
+    """A recognised site. `pages` counts the files that it was asked about and that are pages."""
+
+    def __init__(self, sites: Sites, found: Recognised) -> None:
+        self._sites, self.generator = sites, found.generator
+        self.config, self.folder, self.home = found.config, found.folder, _read_home(found.generator.home)
+        self.prefix = os.path.relpath(found.folder.root, sites.root).replace(os.sep, "/")
+        self.inside = Folder(found.folder.root, sites.root)
+        self.pages = 0
+
+    def place(self, origin: str) -> Place | None:
+        path = posixpath.relpath(origin, self.prefix)
+        matter: list[dict[str, Json] | None] = []
+
+        def read_matter() -> dict[str, Json] | None:
+            if not matter:
+                matter.append(self._sites.matter(origin))
+            return matter[0]
+
+        return self.generator.place(Source(path, self.folder, read_matter))
+
+    def describe(self, style: UrlStyle) -> str:
+        named = f"a site of {self.generator.name} ({self.config})"
+        if style != "auto":
+            return f"{named}: addresses are of the style {style}"
+        home = self._sites.url_base or self.home
+        if home is None:
+            return f"{named}: pages have no address, because it does not say where the site is: --url-base says it"
+        return f"{named}: pages have addresses as {home.rstrip('/')}/{self.generator.form}"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A file as a page of a site; without a site, of a folder of texts."""
+
+    _sites: Sites
+    _file: File
+    _site: _Site | None
+    _place: Place
+
+    @property
+    def url(self) -> str | None:
+        return self._sites.url_of(self._file.origin)
+
+    def unpublished(self, as_of: datetime | None) -> Unpublished | None:
+        """Why the file is left out; drafts are taken where `as_of` is None."""
+        reason, until = self._place.reason, None
+        if reason is None and as_of is not None:
+            reason = self._place.draft
+            since = self._place.since
+            if reason is None and since is not None and datetime.fromisoformat(since) > as_of:
+                reason, until = f"date {since} is ahead", since
+        if reason is None:
+            return None
+        return Unpublished(self._file.origin, reason, self._file.source, self._file.origin, until)
+
+    def expand(self, text: str) -> str:
+        """See `SitePage`."""
+        site = self._site
+        if site is None:
+            if "[[" not in text:
+                return text
+            return rewrite_links(text, find=lambda _: None, find_note=self._note_url, keeps_unknown=True)
+        includes = site.generator.includes
+        text = Expansion(includes.forms, self._read).expand(text, self._path)
+        return rewrite_links(
+            text,
+            find=self._link_url,
+            find_note=self._note_url if site.generator.wikilinks or "[[" in text else None,
+            keeps_unknown=not site.generator.wikilinks,
+        )
+
+    def include(self, target: str) -> str | None:
+        """See `SitePage`."""
+        found = self._read(self._path, target)
+        return None if found is None else found[1]
+
+    @property
+    def _path(self) -> str:
+        """The path relative to the folder of the configuration."""
+        return posixpath.relpath(self._file.origin, self._site.prefix if self._site else ".")
+
+    def _read(self, path: str, target: str) -> tuple[str, str] | None:
+        """A file that the page at `path` includes, beneath the source alone: its path and text."""
+        site = self._site
+        if site is None:
+            return None
+        includes = site.generator.includes
+        named = target.removeprefix("@site/").removeprefix("@/").lstrip("/")
+        is_rooted = named != target
+        bases = [*([posixpath.dirname(path)] if includes.beside and not is_rooted else []), *includes.bases, "."]
+        for base in dict.fromkeys(bases):
+            candidate = posixpath.normpath(posixpath.join(base, named))
+            if site.inside.is_file(candidate):
+                text = site.inside.read(candidate)
+                return None if text is None else (candidate, text)
+        return None
+
+    def _link_url(self, target: str) -> str | None:
+        """The address of the page that a link to a file leads to."""
+        path, rest = split_target(target)
+        if not path:
+            return None
+        origin = self._resolve(path)
+        url = None if origin is None else self._sites.url_of(origin)
+        return None if url is None else url + rest
+
+    def _resolve(self, path: str) -> str | None:
+        """The file of the source that a path on the page means."""
+        site = self._site
+        named = path.removeprefix("@site/").removeprefix("~/").lstrip("/")
+        if named == path:
+            bases = [posixpath.dirname(self._file.origin)]
+        else:
+            prefix = site.prefix if site else "."
+            bases = [posixpath.join(prefix, base) for base in (*(site.generator.roots if site else ()), ".")]
+        if named.startswith("_posts/") or site and site.generator.name == "Hugo":
+            bases.append(site.prefix if site else ".")
+        for base in bases:
+            joined = posixpath.normpath(posixpath.join(base, named))
+            for suffix in _GUESSED if posixpath.splitext(joined)[1].lower() not in PAGES else ("",):
+                origin = joined + suffix
+                if posixpath.splitext(origin)[1].lower() in PAGES and self._sites.exists(origin):
+                    return origin
+        return None
+
+    def _note_url(self, name: str) -> str | None:
+        origin = self._sites.note(name, self._file.origin)
+        return None if origin is None else self._sites.url_of(origin) or ""
+
+
+def _or_last(order: float | None) -> float:
+    return inf if order is None else order
+
+
+def _quote_path(path: str) -> str:
+    return quote(os.fsencode(path))
+
+
+def _read_home(home: str | None) -> str | None:
+    """The address of a home page, if it is one on the web."""
+    is_address = home is not None and home.startswith(("http://", "https://")) and not home.isspace()
+    return home if is_address and home is not None and home.isprintable() and " " not in home else None
