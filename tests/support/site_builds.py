@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,21 +27,33 @@ LIST = "addresses.txt"
 class Build:
     """How a site is built. `pip` and `npm` are the packages that it needs, `program` what must be installed; the command
     runs in the site's folder, where {env} is the environment and {out} the folder to build into. `built` is the folder
-    inside the site that generators without such an option write into."""
+    inside the site that generators without such an option write into; with `git` the site is a repository."""
 
     command: Sequence[str]
     pip: Sequence[str] = ()
     npm: Sequence[str] = ()
     program: str | None = None
     built: str | None = None
+    git: bool = False
 
 
 _DOCUSAURUS = Build(
     ("{env}/node_modules/.bin/docusaurus", "build", "--out-dir", "{out}"),
     npm=("@docusaurus/core@3", "@docusaurus/preset-classic@3", "react@19", "react-dom@19"),
 )
+_VITEPRESS = ("{env}/node_modules/.bin/vitepress", "build", "--outDir", "{out}")
 BUILDS: Mapping[str, Build] = {
     "mkdocs": Build(("{env}/bin/mkdocs", "build", "-q", "-d", "{out}"), pip=("mkdocs==1.6.1", "pymdown-extensions")),
+    "docusaurus": _DOCUSAURUS,
+    "docusaurus-docs": _DOCUSAURUS,
+    "vitepress": Build(_VITEPRESS, npm=("vitepress@1",)),
+    "vitepress-clean": Build(_VITEPRESS, npm=("vitepress@1",)),
+    "sphinx": Build(("{env}/bin/sphinx-build", "-q", ".", "{out}"), pip=("sphinx==8.*", "myst-parser")),
+    "antora": Build(
+        ("{env}/node_modules/.bin/antora", "--to-dir", "{out}", "antora-playbook.yml"),
+        npm=("@antora/cli@3", "@antora/site-generator@3"),
+        git=True,
+    ),
     "mkdocs-material": Build(("{env}/bin/mkdocs", "build", "-q", "-d", "{out}"), pip=("mkdocs-material==9.*",)),
 }
 
@@ -64,6 +78,8 @@ def build_in(name: str, environment: Path, site: Path, out: Path) -> list[str]:
     shutil.copytree(SAMPLES / name, site, ignore=shutil.ignore_patterns(LIST))
     if how.npm and not (site / "node_modules").exists():
         (site / "node_modules").symlink_to(environment / "node_modules")
+    if how.git:
+        _make_repository(site)
     _run([part.format(env=environment, out=out) for part in how.command], site)
     built = site / how.built if how.built else out
     return sorted(path.relative_to(built).as_posix() for path in built.rglob("*") if path.is_file())
@@ -71,12 +87,22 @@ def build_in(name: str, environment: Path, site: Path, out: Path) -> list[str]:
 
 def is_listed(path: str) -> bool:
     """Whether a built file stands in a list: pages, and what is copied of the sample; not the files of themes."""
-    return path.endswith((".html", ".md", ".csv", ".txt", ".pdf")) and not path.startswith(("assets/", "_sources/"))
+    return path.endswith((".html", ".md", ".csv", ".txt", ".pdf")) and not re.search(r"(^|/)(assets|_sources)/", path)
 
 
 def _run(command: Sequence[str], folder: Path) -> None:
     environment = os.environ | {"CI": "true", "ASTRO_TELEMETRY_DISABLED": "1", "TZ": "UTC"}
     subprocess.run(command, cwd=folder, check=True, env=environment, stdin=subprocess.DEVNULL, capture_output=True)
+
+
+def _make_repository(site: Path) -> None:
+    """A repository with one commit, and what Antora needs to show pages: a layout that is their text alone."""
+    with zipfile.ZipFile(site / "ui-bundle.zip", "w") as bundle:
+        bundle.writestr("layouts/default.hbs", "<html><body>{{{page.contents}}}</body></html>")
+        bundle.writestr("layouts/404.hbs", "<html><body></body></html>")
+    (site / "ui").mkdir()
+    for words in (["init", "-q"], ["add", "docs"], ["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "a"]):
+        _run(["git", *words], site)
 
 
 def main(names: Sequence[str]) -> None:
