@@ -57,6 +57,14 @@ def read_exported(text: str | None) -> dict[str, Any]:
     return {}
 
 
+def read_constant(text: str | None, name: str) -> dict[str, Any]:
+    """The object that a module gives a name; empty without one."""
+    reader = _Reader(_tokenize(text or ""))
+    reader.learn_constants()
+    value = _strip(reader.value_of(name))
+    return value if isinstance(value, dict) else {}
+
+
 def _export_starts(tokens: list[_Token]) -> list[int]:
     """Where exported values begin: behind `export default`, behind `module.exports =`, and behind each `return`."""
     texts = [token.text for token in tokens]
@@ -160,6 +168,10 @@ class _Reader:
     def value_at(self, index: int) -> Any:
         """The value that begins at a token."""
         return self._value(index, 0)[0]
+
+    def value_of(self, name: str) -> Any:
+        """The value of a constant."""
+        return self._constant(name, 0)
 
     def _text(self, index: int) -> str:
         return self.tokens[index].text if 0 <= index < len(self.tokens) else ""

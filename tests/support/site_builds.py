@@ -41,6 +41,7 @@ _DOCUSAURUS = Build(
     ("{env}/node_modules/.bin/docusaurus", "build", "--out-dir", "{out}"),
     npm=("@docusaurus/core@3", "@docusaurus/preset-classic@3", "react@19", "react-dom@19"),
 )
+_ASTRO = ("{env}/node_modules/.bin/astro", "build")
 _VITEPRESS = ("{env}/node_modules/.bin/vitepress", "build", "--outDir", "{out}")
 BUILDS: Mapping[str, Build] = {
     "mkdocs": Build(("{env}/bin/mkdocs", "build", "-q", "-d", "{out}"), pip=("mkdocs==1.6.1", "pymdown-extensions")),
@@ -49,6 +50,15 @@ BUILDS: Mapping[str, Build] = {
     "vitepress": Build(_VITEPRESS, npm=("vitepress@1",)),
     "vitepress-clean": Build(_VITEPRESS, npm=("vitepress@1",)),
     "sphinx": Build(("{env}/bin/sphinx-build", "-q", ".", "{out}"), pip=("sphinx==8.*", "myst-parser")),
+    "eleventy": Build(
+        ("{env}/node_modules/.bin/eleventy", "--quiet", "--output={out}"), npm=("@11ty/eleventy@3",)
+    ),
+    "jekyll": Build(("jekyll", "build", "-q", "-d", "{out}"), program="jekyll"),
+    "jekyll-pretty": Build(("jekyll", "build", "-q", "-d", "{out}"), program="jekyll"),
+    "hugo": Build(("hugo", "--quiet", "-d", "{out}"), program="hugo"),
+    "hugo-ugly": Build(("hugo", "--quiet", "-d", "{out}"), program="hugo"),
+    "astro": Build(_ASTRO, npm=("astro@5", "@astrojs/starlight@0.36", "sharp"), built="dist"),
+    "astro-blog": Build(_ASTRO, npm=("astro@5",), built="dist"),
     "antora": Build(
         ("{env}/node_modules/.bin/antora", "--to-dir", "{out}", "antora-playbook.yml"),
         npm=("@antora/cli@3", "@antora/site-generator@3"),
@@ -101,7 +111,11 @@ def _make_repository(site: Path) -> None:
         bundle.writestr("layouts/default.hbs", "<html><body>{{{page.contents}}}</body></html>")
         bundle.writestr("layouts/404.hbs", "<html><body></body></html>")
     (site / "ui").mkdir()
-    for words in (["init", "-q"], ["add", "docs"], ["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "a"]):
+    for words in (
+        ["init", "-q"],
+        ["add", "docs"],
+        ["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "a"],
+    ):
         _run(["git", *words], site)
 
 

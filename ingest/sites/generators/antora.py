@@ -26,7 +26,10 @@ def load(folder: Folder, name: str) -> Generator | None:
     urls = get_table(playbook, "urls")
     style = get_text(urls, "html_extension_style", "default")
     rules = _Rules(
-        _segment(descriptor["name"]), _version(descriptor, urls), style, _navigation(folder, get_texts(descriptor, "nav"))
+        _segment(descriptor["name"]),
+        _version(descriptor, urls),
+        style,
+        _navigation(folder, get_texts(descriptor, "nav")),
     )
     return Generator(
         "Antora",
@@ -106,5 +109,3 @@ def _navigation(folder: Folder, files: tuple[str, ...]) -> dict[str, int]:
             module, _, page = target.rpartition(":")
             found.setdefault(f"{module.rpartition(':')[2] or own}/{page}", len(found))
     return found
-
-

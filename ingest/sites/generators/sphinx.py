@@ -27,7 +27,9 @@ def load(folder: Folder, name: str) -> Generator | None:
     settings = read_python(folder.read(name))
     if len(_NAMES & settings.keys()) < _FEWEST:
         return None
-    rules = _Rules(_suffixes(settings), get_texts(settings, "exclude_patterns"), _templates(settings), _is_dirhtml(folder))
+    rules = _Rules(
+        _suffixes(settings), get_texts(settings, "exclude_patterns"), _templates(settings), _is_dirhtml(folder)
+    )
     return Generator(
         "Sphinx",
         rules.place,

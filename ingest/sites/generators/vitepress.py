@@ -99,5 +99,3 @@ def _to_pattern(old: str) -> str:
     except re.error:
         return r"(?!)"
     return pattern
-
-

@@ -24,6 +24,13 @@ GENERATED = {
     "vitepress": r"404\.html",
     "vitepress-clean": r"404\.html",
     "sphinx": r"genindex\.html|search\.html",
+    "eleventy": r"(?!)",
+    "jekyll": r"(?!)",
+    "jekyll-pretty": r"(?!)",
+    "hugo": r"(de/)?(tags|categories)/index\.html|(de|en)/index\.html|posts/index\.html|docs/deep/index\.html",
+    "hugo-ugly": r"(tags|categories)/index\.html|(tags|categories)\.html",
+    "astro": r"404\.html",
+    "astro-blog": r"(?!)",
     "antora": r"404\.html|index\.html",
 }
 """Pages that a generator makes of no file of their own: lists, redirects, untranslated pages under each language; and one
@@ -49,7 +56,9 @@ def served(address: str, built: set[str]) -> str | None:
     from urllib.parse import unquote
 
     path = unquote(address)
-    candidates = [path + "index.html"] if not path or path.endswith("/") else [path, f"{path}.html", f"{path}/index.html"]
+    candidates = (
+        [path + "index.html"] if not path or path.endswith("/") else [path, f"{path}.html", f"{path}/index.html"]
+    )
     return next((one for one in candidates if one in built), None)
 
 

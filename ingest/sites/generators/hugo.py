@@ -1,0 +1,187 @@
+"""Hugo: a folder for each file below `content`, leaf bundles, languages, and permalinks of sections."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from aidre.engine.model import Json
+from aidre.ingest.records import read_date
+from aidre.ingest.sites.configuration import get_table, get_text, get_texts, read_json, read_toml, read_yaml
+from aidre.ingest.sites.folder import Folder, below, split_name
+from aidre.ingest.sites.place import Generator, Includes, Place, Source, left_out
+from aidre.ingest.sites.slugs import hugo_path
+
+_NAMES = tuple(f"{name}.{suffix}" for name in ("hugo", "config") for suffix in ("toml", "yaml", "yml", "json"))
+FILES = (*_NAMES, *(f"config/_default/{name}" for name in _NAMES))
+_SETTINGS = frozenset({"baseurl", "theme", "languagecode", "title", "params", "module", "permalinks", "contentdir",
+                       "markup", "taxonomies", "menu", "menus"})  # fmt: skip
+_PAGES = (".md", ".markdown", ".mdown", ".html", ".htm", ".adoc", ".rst", ".org")
+_NO_CONTENT = frozenset({"layouts", "themes", "archetypes", "data", "i18n", "assets", "resources", "config", "public"})
+_TOKEN = re.compile(r":([a-z]+)(?:\[[^\]]*\])?")
+
+
+def load(folder: Folder, name: str) -> Generator | None:
+    settings = _lower(_read(folder, name))
+    inner = posixpath.dirname(name)
+    for suffix in ("toml", "yaml", "yml", "json") if inner else ():
+        for table in ("permalinks", "languages"):
+            settings.setdefault(table, _lower(_read(folder, f"{inner}/{table}.{suffix}")) or None)
+    is_own = name.startswith("hugo.") or (not _SETTINGS.isdisjoint(settings) and folder.is_folder("content"))
+    if not is_own:
+        return None
+    languages = get_table(settings, "languages")
+    default = get_text(settings, "defaultcontentlanguage", "en")
+    content = posixpath.normpath(get_text(settings, "contentdir", "content"))
+    roots = {posixpath.normpath(get_text(one, "contentdir")): code for code, one in languages.items()
+             if isinstance(one, dict) and get_text(one, "contentdir")}  # fmt: skip
+    rules = _Rules(settings, {content: default} | roots, default, frozenset(languages))
+    return Generator(
+        "Hugo",
+        rules.place,
+        get_text(settings, "baseurl") or None,
+        "guide/install" + (".html" if settings.get("uglyurls") is True else "/"),
+        Includes(),
+        (*roots, content),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    settings: Mapping[str, Any]
+    roots: Mapping[str, str]
+    default: str
+    languages: frozenset[str]
+
+    def place(self, source: Source) -> Place | None:
+        root = max((one for one in self.roots if below(source.path, one)), key=len, default=None)
+        if root is None:
+            static = below(source.path, "static")
+            if static is not None:
+                return Place(static)
+            return left_out("no content of Hugo") if source.path.partition("/")[0] in _NO_CONTENT else None
+        path = below(source.path, root) or ""
+        if not path.endswith(_PAGES):
+            return Place(path)
+        folder, stem, _ = split_name(path)
+        stem, language = self._language(stem, self.roots[root])
+        bundle = _find_bundle(source.folder, root, folder)
+        if bundle is not None and (bundle != folder or stem != "index"):
+            return left_out("a part of another page of Hugo")
+        return self._place_page(source, folder, stem, language)
+
+    def _place_page(self, source: Source, folder: str, stem: str, language: str) -> Place:
+        matter = {name.lower(): value for name, value in source.matter.items()}
+        build = matter.get("_build", matter.get("build"))
+        if matter.get("headless") is True or (isinstance(build, dict) and build.get("render") in ("never", False)):
+            return left_out("not rendered by Hugo")
+        weight = matter.get("weight")
+        # A list that Hugo shows puts pages of weight 0, or without one, last.
+        order = float(weight) if type(weight) in (int, float) and weight else None  # type: ignore[arg-type]
+        date = _date_of(matter)
+        published = read_date(matter.get("publishdate")) or date
+        since = None if self.settings.get("buildfuture") is True else published
+        is_default = language == self.default
+        in_folder = not is_default or self.settings.get("defaultcontentlanguageinsubdir") is True
+        prefix = f"{language}/" if self.languages and in_folder else ""
+        address = self._address(source, matter, folder, stem, date)
+        if not address.endswith("/") and not posixpath.splitext(address)[1] and address:
+            address += "/"
+        return Place(prefix + address, since=since, order=order)
+
+    def _address(self, source: Source, matter: Mapping[str, Json], folder: str, stem: str, date: str | None) -> str:
+        url = matter.get("url")
+        if type(url) is str and url:
+            return url.lstrip("/") if url.startswith("/") else url
+        lower = self.settings.get("disablepathtolower") is not True
+        section = folder.partition("/")[0]
+        is_section = stem == "_index"
+        is_ugly = self.settings.get("uglyurls") is True
+        if is_section:
+            path = hugo_path(folder, lower=lower)
+            return f"{path.rstrip('/')}.html" if is_ugly and path else path
+        name = posixpath.basename(folder.rstrip("/")) if stem == "index" else stem
+        above = posixpath.dirname(folder.rstrip("/")) if stem == "index" else folder.rstrip("/")
+        slug = matter.get("slug")
+        slug = str(slug) if type(slug) in (str, int) and slug != "" else None
+        pattern = self._pattern(section)
+        if pattern is not None and not (stem == "index" and not folder):
+            address = _fill(pattern, _tokens(matter, folder, name, slug, section, date, above))
+            address = hugo_path(address.lstrip("/"), lower=lower)
+            return address if not is_ugly else address.rstrip("/") + ".html"
+        named = posixpath.join(above, slug if slug is not None else name)
+        address = hugo_path(named, lower=lower)
+        return f"{address}.html" if is_ugly and address else f"{address}/" if address else ""
+
+    def _pattern(self, section: str) -> str | None:
+        permalinks = get_table(self.settings, "permalinks")
+        pages = permalinks.get("page")
+        for table in (pages if isinstance(pages, dict) else {}, permalinks):
+            found = table.get(section) or table.get("/" if not section else section)
+            if isinstance(found, str):
+                return found
+        return None
+
+    def _language(self, stem: str, default: str) -> tuple[str, str]:
+        """The name of a file without the language that it ends with, and the language."""
+        name, dot, code = stem.rpartition(".")
+        if dot and code.lower() in self.languages:
+            return name, code.lower()
+        return stem, default
+
+
+def _find_bundle(folder: Folder, root: str, inner: str) -> str | None:
+    """The folder of the leaf bundle that a folder is or is in; None if it is in none."""
+    parts = inner.strip("/").split("/") if inner.strip("/") else []
+    for depth in range(1, len(parts) + 1):
+        above = "/".join(parts[:depth]) + "/"
+        names = folder.names(posixpath.join(root, above))
+        if any(name.startswith("index.") and name.endswith(_PAGES) for name in names):
+            return above
+    return None
+
+
+def _date_of(matter: Mapping[str, Json]) -> str | None:
+    for name in ("date", "updated_at", "publishdate"):
+        date = read_date(matter.get(name))
+        if date is not None:
+            return date
+    return None
+
+
+def _tokens(
+    matter: Mapping[str, Json], folder: str, name: str, slug: str | None, section: str, date: str | None, above: str
+) -> dict[str, str]:
+    moment = datetime.fromisoformat(date) if date else datetime.min
+    title = matter.get("title")
+    title = title if type(title) is str and title else name
+    plain = {"title": title, "slug": slug or title, "filename": name, "slugorfilename": slug or name,
+             "contentbasename": name, "slugorcontentbasename": slug or name}  # fmt: skip
+    forms = {"year": "%Y", "month": "%m", "monthname": "%B", "day": "%d", "weekdayname": "%A", "yearday": "%-j"}
+    dated = {token: moment.strftime(form) if date else "" for token, form in forms.items()}
+    parts = {token: value.replace("/", "-") for token, value in plain.items()}
+    return {**dated, **parts, "section": section, "sections": above}
+
+
+def _fill(pattern: str, tokens: Mapping[str, str]) -> str:
+    return re.sub(r"/{2,}", "/", _TOKEN.sub(lambda match: tokens.get(match[1], ""), pattern))
+
+
+def _read(folder: Folder, name: str) -> dict[str, Any]:
+    text = folder.read(name)
+    if name.endswith(".toml"):
+        return read_toml(text)
+    loaded = read_json(text) if name.endswith(".json") else read_yaml(text)
+    return loaded if isinstance(loaded, dict) else {}
+
+
+def _lower(settings: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
+    """The settings with names in lower case: Hugo does not tell them apart."""
+    return {
+        str(name).lower(): _lower(value, depth + 1) if isinstance(value, dict) and depth < 5 else value
+        for name, value in settings.items()
+    }
