@@ -31,6 +31,7 @@ from aidre.api.cli.options import (
 )
 from aidre.api.cli.select import open_store, select_collection
 from aidre.engine.errors import AidreError, ConfigurationError, StorageFailed, StoreDamaged
+from aidre.ingest.sites import UrlStyle
 
 app = typer.Typer(
     help="Ingest documents into a vector store, and serve it to retrieval clients.",
@@ -89,7 +90,15 @@ SourceOption = Annotated[
 ]
 UrlBaseOption = Annotated[
     str | None,
-    typer.Option("--url-base", metavar="URL", help="Base of the URLs of files that do not state their own."),
+    typer.Option("--url-base", metavar="URL", help="Address of the site's home page, or of the folder."),
+]
+UrlStyleOption = Annotated[
+    UrlStyle | None,
+    typer.Option(
+        "--url-style",
+        help="Form of the addresses of pages: auto, as the generator of the site has them; file, guide/page.md; "
+        "directory, guide/page/; html, guide/page.html; bare, guide/page. Default: [collections.NAME] url_style.",
+    ),
 ]
 DraftsOption = Annotated[
     bool,
@@ -113,6 +122,7 @@ def ingest(
     commit_every: CommitEveryOption = None,
     source: SourceOption = None,
     url_base: UrlBaseOption = None,
+    url_style: UrlStyleOption = None,
     wait: WaitOption = 30.0,
     include_drafts: DraftsOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, chunk and count; embed and write nothing.")] = False,
@@ -140,7 +150,7 @@ def ingest(
     options = IngestOptions(
         source, url_base, mirror, force, commit_every, dry_run, wait=wait, include_drafts=include_drafts
     )
-    ingestion = prepare(store, collection, sources, config, options, cluster=on)
+    ingestion = prepare(store, collection, sources, config, options, url_style=url_style, cluster=on)
     with terminable(), ingestion.published(), Reporter(as_json, stores=not dry_run) as report:
         return ingestion.run(report).exit_status
 
@@ -156,6 +166,7 @@ def watch(
     commit_every: CommitEveryOption = None,
     source: SourceOption = None,
     url_base: UrlBaseOption = None,
+    url_style: UrlStyleOption = None,
     wait: WaitOption = 30.0,
     include_drafts: DraftsOption = False,
     as_json: JsonOption = False,
@@ -173,7 +184,7 @@ def watch(
 
     options = IngestOptions(source, url_base, mirror, force, commit_every, wait=wait, include_drafts=include_drafts)
     with terminable():
-        ingestion = prepare(store, collection, sources, config, options)
+        ingestion = prepare(store, collection, sources, config, options, url_style=url_style)
         with ingestion.published():
             follow(ingestion, partial(reporter, as_json), console.print_message)
     return 0

@@ -22,7 +22,7 @@ from aidre.ingest.sites.place import PAGES, Place, Source
 from aidre.ingest.sites.recognise import Recognised, recognise
 from aidre.ingest.sites.styles import UrlStyle, styled
 
-_SAFE = "/~@!$&'()*+,;=:-._"
+_SAFE = "/~@!$&*+,;=:-._"
 """Characters that stay in the path of an address."""
 
 _MATTERED = frozenset({".md", ".markdown", ".mdown", ".mkdn", ".mkd", ".mdx", ".qmd", ".html", ".htm"})
@@ -60,8 +60,6 @@ class Sites:
     def page(self, file: File) -> Page:
         """The page of a file of the source."""
         found = self._find(file.origin)
-        if found is not None:
-            found[0].pages += file.path.suffix.lower() in PAGES
         return Page(self, file, found[0] if found else None, found[1] if found else NO_PLACE)
 
     def url_of(self, origin: str) -> str | None:
@@ -108,9 +106,11 @@ class Sites:
     def _find(self, origin: str) -> tuple[_Site, Place] | None:
         """The nearest site that has a place for a file, and the place."""
         if origin not in self._places:
-            self._places[origin] = next(
-                ((site, place) for site in self._sites if (place := site.place(origin)) is not None), None
-            )
+            placed = ((site, site.place(origin)) for site in self._sites)
+            found = next(((site, place) for site, place in placed if place is not None), None)
+            if found is not None:
+                found[0].pages += posixpath.splitext(origin)[1].lower() in PAGES
+            self._places[origin] = found
         return self._places[origin]
 
     def matter(self, origin: str) -> dict[str, Json] | None:
