@@ -20,7 +20,7 @@ from aidre.engine.storage import check_collection_name
 from aidre.ingest.fetch import FetchRules
 from aidre.ingest.pipeline import IngestOptions, Notice, ingest
 from aidre.ingest.records import parse_mappings
-from aidre.ingest.sites import UrlStyle
+from aidre.ingest.sites import to_url_style
 from aidre.ingest.sources import locate_sources, supplied_spaces
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def prepare(
     config: Path | None,
     options: IngestOptions,
     *,
-    url_style: UrlStyle | None = None,
+    url_style: str | None = None,
     cluster: str | None = None,
 ) -> Ingestion:
     """An ingestion with the options of the command line, and those of the configuration of the collection."""
@@ -152,7 +152,7 @@ def prepare(
         options,
         description=own.description,
         dates=own.dates,
-        url_style=url_style or own.url_style,
+        url_style=own.url_style if url_style is None else to_url_style(url_style),
         mappings=parse_mappings(own.mapping, f"collections.{collection}.mapping"),
         fetching=FetchRules(**asdict(settings.sources)),
         # Never makes a private collection public: this run may lack the configuration of the first one.

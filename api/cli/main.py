@@ -31,7 +31,6 @@ from aidre.api.cli.options import (
 )
 from aidre.api.cli.select import open_store, select_collection
 from aidre.engine.errors import AidreError, ConfigurationError, StorageFailed, StoreDamaged
-from aidre.ingest.sites import UrlStyle
 
 app = typer.Typer(
     help="Ingest documents into a vector store, and serve it to retrieval clients.",
@@ -93,9 +92,10 @@ UrlBaseOption = Annotated[
     typer.Option("--url-base", metavar="URL", help="Address of the site's home page, or of the folder."),
 ]
 UrlStyleOption = Annotated[
-    UrlStyle | None,
+    str | None,
     typer.Option(
         "--url-style",
+        metavar="STYLE",
         help="Form of the addresses of pages: auto, as the generator of the site has them; file, guide/page.md; "
         "directory, guide/page/; html, guide/page.html; bare, guide/page. Default: [collections.NAME] url_style.",
     ),

@@ -24,9 +24,12 @@ _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
 _INCLUDE = re.compile(r"[ \t]*(?:\{\{ ?#\w.*\}\}|\{([*!%])[> \t].*\1\}|\{\{[<%].*[%>]\}\}|-{1,3}8<-{1,3}.*)$")
 """A line that a generator replaces by a file or a component: mdBook, MkDocs, Jinja, Hugo, PyMdown."""
 
-_BOX = re.compile(r"([ \t]*)(:{3,}|/{3,}|!!!|\?\?\?\+?|===[!+]?(?=[ \t]+[\"']))[ \t]{0,40}(?:\{?\.?([A-Za-z][\w-]*)\}?)?(?:[ \t|]{1,40}(.*))?$")
-"""The first or last line of a box of VitePress, PyMdown or MkDocs, or the first of a tab: its mark, kind and title. Blanks are bounded, so
-that many of them take linear time."""
+_BOX = re.compile(
+    r"([ \t]*)(:{3,}|/{3,}|!!!|\?\?\?\+?|===[!+]?(?=[ \t]+[\"']))[ \t]{0,40}"
+    r"(?:\{?\.?([A-Za-z][\w-]*)\}?)?(?:[ \t|]{1,40}(.*))?$"
+)
+"""The first or last line of a box of VitePress, PyMdown or MkDocs, or the first of a tab: its mark, kind and title.
+Blanks are bounded, so that many of them take linear time."""
 
 _CALLOUT = re.compile(r"([ \t]*>[ \t]*)\[!(\w+)\][-+]?[ \t]*(.*)$")
 _KINDS = frozenset(

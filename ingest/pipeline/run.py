@@ -51,10 +51,10 @@ Batch = Sequence[tuple[str, Document]]
 class IngestOptions:
     """Options of the command line and the configuration.
 
-    `source` names the source; `url_style` is the form of the addresses of pages; `commit_every` is the largest number of documents in a commit and `chunk_tokens` the size
-    of a chunk; `dates` are the metadata fields to compare as instants; `mappings` give columns their meaning;
-    `fetching` are the rules for addresses; `wait` is how many seconds another writer is waited for; `include_drafts`
-    takes documents that their authors have not published.
+    `source` names the source; `url_style` is the form of the addresses of pages; `commit_every` is the largest number
+    of documents in a commit and `chunk_tokens` the size of a chunk; `dates` are the metadata fields to compare as
+    instants; `mappings` give columns their meaning; `fetching` are the rules for addresses; `wait` is how many seconds
+    another writer is waited for; `include_drafts` takes documents that their authors have not published.
     """
 
     source: str | None = None

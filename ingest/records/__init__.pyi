@@ -48,5 +48,5 @@ from .publication import (
 )
 from .row_lines import RowDecoder as RowDecoder, open_rows as open_rows
 from .safe_open import open_beneath as open_beneath
-from .site_page import SitePage as SitePage
+from .site_page import LeftOut as LeftOut
 from .vectors import RowVectors as RowVectors, VectorRules as VectorRules, format_wrong_length as format_wrong_length

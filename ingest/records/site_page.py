@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from aidre.ingest.records.items import Unpublished
+
+class LeftOut(NamedTuple):
+    """Why a file is no document, and until when (RFC 3339), if that is known."""
+
+    reason: str
+    until: str | None = None
 
 
 class SitePage(Protocol):
     """The page of one file."""
 
-    def unpublished(self, as_of: datetime | None) -> Unpublished | None:
-        """Why the file is no document of its own, or not yet; drafts are taken where `as_of` is None."""
+    def left_out(self, as_of: datetime | None) -> LeftOut | None:
+        """Why the file is no document of its own, or not yet; None if it is. Without `as_of` drafts are taken."""
         ...
 
     def expand(self, text: str) -> str:

@@ -1,2 +1,2 @@
-from .pages import Page as Page, Sites as Sites
-from .styles import URL_STYLES as URL_STYLES, UrlStyle as UrlStyle
+from .pages import Sites as Sites
+from .styles import UrlStyle as UrlStyle, to_url_style as to_url_style

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from aidre.ingest.formats import split_front_matter
-from aidre.ingest.sites.place import PAGES
+from aidre.ingest.sites.settings import PAGES
 
 MAX_DEPTH = 8
 MAX_FILES = 200
@@ -20,17 +20,25 @@ MAX_CHARACTERS = 1 << 20
 
 _BLANK = r"[ \t]{0,40}"
 _QUOTED = r"[\"']([^\"'\n]{1,400})[\"']"
+_REGION_NAME = r"(#[\w-]{1,80})?"
+
+
+def _form(line: str) -> re.Pattern[str]:
+    """A pattern for a whole line, with the blanks around it; `_` stands for blanks, of which there may be none."""
+    return re.compile(f"({_BLANK}){line.replace('_', _BLANK)}{_BLANK}$")
+
+
 FORMS: Mapping[str, re.Pattern[str]] = {
-    "snippet": re.compile(rf"({_BLANK})-{{1,9}}8<-{{1,9}}[ \t]{{1,9}}{_QUOTED}{_BLANK}$"),
-    "include-markdown": re.compile(rf"({_BLANK})\{{%-?{_BLANK}include(?:-markdown)?[ \t]{{1,9}}{_QUOTED}([^\n%]{{0,400}})%\}}{_BLANK}$"),
-    "brace": re.compile(rf"({_BLANK})\{{!{_BLANK}([^!{{}}\n]{{1,400}}?){_BLANK}!\}}{_BLANK}$"),
-    "comment": re.compile(rf"({_BLANK})<!--{_BLANK}@include:{_BLANK}([^\s{{}}#<>]{{1,400}})(#[\w-]{{1,80}})?(\{{[\d,]{{1,20}}\}})?{_BLANK}-->{_BLANK}$"),
-    "code": re.compile(rf"({_BLANK})<<<{_BLANK}([^\s{{}}#]{{1,400}})(#[\w-]{{1,80}})?(\{{[^{{}}\n]{{0,80}}\}})?(?:{_BLANK}\[[^\[\]\n]{{0,80}}\])?{_BLANK}$"),
-    "liquid": re.compile(rf"({_BLANK})\{{%-?{_BLANK}include(?:_relative)?[ \t]{{1,9}}([^\s%\"'{{}}]{{1,400}})([^\n%]{{0,400}})%\}}{_BLANK}$"),
-    "shortcode": re.compile(rf"({_BLANK})\{{\{{<{_BLANK}include[ \t]{{1,9}}[\"']?([^\s<>\"']{{1,400}})[\"']?{_BLANK}>\}}\}}{_BLANK}$"),
-    "directive": re.compile(rf"({_BLANK})(?:`{{3,9}}|:{{3,9}})\{{include\}}[ \t]{{1,9}}([^\s]{{1,400}}){_BLANK}$"),
-    "component": re.compile(rf"({_BLANK})<([A-Z]\w{{0,80}})(?:\s[^<>\n]{{0,400}})?/>{_BLANK}$"),
-}  # fmt: skip
+    "snippet": _form(r"-{1,9}8<-{1,9}[ \t]{1,9}" + _QUOTED),
+    "include-markdown": _form(r"\{%-?_include(?:-markdown)?[ \t]{1,9}" + _QUOTED + r"([^\n%]{0,400})%\}"),
+    "brace": _form(r"\{!_([^!{}\n]{1,400}?)_!\}"),
+    "comment": _form(r"<!--_@include:_([^\s{}#<>]{1,400})" + _REGION_NAME + r"(\{[\d,]{1,20}\})?_-->"),
+    "code": _form(r"<<<_([^\s{}#]{1,400})" + _REGION_NAME + r"(\{[^{}\n]{0,80}\})?(?:_\[[^\[\]\n]{0,80}\])?"),
+    "liquid": _form(r"\{%-?_include(?:[\x5f]relative)?[ \t]{1,9}([^\s%\"'{}]{1,400})([^\n%]{0,400})%\}"),
+    "shortcode": _form(r"\{\{<_include[ \t]{1,9}[\"']?([^\s<>\"']{1,400})[\"']?_>\}\}"),
+    "directive": _form(r"(?:`{3,9}|:{3,9})\{include\}[ \t]{1,9}(\S{1,400})"),
+    "component": _form(r"<([A-Z]\w{0,80})(?:\s[^<>\n]{0,400})?/>"),
+}
 """By name, lines that include a file: their indentation, the path, and what else the form has."""
 
 _TRIGGER = re.compile(r"8<|\{%|\{!|@include|<<<|\{\{<|\{include\}|/>")

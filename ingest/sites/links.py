@@ -23,7 +23,8 @@ _WIKILINK = re.compile(r"(!?)\[\[([^\[\]\n]{1,400})\]\]")
 _SCHEME = re.compile(r"[A-Za-z][\w+.-]*:|//|#|\{")
 _SIZE = re.compile(r"\d{1,5}(?:x\d{1,5})?")
 _PICTURES = frozenset(
-    {"png", "jpg", "jpeg", "gif", "svg", "webp", "bmp", "avif", "mp3", "wav", "ogg", "m4a", "mp4", "webm", "mov", "canvas", "base"}
+    {"png", "jpg", "jpeg", "gif", "svg", "webp", "bmp", "avif", "mp3", "wav", "ogg", "m4a", "mp4", "webm", "mov",
+     "canvas", "base"}
 )  # fmt: skip
 _MARKS = ("](", "href", "[[", "]:")
 _MAX_LINE = 20_000
@@ -86,7 +87,8 @@ def _rewrite_line(
     line = _DEFINITION.sub(link, line, count=1) if "]:" in line else line
     if "`" not in line:
         return rewrite(line)
-    parts, position = [], 0
+    parts: list[str] = []
+    position = 0
     for code in _CODE_SPAN.finditer(line):
         parts += (rewrite(line[position : code.start()]), code[0])
         position = code.end()

@@ -13,13 +13,12 @@ from urllib.parse import quote
 
 from aidre.engine.model import Json
 from aidre.ingest.formats import read_front_matter
-from aidre.ingest.records import File, Rejected, Unpublished
-from aidre.ingest.sites.folder import Folder
+from aidre.ingest.records import File, LeftOut, Rejected
 from aidre.ingest.sites.includes import Expansion
 from aidre.ingest.sites.links import rewrite_links, split_target
 from aidre.ingest.sites.names import NoteNames
-from aidre.ingest.sites.place import PAGES, Place, Source
 from aidre.ingest.sites.recognise import Recognised, recognise
+from aidre.ingest.sites.settings import PAGES, Folder, Place, Source
 from aidre.ingest.sites.styles import UrlStyle, styled
 
 _SAFE = "/~@!$&*+,;=:-._"
@@ -67,7 +66,7 @@ class Sites:
         found = self._find(origin)
         if self.style != "auto" or not self._sites:
             return None if self.url_base is None else f"{self.url_base}/{_quote_path(styled(origin, self.style))}"
-        if found is None or found[1].address is None:
+        if found is None or found[1].address is None or found[0].generator.computed:
             return None
         home = self.url_base or found[0].home
         return None if home is None else f"{home.rstrip('/')}/{quote(os.fsencode(found[1].address), _SAFE)}"
@@ -146,6 +145,9 @@ class _Site:
         if style != "auto":
             return f"{named}: addresses are of the style {style}"
         home = self._sites.url_base or self.home
+        if self.generator.computed:
+            names = ", ".join(self.generator.computed)
+            return f"{named}: pages have no address, because a program computes {names}: --url-style gives them one"
         if home is None:
             return f"{named}: pages have no address, because it does not say where the site is: --url-base says it"
         return f"{named}: pages have addresses as {home.rstrip('/')}/{self.generator.form}"
@@ -164,17 +166,15 @@ class Page:
     def url(self) -> str | None:
         return self._sites.url_of(self._file.origin)
 
-    def unpublished(self, as_of: datetime | None) -> Unpublished | None:
-        """Why the file is left out; drafts are taken where `as_of` is None."""
-        reason, until = self._place.reason, None
-        if reason is None and as_of is not None:
-            reason = self._place.draft
-            since = self._place.since
-            if reason is None and since is not None and datetime.fromisoformat(since) > as_of:
-                reason, until = f"date {since} is ahead", since
-        if reason is None:
-            return None
-        return Unpublished(self._file.origin, reason, self._file.source, self._file.origin, until)
+    def left_out(self, as_of: datetime | None) -> LeftOut | None:
+        """See `SitePage`."""
+        place = self._place
+        reason = place.reason or (None if as_of is None else place.draft)
+        if reason is not None:
+            return LeftOut(reason)
+        if as_of is not None and place.since is not None and datetime.fromisoformat(place.since) > as_of:
+            return LeftOut(f"date {place.since} is ahead", place.since)
+        return None
 
     def expand(self, text: str) -> str:
         """See `SitePage`."""
@@ -236,7 +236,7 @@ class Page:
         else:
             prefix = site.prefix if site else "."
             bases = [posixpath.join(prefix, base) for base in (*(site.generator.roots if site else ()), ".")]
-        if named.startswith("_posts/") or site and site.generator.name == "Hugo":
+        if named.startswith("_posts/") or (site and site.generator.name == "Hugo"):
             bases.append(site.prefix if site else ".")
         for base in bases:
             joined = posixpath.normpath(posixpath.join(base, named))

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from aidre.ingest.records import escape_unprintable
-from aidre.ingest.sites.folder import Folder
 from aidre.ingest.sites.generators import GENERATORS
-from aidre.ingest.sites.place import Generator
+from aidre.ingest.sites.settings import Folder, Generator
 
 _MAX_FOLDERS = 20_000
 _MAX_DEPTH = 8
@@ -46,6 +45,7 @@ def recognise(root: Path, *, deep: bool = True) -> list[Recognised]:
 def _inside(root: Path, max_depth: int) -> Iterator[Recognised]:
     pending = [(root, 0)]
     seen = found = 0
+    top = _top(root)
     while pending and seen < _MAX_FOLDERS and found < _MAX_SITES:
         folder, depth = pending.pop()
         seen += 1
@@ -54,13 +54,18 @@ def _inside(root: Path, max_depth: int) -> Iterator[Recognised]:
                 names = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
         except OSError:
             continue
-        one = _load(Folder(folder, root), names, root)
+        one = _load(Folder(folder, top), names, root)
         if one is not None:
             found += 1
             yield one
         if depth < max_depth:
             inner = (name for name, is_folder in names.items() if is_folder and name not in _NEVER)
             pending += [(folder / name, depth + 1) for name in inner if not name.startswith((".", "~$"))]
+
+
+def _top(root: Path) -> Path:
+    """The folder with `.git` that a folder is in, if it is near: parts of a configuration may be there; else itself."""
+    return next((one for one in (root, *list(root.parents)[:_MAX_ABOVE]) if (one / ".git").exists()), root)
 
 
 def _above(root: Path) -> Iterator[Recognised]:
@@ -78,7 +83,7 @@ def _above(root: Path) -> Iterator[Recognised]:
 
 def _names(folder: Path) -> list[str]:
     try:
-        return os.listdir(folder)
+        return [entry.name for entry in folder.iterdir()]
     except OSError:
         return []
 

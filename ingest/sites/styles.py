@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias, cast, get_args
 
-from aidre.ingest.sites.folder import split_name
-from aidre.ingest.sites.place import PAGES
+from aidre.engine.errors import ConfigurationError
+from aidre.ingest.sites.settings import PAGES, split_name
 
 UrlStyle: TypeAlias = Literal["auto", "file", "directory", "html", "bare"]
-URL_STYLES: Final = ("auto", "file", "directory", "html", "bare")
 """`auto`: as the generator of the folder has them, else `file`: sub/page.md. The others: sub/page/, sub/page.html and
 sub/page."""
 
 _INDEXES = frozenset({"index", "_index", "readme"})
+
+
+def to_url_style(name: str) -> UrlStyle:
+    """The style of that name; raises ConfigurationError for another one."""
+    found = next((style for style in get_args(UrlStyle) if style == name), None)
+    if found is None:
+        raise ConfigurationError(f"url style {name!r} is none: use one of {', '.join(get_args(UrlStyle))}")
+    return cast("UrlStyle", found)
 
 
 def styled(path: str, style: UrlStyle) -> str:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from aidre.engine.errors import ConfigurationError
 from aidre.ingest.fetch import is_url
 from aidre.ingest.records import escape_unprintable
-from aidre.ingest.sites import URL_STYLES, UrlStyle
+from aidre.ingest.sites import UrlStyle, to_url_style
 from aidre.ingest.sources.folder import FileSource
 from aidre.ingest.sources.readers import READERS, is_sitemap
 from aidre.ingest.sources.web import WebSource, web_source
@@ -27,8 +27,7 @@ def locate_sources(
 
     Raises ConfigurationError for a path that does not exist or cannot be read, and for two sources of one name.
     """
-    if url_style not in URL_STYLES:
-        raise ConfigurationError(f"url style {url_style!r} must be one of {', '.join(URL_STYLES)}")
+    url_style = to_url_style(url_style)
     if url_base is not None:
         if not url_base.startswith(("http://", "https://")):
             raise ConfigurationError(f"url base {url_base!r} must begin with http:// or https://")

@@ -1,7 +1,8 @@
-"""Builds the small sites of tests/ingest/sites/samples with their real generators, and renews the lists of addresses.
+"""Builds the small sites of tests/support/site_samples with their real generators, and renews the lists of addresses.
 
-`python -m tests.support.site_builds [NAME ...]` needs the registries of Python and npm, Node, and for Hugo and Jekyll the
-programs of that name. Each list is what the generator built; the tests hold the addresses that ingest derives against it.
+`python -m tests.support.site_builds [NAME ...]` needs the registries of Python and npm, Node, and for Hugo and Jekyll
+the programs of that name. Each list is what the generator built; tests hold the addresses that ingest derives against
+it.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-SAMPLES = Path(__file__).parents[1] / "ingest" / "sites" / "samples"
+SAMPLES = Path(__file__).parent / "site_samples"
 LIST = "addresses.txt"
 """Beside the site: the files that its generator built, one a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """How a site is built. `pip` and `npm` are the packages that it needs, `program` what must be installed; the command
+    """How a site is built. `pip` and `npm` are packages that it needs, `program` is what must be installed. The command
     runs in the site's folder, where {env} is the environment and {out} the folder to build into. `built` is the folder
     inside the site that generators without such an option write into; with `git` the site is a repository."""
 
@@ -50,9 +51,7 @@ BUILDS: Mapping[str, Build] = {
     "vitepress": Build(_VITEPRESS, npm=("vitepress@1",)),
     "vitepress-clean": Build(_VITEPRESS, npm=("vitepress@1",)),
     "sphinx": Build(("{env}/bin/sphinx-build", "-q", ".", "{out}"), pip=("sphinx==8.*", "myst-parser")),
-    "eleventy": Build(
-        ("{env}/node_modules/.bin/eleventy", "--quiet", "--output={out}"), npm=("@11ty/eleventy@3",)
-    ),
+    "eleventy": Build(("{env}/node_modules/.bin/eleventy", "--quiet", "--output={out}"), npm=("@11ty/eleventy@3",)),
     "jekyll": Build(("jekyll", "build", "-q", "-d", "{out}"), program="jekyll"),
     "jekyll-pretty": Build(("jekyll", "build", "-q", "-d", "{out}"), program="jekyll"),
     "hugo": Build(("hugo", "--quiet", "-d", "{out}"), program="hugo"),

@@ -8,9 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aidre.ingest.sites.configuration import get_table, get_text, get_texts, read_yaml
-from aidre.ingest.sites.folder import Folder, split_name
-from aidre.ingest.sites.place import Generator, Includes, Place, Source, left_out
+from aidre.ingest.sites.settings import (
+    Folder,
+    Generator,
+    Place,
+    Source,
+    get_table,
+    get_text,
+    get_texts,
+    left_out,
+    read_yaml,
+    split_name,
+)
 
 FILES = ("antora.yml",)
 _PLAYBOOKS = ("antora-playbook.yml", "playbook.yml", "site.yml", "antora-playbook.yaml", "local-antora-playbook.yml")
@@ -55,21 +64,19 @@ class _Rules:
             return None
         module, family, relative = parts[1], parts[2], "/".join(parts[3:])
         base = posixpath.join(self.component, self.version, _segment(module))
+        if family == "assets" and parts[3] in ("images", "attachments"):
+            family, relative = parts[3], "/".join(parts[4:])
         if family in ("images", "attachments"):
             return Place(posixpath.join(base, f"_{family}", relative))
-        if family == "assets" and parts[3] in ("images", "attachments"):
-            return Place(posixpath.join(base, f"_{parts[3]}", "/".join(parts[4:])))
-        if family != "pages":
-            return left_out("no page of Antora: pages include it")
-        if "/_" in f"/{relative}" or not relative.endswith(".adoc"):
-            return left_out("no page of Antora")
+        if family != "pages" or "/_" in f"/{relative}" or not relative.endswith(".adoc"):
+            return left_out("no page of Antora: pages include it, or it is hidden")
+        return Place(self._address(base, relative), rank=self.order.get(f"{module}/{relative}"))
+
+    def _address(self, base: str, relative: str) -> str:
         folder, stem, _ = split_name(relative)
-        rank = self.order.get(f"{module}/{relative}")
-        if self.style == "default":
-            return Place(posixpath.join(base, f"{folder}{stem}.html"), rank=rank)
-        if stem == "index":
-            return Place(posixpath.join(base, folder) if base or folder else "", rank=rank)
-        return Place(posixpath.join(base, f"{folder}{stem}" + _ENDS.get(self.style, ".html")), rank=rank)
+        if self.style != "default" and stem == "index":
+            return posixpath.join(base, folder) if base or folder else ""
+        return posixpath.join(base, f"{folder}{stem}{_ENDS.get(self.style, '.html')}")
 
 
 def _segment(name: str) -> str:

@@ -7,16 +7,31 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aidre.ingest.sites.configuration import get_text
-from aidre.ingest.sites.folder import Folder, below, split_name
-from aidre.ingest.sites.literals import read_exported
-from aidre.ingest.sites.place import Generator, Includes, Place, Source, left_out
-from aidre.ingest.sites.slugs import github_slug
+from aidre.ingest.sites.settings import (
+    COMPUTED,
+    Folder,
+    Generator,
+    Includes,
+    Place,
+    Source,
+    below,
+    get_text,
+    github_slug,
+    left_out,
+    read_exported,
+    split_name,
+    to_order,
+)
 
 FILES = tuple(f"astro.config.{suffix}" for suffix in ("mjs", "ts", "mts", "js", "cjs"))
 _PAGES = (".md", ".mdx", ".html", ".astro", ".markdown", ".mdown", ".mkdn", ".mkd", ".mdwn")
 _ROUTE = re.compile(r"\[(?:\.\.\.)?\w+\]\.astro")
 _COLLECTION = re.compile(r"getCollection\(\s*[\"'](\w[\w-]*)[\"']")
+_DEFINED = re.compile(r"(?=\b\w{1,80}\s{0,9}[:=]\s{0,9}defineCollection\()")
+_BASE = re.compile(r"\bbase\s{0,9}:\s{0,9}[\"'`]([^\"'`]{1,200})[\"'`]")
+_NEAR = 2000
+"""Characters of the definition of a collection in which its folder is sought."""
+
 _MAX_FOLDERS = 500
 
 
@@ -26,6 +41,7 @@ def load(folder: Folder, name: str) -> Generator | None:
     source = posixpath.normpath(get_text(settings, "srcDir", "src"))
     build = settings.get("build")
     form = get_text(build, "format", "directory") if isinstance(build, dict) else "directory"
+    bases = _bases(folder, source)
     routes = _routes(folder, posixpath.join(source, "pages"))
     if re.search(r"[\"']@astrojs/starlight[\"']", text):
         routes["docs"] = ""
@@ -33,21 +49,23 @@ def load(folder: Folder, name: str) -> Generator | None:
     end = ".html" if form == "file" else "" if settings.get("trailingSlash") == "never" else "/"
     return Generator(
         "Astro",
-        _Rules(source, end, routes).place,
-        f"{site}/{base}" if site else None,
+        _Rules(source, end, routes, bases).place,
+        f"{site}/{base}" if site and settings.get("base") is not COMPUTED else None,
         f"guide/install{end}",
         Includes(("component",), (source, ".")),
         (posixpath.join(source, "pages"), posixpath.join(source, "content/docs")),
+        computed=tuple(one for one in ("srcDir", "build", "trailingSlash") if settings.get(one) is COMPUTED),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """`routes` are the beginnings of addresses by the name of a collection."""
+    """`routes` are the beginnings of addresses by the name of a collection, `bases` the folders of some."""
 
     source: str
     end: str
     routes: Mapping[str, str]
+    bases: Mapping[str, str]
 
     def place(self, source: Source) -> Place | None:
         public = below(source.path, "public")
@@ -56,9 +74,14 @@ class _Rules:
         path = below(source.path, posixpath.join(self.source, "pages"))
         if path is not None:
             return self._place_page(path, source)
+        for name, base in self.bases.items():
+            path = below(source.path, base)
+            if path is not None:
+                return self._place_entry(name, path, source)
         path = below(source.path, posixpath.join(self.source, "content"))
         if path is not None and "/" in path:
-            return self._place_entry(*path.split("/", 1), source)
+            collection, _, inner = path.partition("/")
+            return self._place_entry(collection, inner, source)
         if source.path.partition("/")[0] in ("dist", "node_modules"):
             return left_out("built by Astro, or code")
         return None
@@ -88,7 +111,7 @@ class _Rules:
         return Place(
             self._address(posixpath.join(route, slug.strip("/")).strip("/")),
             draft=_draft(source),
-            order=float(order) if type(order) in (int, float) else None,
+            order=to_order(order),
         )
 
     def _address(self, path: str) -> str:
@@ -99,6 +122,21 @@ class _Rules:
 
 def _draft(source: Source) -> str | None:
     return "draft: true" if source.matter.get("draft") is True else None
+
+
+def _bases(folder: Folder, source: str) -> dict[str, str]:
+    """The folders that the configuration of content gives collections."""
+    files = (
+        f"{source}/{name}.{suffix}" for name in ("content.config", "content/config") for suffix in ("ts", "js", "mjs")
+    )
+    text = next(filter(None, map(folder.read, files)), "")
+    found: dict[str, str] = {}
+    for part in _DEFINED.split(text)[1:]:
+        base = _BASE.search(part.partition("defineCollection(")[2][:_NEAR].partition("defineCollection(")[0])
+        named = re.match(r"\w+", part)
+        if named is not None and base is not None:
+            found[named[0]] = posixpath.normpath(base[1])
+    return found
 
 
 def _routes(folder: Folder, pages: str) -> dict[str, str]:

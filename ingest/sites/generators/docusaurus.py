@@ -9,11 +9,23 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urljoin
 
-from aidre.ingest.sites.configuration import get_text, get_texts, read_json
-from aidre.ingest.sites.folder import Folder, below, split_name
-from aidre.ingest.sites.globs import matches
-from aidre.ingest.sites.literals import read_exported
-from aidre.ingest.sites.place import Generator, Includes, Place, Source, left_out
+from aidre.ingest.sites.settings import (
+    COMPUTED,
+    Folder,
+    Generator,
+    Includes,
+    Place,
+    Source,
+    below,
+    get_text,
+    get_texts,
+    left_out,
+    matches,
+    read_exported,
+    read_json,
+    split_name,
+    to_order,
+)
 
 FILES = tuple(f"docusaurus.config.{suffix}" for suffix in ("js", "ts", "mjs", "cjs", "mts", "cts"))
 _EXCLUDED = ("**/_*.{js,jsx,ts,tsx,md,mdx}", "**/_*/**", "**/*.test.{js,jsx,ts,tsx}", "**/__tests__/**")
@@ -21,6 +33,9 @@ _KINDS = {"docs": "docs", "blog": "blog", "pages": "pages", "plugin-content-docs
           "plugin-content-blog": "blog", "plugin-content-pages": "pages"}  # fmt: skip
 _DEFAULTS: Final = {"docs": ("docs", "docs"), "blog": ("blog", "blog"), "pages": ("src/pages", "/")}
 """The folder and the beginning of addresses of each kind."""
+
+_DECISIVE = ("path", "routeBasePath", "numberPrefixParser", "lastVersion", "versions", "include", "exclude")
+"""Options that decide on addresses."""
 
 _NO_PREFIX = re.compile(r"\d+[-_.]\d+")
 _PREFIX = re.compile(r"(\d+)\s*[-_.]+\s*([^-_.\s].*)")
@@ -37,14 +52,19 @@ def load(folder: Folder, name: str) -> Generator | None:
     default = get_text(locales, "defaultLocale", "en") if isinstance(locales, dict) else "en"
     contents = tuple(content for plugin in _plugins(settings) for content in _contents(folder, plugin, default))
     slash = settings.get("trailingSlash")
-    url, base = get_text(settings, "url").rstrip("/"), get_text(settings, "baseUrl", "/")
+    url, base = get_text(settings, "url").rstrip("/"), get_text(settings, "baseUrl")
+    computed = [one for one in ("presets", "plugins", "trailingSlash") if settings.get(one) is COMPUTED]
+    computed += [
+        f"{kind}.{one}" for kind, options in _plugins(settings) for one in _DECISIVE if options.get(one) is COMPUTED
+    ]
     return Generator(
         "Docusaurus",
         _Rules(contents, slash if isinstance(slash, bool) else None).place,
-        f"{url}/{base.strip('/')}" if url else None,
+        f"{url}/{base.strip('/')}" if url and base else None,
         "docs/guide/install" + ("/" if slash is True else ""),
         Includes(("component",), (".",)),
         tuple(dict.fromkeys(content.path for content in contents)),
+        computed=tuple(computed),
     )
 
 
@@ -93,12 +113,12 @@ class _Rules:
         is_folder = self.slash is True or (self.slash is None and route.endswith("/"))
         draft = "unlisted: true" if source.matter.get("unlisted") is True else None
         order = source.matter.get("sidebar_position")
-        if type(order) not in (int, float) and content.prefixes:
+        if to_order(order) is None and content.prefixes:
             order = _split_prefix(posixpath.splitext(posixpath.basename(path))[0])[0]
         return Place(
             f"{address}/" if address and is_folder else address,
             draft=draft,
-            order=float(order) if isinstance(order, int | float) else None,
+            order=to_order(order),
         )
 
 
@@ -145,14 +165,16 @@ def _plugins(settings: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, An
         if name.endswith(("classic", "preset-classic")):
             for kind in ("docs", "blog", "pages"):
                 own = options.get(kind, {})
-                if own is not False:
+                if own is COMPUTED:
+                    yield kind, {"path": COMPUTED}
+                elif own is not False:
                     yield kind, own if isinstance(own, dict) else {}
     plugins = settings.get("plugins")
     for plugin in plugins if isinstance(plugins, list) else ():
         name, options = _named(plugin)
-        kind = _KINDS.get(name.rpartition("/")[2].removeprefix("docusaurus-"))
-        if kind is not None:
-            yield kind, options
+        plugin_kind = _KINDS.get(name.rpartition("/")[2].removeprefix("docusaurus-"))
+        if plugin_kind is not None:
+            yield plugin_kind, options
 
 
 def _named(entry: Any) -> tuple[str, Mapping[str, Any]]:
@@ -180,16 +202,12 @@ def _contents(folder: Folder, plugin: tuple[str, Mapping[str, Any]], default: st
     for locale in folder.names("i18n"):
         begins = "" if locale == default else locale
         for own, address in found:
-            version = _version_of(own, path, identity) if kind == "docs" else ""
+            version = ("current" if own == path else own.rpartition("/")[2]) if kind == "docs" else ""
             inner = posixpath.normpath(posixpath.join("i18n", locale, translated, version))
             if folder.is_folder(inner):
                 yield _Content(kind, inner, posixpath.join(begins, address), include, exclude, prefixes)
     for own, address in found:
         yield _Content(kind, own, address, include, exclude, prefixes)
-
-
-def _version_of(own: str, path: str, identity: str) -> str:
-    return "current" if own == path else own.rpartition("/")[2]
 
 
 def _versions(

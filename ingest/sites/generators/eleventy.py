@@ -10,18 +10,33 @@ from datetime import datetime
 from typing import Any
 
 from aidre.ingest.records import read_date
-from aidre.ingest.sites.configuration import get_text, read_json
-from aidre.ingest.sites.folder import Folder, below, split_name
-from aidre.ingest.sites.globs import is_ignored
-from aidre.ingest.sites.literals import read_constant, read_exported
-from aidre.ingest.sites.place import Generator, Includes, Place, Source, left_out
-from aidre.ingest.sites.slugs import eleventy_slug
+from aidre.ingest.sites.settings import (
+    COMPUTED,
+    Folder,
+    Generator,
+    Includes,
+    Place,
+    Source,
+    below,
+    eleventy_slug,
+    get_text,
+    is_ignored,
+    left_out,
+    read_constant,
+    read_exported,
+    read_json,
+    split_name,
+    to_order,
+)
 
 FILES = (".eleventy.js", *(f"eleventy.config.{suffix}" for suffix in ("js", "mjs", "cjs", "ts", "mts")))
 _TEMPLATES = (".md", ".html", ".njk", ".liquid", ".hbs", ".mustache", ".ejs", ".haml", ".pug", ".webc")
 _DATED = re.compile(r"\d{4}-\d{2}-\d{2}-(.*)")
 _VARIABLE = re.compile(r"\{\{-?\s{0,9}([\w.]{1,80})((?:\s{0,9}\|[^{}|]{1,80}){0,5}?)\s{0,9}-?\}\}")
-_CALL = re.compile(r"\b(setInputDirectory|setIncludesDirectory|setLayoutsDirectory|setDataDirectory|setOutputDirectory|ignores\.add)\(\s*[\"'`]([^\"'`]{1,200})[\"'`]")  # fmt: skip
+_CALL = re.compile(
+    r"\b(set(?:Input|Includes|Layouts|Data|Output)Directory|ignores\.add)\(\s*[\"'`]([^\"'`]{1,200})[\"'`]"
+)
+_INPUT = re.compile(r"\beleventy\b[^\"\n]{0,200}--input[= ]([^\s\"]{1,200})")
 _FILTER = re.compile(r"(\w+)\s*(?::\s*[\"']([^\"']*)[\"']|\([\"']([^\"']*)[\"']\))?")
 
 
@@ -32,7 +47,9 @@ def load(folder: Folder, name: str) -> Generator | None:
     folders = folders if isinstance(folders, dict) else {}
     calls = _CALL.findall(text or "")
     said = dict(calls)
-    source = posixpath.normpath(said.get("setInputDirectory") or get_text(folders, "input", "."))
+    script = _INPUT.search(folder.read("package.json") or "")
+    named = script[1] if script else get_text(folders, "input", ".")
+    source = posixpath.normpath(said.get("setInputDirectory") or named)
     inner = [
         said.get("setIncludesDirectory") or get_text(folders, "includes", "_includes"),
         said.get("setLayoutsDirectory") or get_text(folders, "layouts", "_layouts"),
@@ -55,6 +72,7 @@ def load(folder: Folder, name: str) -> Generator | None:
         "guide/install/",
         Includes(("liquid", "include-markdown"), (posixpath.join(source, inner[0]),), beside=False),
         (source,),
+        computed=tuple(f"dir.{one}" for one in ("input",) if folders.get(one) is COMPUTED),
         notes=(f"pathPrefix is /{prefix}/: --url-base ends with it",) if prefix else (),
     )
 
@@ -79,11 +97,13 @@ class _Rules:
         if permalink is False:
             return left_out("permalink: false")
         order = data.get("order")
-        address = _permalink(permalink, path, data) if isinstance(permalink, str) else _default(path)
+        address = _default(path) if permalink is None else None
+        if isinstance(permalink, str):
+            address = _permalink(permalink, path, data)
         return Place(
             address,
             draft="draft: true" if data.get("draft") is True else None,
-            order=float(order) if type(order) in (int, float) else None,  # type: ignore[arg-type]
+            order=to_order(order),
         )
 
 

@@ -11,10 +11,23 @@ from typing import Any
 
 from aidre.engine.model import Json
 from aidre.ingest.records import read_date
-from aidre.ingest.sites.configuration import get_table, get_text, get_texts, read_json, read_toml, read_yaml
-from aidre.ingest.sites.folder import Folder, below, split_name
-from aidre.ingest.sites.place import Generator, Includes, Place, Source, left_out
-from aidre.ingest.sites.slugs import hugo_path
+from aidre.ingest.sites.settings import (
+    Folder,
+    Generator,
+    Includes,
+    Place,
+    Source,
+    below,
+    get_table,
+    get_text,
+    hugo_path,
+    left_out,
+    read_json,
+    read_toml,
+    read_yaml,
+    split_name,
+    to_order,
+)
 
 _NAMES = tuple(f"{name}.{suffix}" for name in ("hugo", "config") for suffix in ("toml", "yaml", "yml", "json"))
 FILES = (*_NAMES, *(f"config/_default/{name}" for name in _NAMES))
@@ -22,6 +35,7 @@ _SETTINGS = frozenset({"baseurl", "theme", "languagecode", "title", "params", "m
                        "markup", "taxonomies", "menu", "menus"})  # fmt: skip
 _PAGES = (".md", ".markdown", ".mdown", ".html", ".htm", ".adoc", ".rst", ".org")
 _NO_CONTENT = frozenset({"layouts", "themes", "archetypes", "data", "i18n", "assets", "resources", "config", "public"})
+_DATED = re.compile(r"(\d{4}-\d{2}-\d{2})-(.+)")
 _TOKEN = re.compile(r":([a-z]+)(?:\[[^\]]*\])?")
 
 
@@ -48,6 +62,46 @@ def load(folder: Folder, name: str) -> Generator | None:
         Includes(),
         (*roots, content),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A page by its front matter, its folder with a slash at the end, the stem of its file and its date."""
+
+    matter: Mapping[str, Json]
+    folder: str
+    stem: str
+    date: str | None
+
+    @property
+    def section(self) -> str:
+        return self.folder.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return posixpath.basename(self.folder.rstrip("/")) if self.stem == "index" else self.stem
+
+    @property
+    def above(self) -> str:
+        folder = self.folder.rstrip("/")
+        return posixpath.dirname(folder) if self.stem == "index" else folder
+
+    @property
+    def slug(self) -> str | None:
+        slug = self.matter.get("slug")
+        return (str(slug) or None) if type(slug) in (str, int) else None
+
+    def tokens(self) -> dict[str, str]:
+        """What stands for the tokens of a permalink."""
+        title = self.matter.get("title")
+        title = title if type(title) is str and title else self.name
+        plain = {"title": title, "slug": self.slug or title, "filename": self.name, "contentbasename": self.name,
+                 "slugorfilename": self.slug or self.name, "slugorcontentbasename": self.slug or self.name}  # fmt: skip
+        forms = {"year": "%Y", "month": "%m", "monthname": "%B", "day": "%d", "weekdayname": "%A", "yearday": "%-j"}
+        moment = datetime.fromisoformat(self.date) if self.date else None
+        dated = {token: moment.strftime(form) if moment else "" for token, form in forms.items()}
+        parts = {token: value.replace("/", "-") for token, value in plain.items()}
+        return {**dated, **parts, "section": self.section, "sections": self.above}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,47 +135,39 @@ class _Rules:
             return left_out("not rendered by Hugo")
         weight = matter.get("weight")
         # A list that Hugo shows puts pages of weight 0, or without one, last.
-        order = float(weight) if type(weight) in (int, float) and weight else None  # type: ignore[arg-type]
+        order = to_order(weight) or None
         date = _date_of(matter)
+        dated = _DATED.fullmatch(stem) if ":filename" in repr(self.settings.get("frontmatter", "")) else None
+        if dated is not None:
+            date, matter = date or read_date(dated[1]), {"slug": dated[2]} | matter
         published = read_date(matter.get("publishdate")) or date
         since = None if self.settings.get("buildfuture") is True else published
-        is_default = language == self.default
-        in_folder = not is_default or self.settings.get("defaultcontentlanguageinsubdir") is True
+        in_folder = language != self.default or self.settings.get("defaultcontentlanguageinsubdir") is True
         prefix = f"{language}/" if self.languages and in_folder else ""
-        address = self._address(source, matter, folder, stem, date)
-        if not address.endswith("/") and not posixpath.splitext(address)[1] and address:
-            address += "/"
-        return Place(prefix + address, since=since, order=order)
+        return Place(prefix + self._address(_Page(matter, folder, stem, date)), since=since, order=order)
 
-    def _address(self, source: Source, matter: Mapping[str, Json], folder: str, stem: str, date: str | None) -> str:
-        url = matter.get("url")
+    def _address(self, page: _Page) -> str:
+        url = page.matter.get("url")
         if type(url) is str and url:
-            return url.lstrip("/") if url.startswith("/") else url
-        lower = self.settings.get("disablepathtolower") is not True
-        section = folder.partition("/")[0]
-        is_section = stem == "_index"
-        is_ugly = self.settings.get("uglyurls") is True
-        if is_section:
-            path = hugo_path(folder, lower=lower)
-            return f"{path.rstrip('/')}.html" if is_ugly and path else path
-        name = posixpath.basename(folder.rstrip("/")) if stem == "index" else stem
-        above = posixpath.dirname(folder.rstrip("/")) if stem == "index" else folder.rstrip("/")
-        slug = matter.get("slug")
-        slug = str(slug) if type(slug) in (str, int) and slug != "" else None
-        pattern = self._pattern(section)
-        if pattern is not None and not (stem == "index" and not folder):
-            address = _fill(pattern, _tokens(matter, folder, name, slug, section, date, above))
-            address = hugo_path(address.lstrip("/"), lower=lower)
-            return address if not is_ugly else address.rstrip("/") + ".html"
-        named = posixpath.join(above, slug if slug is not None else name)
-        address = hugo_path(named, lower=lower)
-        return f"{address}.html" if is_ugly and address else f"{address}/" if address else ""
+            url = url.lstrip("/")
+            return url if url.endswith("/") or posixpath.splitext(url)[1] else f"{url}/"
+        end = ".html" if self.settings.get("uglyurls") is True else "/"
+        pattern = self._pattern(page.section)
+        if page.stem == "_index":
+            path = page.folder
+        elif pattern is not None and page.folder:
+            tokens = page.tokens()
+            path = re.sub(r"/{2,}", "/", _TOKEN.sub(lambda match: tokens.get(match[1], ""), pattern))
+        else:
+            path = posixpath.join(page.above, page.slug or page.name)
+        path = hugo_path(path.strip("/"), lower=self.settings.get("disablepathtolower") is not True)
+        return path + end if path else ""
 
     def _pattern(self, section: str) -> str | None:
         permalinks = get_table(self.settings, "permalinks")
         pages = permalinks.get("page")
         for table in (pages if isinstance(pages, dict) else {}, permalinks):
-            found = table.get(section) or table.get("/" if not section else section)
+            found = table.get(section) or table.get(section or "/")
             if isinstance(found, str):
                 return found
         return None
@@ -151,24 +197,6 @@ def _date_of(matter: Mapping[str, Json]) -> str | None:
         if date is not None:
             return date
     return None
-
-
-def _tokens(
-    matter: Mapping[str, Json], folder: str, name: str, slug: str | None, section: str, date: str | None, above: str
-) -> dict[str, str]:
-    moment = datetime.fromisoformat(date) if date else datetime.min
-    title = matter.get("title")
-    title = title if type(title) is str and title else name
-    plain = {"title": title, "slug": slug or title, "filename": name, "slugorfilename": slug or name,
-             "contentbasename": name, "slugorcontentbasename": slug or name}  # fmt: skip
-    forms = {"year": "%Y", "month": "%m", "monthname": "%B", "day": "%d", "weekdayname": "%A", "yearday": "%-j"}
-    dated = {token: moment.strftime(form) if date else "" for token, form in forms.items()}
-    parts = {token: value.replace("/", "-") for token, value in plain.items()}
-    return {**dated, **parts, "section": section, "sections": above}
-
-
-def _fill(pattern: str, tokens: Mapping[str, str]) -> str:
-    return re.sub(r"/{2,}", "/", _TOKEN.sub(lambda match: tokens.get(match[1], ""), pattern))
 
 
 def _read(folder: Folder, name: str) -> dict[str, Any]:

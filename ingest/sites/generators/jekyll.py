@@ -13,11 +13,22 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aidre.ingest.records import read_date
-from aidre.ingest.sites.configuration import get_text, get_texts, read_yaml
-from aidre.ingest.sites.folder import Folder, below, split_name
-from aidre.ingest.sites.globs import matches
-from aidre.ingest.sites.place import Generator, Includes, Place, Source, left_out
-from aidre.ingest.sites.slugs import jekyll_slug
+from aidre.ingest.sites.settings import (
+    Folder,
+    Generator,
+    Includes,
+    Place,
+    Source,
+    below,
+    get_text,
+    get_texts,
+    jekyll_slug,
+    left_out,
+    matches,
+    read_yaml,
+    split_name,
+    to_order,
+)
 
 FILES = ("_config.yml", "_config.yaml", "_config.toml")
 _OTHERS = frozenset({"source_dir", "public_dir", "skip_render", "sphinx", "execute", "launch_buttons"})
@@ -75,11 +86,11 @@ class _Rules:
         path = below(source.path, self.source)
         if path is None:
             return None
+        path = below(path, get_text(self.settings, "collections_dir").strip("/")) or path
         parts = path.split("/")
-        if "_posts" in parts[:-1]:
-            return self._place_post(source, path, parts.index("_posts"))
-        if "_drafts" in parts[:-1]:
-            return self._place_post(source, path, parts.index("_drafts"), draft="a draft of Jekyll")
+        for folder, draft in (("_posts", None), ("_drafts", "a draft of Jekyll")):
+            if folder in parts[:-1]:
+                return self._place_post(source, path, parts.index(folder), draft)
         label = parts[0][1:] if parts[0].startswith("_") and len(parts) > 1 else ""
         collection = self._collections().get(label)
         if collection is not None:
@@ -117,7 +128,7 @@ class _Rules:
         folder, stem, suffix = split_name(path)
         data = self._data(source, path, "pages")
         order = data.get("nav_order")
-        number = float(order) if type(order) in (int, float) else None  # type: ignore[arg-type]
+        number = to_order(order)
         if isinstance(data.get("permalink"), str):
             values = {"path": folder.strip("/"), "basename": stem, "title": stem, "output_ext": ".html"}
             return Place(_fill(str(data["permalink"]), values), order=number)
@@ -178,7 +189,7 @@ class _Rules:
         order = data.get("nav_order")
         return Place(
             _fill(_STYLES.get(template, template), values),
-            order=float(order) if type(order) in (int, float) else None,  # type: ignore[arg-type]
+            order=to_order(order),
         )
 
     def _collections(self) -> dict[str, Mapping[str, Any]]:
@@ -204,7 +215,10 @@ class _Rules:
 
 
 def _categories(data: Mapping[str, Any]) -> list[str]:
-    value = data.get("categories") or data.get("category") or []
+    value = data.get("category")
+    if isinstance(value, str | int) and value != "":
+        return [str(value)]
+    value = data.get("categories") or value or []
     return value.split() if isinstance(value, str) else [str(one) for one in value] if isinstance(value, list) else []
 
 

@@ -13,10 +13,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aidre.ingest.records import read_date
-from aidre.ingest.sites.configuration import get_table, get_text, get_texts, read_yaml
-from aidre.ingest.sites.folder import Folder, below, split_name
-from aidre.ingest.sites.globs import is_ignored
-from aidre.ingest.sites.place import Generator, Includes, Place, Source, left_out
+from aidre.ingest.sites.settings import (
+    Folder,
+    Generator,
+    Includes,
+    Place,
+    Source,
+    below,
+    get_table,
+    get_text,
+    get_texts,
+    is_ignored,
+    left_out,
+    read_yaml,
+    split_name,
+)
 
 FILES = ("mkdocs.yml", "mkdocs.yaml")
 _PAGES = frozenset({".md", ".markdown", ".mdown", ".mkdn", ".mkd"})
@@ -67,18 +78,20 @@ class _Rules:
         folder, stem, suffix = split_name(path)
         if is_ignored(path, self.excluded):
             return left_out("exclude_docs of MkDocs")
-        if suffix not in _PAGES:
-            return Place(path)
-        draft = "draft_docs of MkDocs" if is_ignored(path, self.drafts) else None
         if stem == "README" and source.folder.is_file(f"{self.docs}/{folder}index.md"):
             return left_out("a README beside an index.md")
-        if self.blog is not None and self._is_post(path):
+        if suffix in _PAGES and self.blog is not None and self._is_post(path):
             return self._place_post(source)
-        rank = self.order.get(path)
+        return self._place_page(path) if suffix in _PAGES else Place(path)
+
+    def _place_page(self, path: str) -> Place:
+        folder, stem, _ = split_name(path)
         stem = "index" if stem == "README" else stem
+        address = folder if stem == "index" else f"{folder}{stem}/"
         if not self.directories:
-            return Place(f"{folder}{stem}.html", draft=draft, rank=rank)
-        return Place(folder if stem == "index" else f"{folder}{stem}/", draft=draft, rank=rank)
+            address = f"{folder}{stem}.html"
+        draft = "draft_docs of MkDocs" if is_ignored(path, self.drafts) else None
+        return Place(address, draft=draft, rank=self.order.get(path))
 
     def _is_post(self, path: str) -> bool:
         blog = get_text(self.blog or {}, "blog_dir", "blog").strip("/")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
-from aidre.ingest.sites.folder import Folder, split_name
-from aidre.ingest.sites.place import Generator, Place, Source, left_out
+from aidre.ingest.sites.settings import Folder, Generator, Place, Source, left_out, split_name
 
 FILES = (".obsidian",)
 

@@ -7,10 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aidre.ingest.sites.configuration import get_table, get_text, get_texts, read_yaml
-from aidre.ingest.sites.folder import Folder, split_name
-from aidre.ingest.sites.globs import compile_glob
-from aidre.ingest.sites.place import Generator, Includes, Place, Source, left_out
+from aidre.ingest.sites.settings import (
+    Folder,
+    Generator,
+    Includes,
+    Place,
+    Source,
+    compile_glob,
+    get_table,
+    get_text,
+    get_texts,
+    left_out,
+    read_yaml,
+    split_name,
+    to_order,
+)
 
 FILES = ("_quarto.yml", "_quarto.yaml")
 _PAGES = frozenset({".qmd", ".md", ".ipynb", ".rmd"})
@@ -63,11 +74,14 @@ class _Rules:
             return left_out("no chapter of the book")
         if self.chapters is None and not self._is_rendered(path, parts[-1]):
             return left_out("not rendered by Quarto")
+        output = source.text("output-file")
+        if output is not None:
+            stem = posixpath.splitext(output)[0] if output.endswith(".html") else output
         order = source.matter.get("order")
         return Place(
             folder if stem == "index" else f"{folder}{stem}.html",
             rank=None if self.chapters is None else self.chapters[path],
-            order=float(order) if type(order) in (int, float) else None,  # type: ignore[arg-type]
+            order=to_order(order),
         )
 
     def _is_rendered(self, path: str, name: str) -> bool:

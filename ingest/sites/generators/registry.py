@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from aidre.ingest.sites.folder import Folder
 from aidre.ingest.sites.generators import (
     antora,
     astro,
@@ -19,7 +18,7 @@ from aidre.ingest.sites.generators import (
     sphinx,
     vitepress,
 )
-from aidre.ingest.sites.place import Generator
+from aidre.ingest.sites.settings import Folder, Generator
 
 Load: TypeAlias = Callable[[Folder, str], Generator | None]
 

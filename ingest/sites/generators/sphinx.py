@@ -7,20 +7,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aidre.ingest.sites.configuration import get_text, get_texts, read_python
-from aidre.ingest.sites.folder import Folder, split_name
-from aidre.ingest.sites.globs import matches
-from aidre.ingest.sites.place import Generator, Includes, Place, Source, left_out
+from aidre.ingest.sites.settings import (
+    Folder,
+    Generator,
+    Includes,
+    Place,
+    Source,
+    get_text,
+    get_texts,
+    left_out,
+    matches,
+    read_python,
+    split_name,
+)
 
 FILES = ("conf.py",)
 _NAMES = frozenset(
     {"extensions", "html_theme", "master_doc", "root_doc", "source_suffix", "exclude_patterns", "html_static_path",
      "project", "copyright", "templates_path", "html_title"}
 )  # fmt: skip
+_NO_PAGES = ("_build", "_templates", "_themes")
 _FEWEST = 2
 """Names of Sphinx in a conf.py, without which it may be of another program."""
-
-_BUILDERS = ("dirhtml", "html")
 
 
 def load(folder: Folder, name: str) -> Generator | None:
@@ -28,7 +36,11 @@ def load(folder: Folder, name: str) -> Generator | None:
     if len(_NAMES & settings.keys()) < _FEWEST:
         return None
     rules = _Rules(
-        _suffixes(settings), get_texts(settings, "exclude_patterns"), _templates(settings), _is_dirhtml(folder)
+        _suffixes(settings),
+        get_texts(settings, "exclude_patterns"),
+        _templates(settings),
+        _is_dirhtml(folder),
+        get_text(settings, "html_file_suffix") or ".html",
     )
     return Generator(
         "Sphinx",
@@ -46,25 +58,26 @@ class _Rules:
     excluded: tuple[str, ...]
     templates: tuple[str, ...]
     directories: bool
+    end: str = ".html"
 
     def place(self, source: Source) -> Place | None:
         path = source.path
         if path.startswith("../"):
             return None
-        if any(path.startswith(f"{folder}/") for folder in self.templates):
-            return left_out("a template of Sphinx")
-        if path.startswith(("_build/", "_static/", "_templates/", "_themes/")) or path == "conf.py":
-            return left_out("not a page of Sphinx") if not path.startswith("_static/") else Place(path)
+        if path.startswith("_static/"):
+            return Place(path)
+        if path == "conf.py" or path.startswith(tuple(f"{folder}/" for folder in (*_NO_PAGES, *self.templates))):
+            return left_out("no page of Sphinx")
         if any(matches(part, self.excluded) for part in _parents(path)):
             return left_out("exclude_patterns of Sphinx")
         suffix = next((one for one in self.suffixes if path.endswith(one)), None)
-        if suffix is None:
-            return Place()
-        name = path[: -len(suffix)]
+        return Place() if suffix is None else Place(self._address(path[: -len(suffix)]))
+
+    def _address(self, name: str) -> str:
         folder, stem, _ = split_name(name + ".")
         if not self.directories:
-            return Place(f"{name}.html")
-        return Place(folder if stem == "index" else f"{name}/")
+            return f"{name}{self.end}"
+        return folder if stem == "index" else f"{name}/"
 
 
 def _parents(path: str) -> list[str]:

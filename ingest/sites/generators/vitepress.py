@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from aidre.ingest.sites.configuration import get_text, get_texts
-from aidre.ingest.sites.folder import Folder, below, split_name
-from aidre.ingest.sites.globs import matches
-from aidre.ingest.sites.literals import read_exported
-from aidre.ingest.sites.place import Generator, Includes, Place, Source, left_out
+from aidre.ingest.sites.settings import (
+    COMPUTED,
+    Folder,
+    Generator,
+    Includes,
+    Place,
+    Source,
+    below,
+    get_text,
+    get_texts,
+    left_out,
+    matches,
+    read_exported,
+    split_name,
+)
 
 FILES = tuple(
     f".vitepress/config{end}.{suffix}" for end in ("", "/index") for suffix in ("ts", "mts", "js", "mjs", "cts", "cjs")
 )
+_DECISIVE = ("srcDir", "srcExclude", "cleanUrls", "rewrites")
 _PARAMETER = re.compile(r":(\w+)(\([^()]*\))?([*+?]?)|\(([^()]*)\)")
 
 
@@ -34,6 +43,7 @@ def load(folder: Folder, name: str) -> Generator | None:
     sitemap = settings.get("sitemap")
     host = get_text(sitemap, "hostname").rstrip("/") if isinstance(sitemap, dict) else ""
     base = get_text(settings, "base", "/").strip("/")
+    host = "" if settings.get("base") is COMPUTED else host
     home = (host if host.endswith("/" + base) or not base else f"{host}/{base}") if host else None
     return Generator(
         "VitePress",
@@ -42,6 +52,7 @@ def load(folder: Folder, name: str) -> Generator | None:
         "guide/install" + ("" if rules.clean else ".html"),
         Includes(("comment", "code"), (rules.source,)),
         (rules.source, posixpath.join(rules.source, "public")),
+        computed=tuple(one for one in _DECISIVE if settings.get(one) is COMPUTED),
     )
 
 
@@ -57,16 +68,12 @@ class _Rules:
         if path is None:
             return None
         public = below(path, "public")
-        if public is not None:
+        if public is not None or not path.endswith(".md"):
             return Place(public)
         if "node_modules" in path.split("/") or path.startswith((".vitepress/", "dist/")):
             return left_out("code, or built by VitePress")
-        if not path.endswith(".md"):
-            return Place()
-        if matches(path, self.excluded):
-            return left_out("srcExclude of VitePress")
-        if "[" in path:
-            return left_out("a template for pages of VitePress")
+        if "[" in path or matches(path, self.excluded):
+            return left_out("a template for pages, or srcExclude of VitePress")
         folder, stem, _ = split_name(self._rewrite(path))
         if stem == "index":
             return Place(folder)
@@ -76,9 +83,16 @@ class _Rules:
         for pattern, new in self.rewrites:
             match = pattern.fullmatch(path)
             if match is not None:
-                parts = match.groupdict()
-                return _PARAMETER.sub(lambda one: parts.get(one[1] or "", "") or "", new)
+                return _fill(new, match)
         return path
+
+
+def _fill(new: str, found: re.Match[str]) -> str:
+    """A path whose parameters are what a pattern found; those without a name in their order."""
+    named = found.groupdict()
+    others = [value for index, value in enumerate(found.groups(), 1) if index not in found.re.groupindex.values()]
+    unnamed = iter(others)
+    return _PARAMETER.sub(lambda one: named.get(one[1]) or "" if one[1] else next(unnamed, "") or "", new)
 
 
 def _to_pattern(old: str) -> str:
@@ -88,7 +102,7 @@ def _to_pattern(old: str) -> str:
     for match in _PARAMETER.finditer(old[:500]):
         written.append(re.escape(old[position : match.start()]))
         if match[1] is None:
-            written.append(r".*?" if match[4] else "")
+            written.append("(.*)" if match[4] else "")
         else:
             inner = ".*?" if match[3] in ("*", "+") or match[2] == "(.*)" else "[^/]+?"
             written.append(f"(?P<{match[1]}>{inner})")

@@ -1,13 +1,14 @@
 """Literals of JavaScript and TypeScript: the object that a configuration file exports, as far as it is written out.
 
 The file is read as text and never executed. Strings, numbers, booleans, null, arrays and objects are read, names of
-constants by their values, `await`-less calls that wrap an object (`defineConfig({...})`) by their first argument that is
-one, and `process.env.X || "default"` by its default. Everything else is unknown and left out, which `unknown` lists.
+constants by their values, calls that wrap an object (`defineConfig({...})`) by their first argument that is one,
+`process.env.X || "default"` by its default. Everything else is COMPUTED.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -32,11 +33,11 @@ _CLOSING = frozenset(")]}")
 _REGEX = re.compile(r"/(?![*/])(?:[^/\\\n\[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/[a-z]*")
 
 
-class _Unknown:
+class _Computed:
     """The value of an expression that is not written out."""
 
 
-UNKNOWN: Final = _Unknown()
+COMPUTED: Final = _Computed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +47,12 @@ class _Token:
 
 
 def read_exported(text: str | None) -> dict[str, Any]:
-    """The object that a module exports; empty without one. Members whose value is not written out are missing."""
+    """The object that a module exports; empty without one."""
     tokens = _tokenize(text or "")
     reader = _Reader(tokens)
     reader.learn_constants()
     for start in _export_starts(tokens):
-        value = _strip(reader.value_at(start))
+        value = reader.value_at(start)
         if isinstance(value, dict) and value:
             return value
     return {}
@@ -61,7 +62,7 @@ def read_constant(text: str | None, name: str) -> dict[str, Any]:
     """The object that a module gives a name; empty without one."""
     reader = _Reader(_tokenize(text or ""))
     reader.learn_constants()
-    value = _strip(reader.value_of(name))
+    value = reader.value_of(name)
     return value if isinstance(value, dict) else {}
 
 
@@ -70,9 +71,7 @@ def _export_starts(tokens: list[_Token]) -> list[int]:
     texts = [token.text for token in tokens]
     exported, returned = [], []
     for index, word in enumerate(texts):
-        if word == "export" and texts[index + 1 : index + 2] == ["default"]:
-            exported.append(index + 2)
-        elif word == "exports" and texts[index + 1 : index + 2] == ["="]:
+        if (word, *texts[index + 1 : index + 2]) in (("export", "default"), ("exports", "=")):
             exported.append(index + 2)
         elif word == "return":
             returned.append(index + 1)
@@ -182,12 +181,12 @@ class _Reader:
         after = self._text(end)
         if after in ("||", "??"):
             default, end = self._value(end + 1, depth + 1)
-            return (default if value is UNKNOWN else value), end
+            return (default if value is COMPUTED else value), end
         if after in ("as", "satisfies"):
             return value, self._skip_expression(end)
         if after in (",", ")", "]", "}", ";", "") or (index < end and self._begins_statement(end)):
             return value, end
-        return UNKNOWN, self._skip_expression(end)
+        return COMPUTED, self._skip_expression(end)
 
     def _begins_statement(self, index: int) -> bool:
         return self._text(index) in ("const", "let", "var", "export", "module", "function", "import", "async", "class")
@@ -195,27 +194,17 @@ class _Reader:
     def _operand(self, index: int, depth: int) -> tuple[Any, int]:
         self._steps += 1
         if index >= len(self.tokens) or depth > _MAX_DEPTH or self._steps > _MAX_STEPS:
-            return UNKNOWN, len(self.tokens)
+            return COMPUTED, len(self.tokens)
         token = self.tokens[index]
-        match token.kind, token.text:
-            case "string", text:
-                return _unescape(text[1:-1]), index + 1
-            case "template", text:
-                return (UNKNOWN if "${" in text else _unescape(text)), index + 1
-            case "number", text:
-                return _to_number(text), index + 1
-            case "mark", "-":
-                value, end = self._operand(index + 1, depth + 1)
-                return (-value if isinstance(value, int | float) else UNKNOWN), end
-            case "mark", "{":
-                return self._object(index, depth + 1)
-            case "mark", "[":
-                return self._array(index, depth + 1)
-            case "mark", "(":
-                return self._parenthesis(index, depth)
-            case "name", text:
-                return self._named(text, index, depth)
-        return UNKNOWN, index + 1
+        if token.kind in _PLAIN:
+            return _PLAIN[token.kind](token.text), index + 1
+        if token.kind == "name":
+            return self._named(token.text, index, depth)
+        if token.text == "-":
+            value, end = self._operand(index + 1, depth + 1)
+            return (-value if isinstance(value, int | float) else COMPUTED), end
+        group = {"{": self._object, "[": self._array, "(": self._parenthesis}.get(token.text)
+        return (COMPUTED, index + 1) if group is None else group(index, depth + 1)
 
     def _parenthesis(self, index: int, depth: int) -> tuple[Any, int]:
         """A value in parentheses, or a function without a name, which stands for its object."""
@@ -229,7 +218,7 @@ class _Reader:
         if self._text(index) != "{":
             return self._value(index, depth)
         returned = self._last_return(index)
-        return (UNKNOWN if returned is None else self._value(returned, depth)[0]), self._skip_group(index)
+        return (COMPUTED if returned is None else self._value(returned, depth)[0]), self._skip_group(index)
 
     def _named(self, name: str, index: int, depth: int) -> tuple[Any, int]:
         if name in ("true", "false", "null"):
@@ -247,12 +236,12 @@ class _Reader:
             if is_plain and name in self.constants and self._text(end + 1) == ")":
                 return self._constant(name, depth), close
             return self._first_object(end, close, depth), close
-        return (self._constant(name, depth) if is_plain else UNKNOWN), end
+        return (self._constant(name, depth) if is_plain else COMPUTED), end
 
     def _constant(self, name: str, depth: int) -> Any:
         start = self.constants.get(name)
         if start is None or name in self._open:
-            return UNKNOWN
+            return COMPUTED
         self._open.add(name)
         try:
             return self._value(start, depth + 1)[0]
@@ -269,7 +258,7 @@ class _Reader:
             index = max(end, index + 1)
             if self._text(index) == ",":
                 index += 1
-        return UNKNOWN
+        return COMPUTED
 
     def _array(self, index: int, depth: int) -> tuple[Any, int]:
         items: list[Any] = []
@@ -303,8 +292,11 @@ class _Reader:
                 index = max(end, index + 1)
             elif token.kind == "name" and self._text(index + 1) in (",", "}"):
                 members[token.text], index = self._constant(token.text, depth), index + 1
-            else:  # a method, a computed name
-                index = self._skip_expression(index + 1) if token.text not in _OPENING else self._skip_group(index)
+            elif token.text in _OPENING:  # a computed name
+                index = self._skip_expression(self._skip_group(index))
+            else:  # a method
+                name = self._text(index + 1) if token.text in ("async", "get") else token.text
+                members[name], index = COMPUTED, self._skip_expression(index + 1)
         return members, index + 1
 
     def _skip_group(self, index: int) -> int:
@@ -328,15 +320,6 @@ class _Reader:
         return index
 
 
-def _strip(value: Any) -> Any:
-    """The value without what is unknown; in lists that is None, so that places stay."""
-    if isinstance(value, dict):
-        return {name: _strip(one) for name, one in value.items() if one is not UNKNOWN}
-    if isinstance(value, list):
-        return [None if one is UNKNOWN else _strip(one) for one in value]
-    return value
-
-
 def _unescape(text: str) -> str:
     def replace(match: re.Match[str]) -> str:
         code = match[1]
@@ -348,9 +331,21 @@ def _unescape(text: str) -> str:
     return _ESCAPE.sub(replace, text) if "\\" in text else text
 
 
+def _to_template(text: str) -> Any:
+    return COMPUTED if "${" in text else _unescape(text)
+
+
 def _to_number(text: str) -> Any:
     text = text.replace("_", "")
     try:
         return int(text, 0) if text.isdigit() or text[:2].lower() == "0x" else float(text)
     except ValueError:
-        return UNKNOWN
+        return COMPUTED
+
+
+_PLAIN: Mapping[str, Callable[[str], Any]] = {
+    "string": lambda text: _unescape(text[1:-1]),
+    "template": _to_template,
+    "number": _to_number,
+}
+"""What a token of one of these kinds means."""

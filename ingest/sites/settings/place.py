@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
 from aidre.engine.model import Json
-from aidre.ingest.sites.folder import Folder
+from aidre.ingest.sites.settings.folder import Folder
 
 PAGES = frozenset({".md", ".markdown", ".mdown", ".mkdn", ".mkd", ".mdx", ".qmd", ".rst", ".adoc", ".ipynb"})
 """Suffixes of files that generators make pages of; others they copy."""
@@ -65,7 +67,8 @@ class Generator:
     """A generator with the configuration of one site.
 
     `place` gives None for a file that is not of the site. `home` is the address of the home page, None if the
-    configuration does not say it; `form` shows what addresses look like. Links that
+    configuration does not say it; `form` shows what addresses look like. Settings
+    that decide on addresses and are `computed` by a program leave pages without one. Links that
     begin with a slash begin in `roots`.
     """
 
@@ -77,6 +80,12 @@ class Generator:
     roots: tuple[str, ...] = ()
     wikilinks: bool = False
     notes: tuple[str, ...] = ()
+    computed: tuple[str, ...] = ()
+
+
+def to_order(value: Any) -> float | None:
+    """A number that an author gives a page; None for anything else."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def left_out(reason: str) -> Place:

@@ -32,7 +32,9 @@ def hugo_path(text: str, *, lower: bool = True) -> str:
     return path.lower() if lower else path
 
 
-_SPELLED = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss", "ẞ": "Ss", "&": " and "})
+_SPELLED = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss", "ẞ": "Ss", "&": " and "}
+)
 
 
 def eleventy_slug(text: str) -> str | None:

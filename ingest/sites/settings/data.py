@@ -16,6 +16,8 @@ import yaml
 
 _MAX_NODES = 20_000
 _MAX_ALIASES = 1000
+_MAX_LENGTH = 100_000
+"""Characters or members of a value of Python, which sums could double again and again."""
 
 
 def read_yaml(text: str | None) -> dict[str, Any]:
@@ -62,9 +64,22 @@ def read_python(text: str | None) -> dict[str, Any]:
             case _:
                 continue
         with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-            literal = ast.literal_eval(value)
+            literal = _evaluate(value, found)
             found[name] = found[name] + literal if name in found else literal
     return found
+
+
+def _evaluate(value: ast.expr, names: Mapping[str, Any]) -> Any:
+    """A literal, a name of one, or a sum of them; raises ValueError for anything else."""
+    match value:
+        case ast.Name(id=name) if name in names:
+            return names[name]
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            total = _evaluate(left, names) + _evaluate(right, names)
+            if isinstance(total, str | list | tuple) and len(total) > _MAX_LENGTH:
+                raise ValueError("too long")
+            return total
+    return ast.literal_eval(value)
 
 
 def get_text(settings: Mapping[str, Any], name: str, default: str = "") -> str:
@@ -118,4 +133,4 @@ def _unknown_tag(loader: _Loader, suffix: str, node: yaml.Node) -> Any:
     return None
 
 
-_Loader.add_multi_constructor("", _unknown_tag)  # type: ignore[no-untyped-call]
+_Loader.add_multi_constructor("", _unknown_tag)

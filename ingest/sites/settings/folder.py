@@ -53,7 +53,7 @@ class Folder:
         """The names in a folder, sorted; none for one that does not exist."""
         real = self.real(path)
         try:
-            return sorted(os.listdir(real)) if real is not None else []
+            return sorted(one.name for one in real.iterdir()) if real is not None else []
         except OSError:
             return []
 

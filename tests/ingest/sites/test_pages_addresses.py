@@ -19,7 +19,7 @@ PAGES = (".md", ".markdown", ".mdx", ".rst", ".adoc", ".qmd", ".ipynb", ".html")
 GENERATED = {
     "mkdocs": r"404\.html",
     "mkdocs-material": r"404\.html|blog/archive/2024\.html",
-    "docusaurus": r"(de/)?404\.html|(de/)?news/(archive/)?index\.html|docs/next/tips/unlisted/index\.html|de/(?!docs/next/index).*",
+    "docusaurus": r"404\.html|news/(archive/)?index\.html|docs/next/tips/unlisted/index\.html|de/(?!docs/next/index).*",
     "docusaurus-docs": r"404\.html",
     "vitepress": r"404\.html",
     "vitepress-clean": r"404\.html",
@@ -33,8 +33,8 @@ GENERATED = {
     "astro-blog": r"(?!)",
     "antora": r"404\.html|index\.html",
 }
-"""Pages that a generator makes of no file of their own: lists, redirects, untranslated pages under each language; and one
-that is built but not to be found, because it is unlisted."""
+"""Pages that a generator makes of no file of their own: lists, redirects, untranslated pages under each language; and
+one that is built but not to be found, because it is unlisted."""
 
 
 def derive(root: Path) -> Iterator[tuple[str, str]]:
@@ -47,7 +47,7 @@ def derive(root: Path) -> Iterator[tuple[str, str]]:
         page = sites.page(File(path, "site", origin, within=root))
         url = page.url
         is_draft = read_publication(sites.matter(origin) or {}, BUILT_AT).reason is not None
-        if url is not None and page.unpublished(BUILT_AT) is None and not is_draft:
+        if url is not None and page.left_out(BUILT_AT) is None and not is_draft:
             yield origin, url.removeprefix(HOME + "/")
 
 
