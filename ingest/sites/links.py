@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 _FENCE = re.compile(r"[ \t>]{0,80}(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,9})?(`{3,}|~{3,})([^\n]*)")
@@ -38,16 +39,21 @@ class Wikilink(NamedTuple):
     words: str
 
 
-def rewrite_links(
-    text: str, *, find: Callable[[str], str | None], find_note: Callable[[str], str | None] | None, keeps_unknown: bool
-) -> str:
-    """The text with other targets. `find` gives the address that a relative target leads to, None to leave it.
+Find: TypeAlias = Callable[[str], str | None]
 
-    `find_note` does so for the name of a note, "" for one without an address; None if there is no such note: that link
-    becomes its words too, unless `keeps_unknown`. Without `find_note` wikilinks are text.
+
+def rewrite_links(text: str, *, find: Find, find_reference: Find, find_note: Find, keeps_unknown: bool) -> str:
+    """The text with other targets. `find` gives the address that a relative target leads to, None to leave it;
+    `find_reference` does so for what a generator refers to in a form of its own.
+
+    `find_note` gives that of a note by its name, "" for one without an address; None if there is no such note: that
+    link becomes its words, too, unless `keeps_unknown`.
     """
     if not any(mark in text for mark in _MARKS):
         return text
+    rewrite = partial(
+        _rewrite_line, find=find, find_reference=find_reference, find_note=find_note, keeps_unknown=keeps_unknown
+    )
     fence = ""
     lines = text.split("\n")
     for index, line in enumerate(lines):
@@ -58,24 +64,22 @@ def rewrite_links(
         elif match and not (match[1][0] == "`" and "`" in match[2]):
             fence = match[1]
         elif len(line) <= _MAX_LINE and any(mark in line for mark in _MARKS):
-            lines[index] = _rewrite_line(line, find, find_note, keeps_unknown)
+            lines[index] = rewrite(line)
     return "\n".join(lines)
 
 
-def _rewrite_line(
-    line: str, find: Callable[[str], str | None], find_note: Callable[[str], str | None] | None, keeps_unknown: bool
-) -> str:
+def _rewrite_line(line: str, *, find: Find, find_reference: Find, find_note: Find, keeps_unknown: bool) -> str:
     def link(match: re.Match[str]) -> str:
         target = match[2].removeprefix("<").removesuffix(">")
         address = None if _SCHEME.match(target) else find(target)
         return match[0] if address is None else match[1] + address
 
     def reference(match: re.Match[str]) -> str:
-        address = find(match[2] or match[4])
+        address = find_reference(match[2] or match[4])
         return match[0] if address is None else (match[1] or match[3]) + address
 
     def wikilink(match: re.Match[str]) -> str:
-        return _to_link(match, find_note, keeps_unknown) if find_note else match[0]
+        return _to_link(match, find_note, keeps_unknown)
 
     def rewrite(part: str) -> str:
         if "{{" in part or "{%" in part:
@@ -103,7 +107,7 @@ def split_wikilink(inner: str) -> Wikilink:
     return Wikilink(target.strip(), heading.strip(), words.strip())
 
 
-def _to_link(match: re.Match[str], find_note: Callable[[str], str | None], keeps_unknown: bool) -> str:
+def _to_link(match: re.Match[str], find_note: Find, keeps_unknown: bool) -> str:
     is_embed, link = bool(match[1]), split_wikilink(match[2])
     if is_embed and link.target.rpartition(".")[2].lower() in _PICTURES:
         return "" if _SIZE.fullmatch(link.words) else link.words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from math import inf
@@ -13,12 +13,12 @@ from urllib.parse import quote
 
 from aidre.engine.model import Json
 from aidre.ingest.formats import read_front_matter
-from aidre.ingest.records import File, LeftOut, Rejected
+from aidre.ingest.records import File, LeftOut, Rejected, read_publication
 from aidre.ingest.sites.includes import Expansion
 from aidre.ingest.sites.links import rewrite_links, split_target
 from aidre.ingest.sites.names import NoteNames
 from aidre.ingest.sites.recognise import Recognised, recognise
-from aidre.ingest.sites.settings import PAGES, Folder, Place, Source
+from aidre.ingest.sites.settings import PAGES, Folder, Place, Source, below, left_out
 from aidre.ingest.sites.styles import UrlStyle, styled
 
 _SAFE = "/~@!$&*+,;=:-._"
@@ -41,12 +41,22 @@ class Sites:
     """
 
     def __init__(
-        self, root: Path, name: str, url_base: str | None = None, style: UrlStyle = "auto", *, deep: bool = True
+        self,
+        root: Path,
+        name: str,
+        url_base: str | None = None,
+        style: UrlStyle = "auto",
+        *,
+        deep: bool = True,
+        as_of: datetime | None = None,
     ) -> None:
         self.root, self.name, self.url_base, self.style = root, name, url_base, style
-        self._sites = [_Site(self, found) for found in recognise(root, deep=deep)]
+        self.as_of = as_of
+        recognised = (_Site(self, found) for found in recognise(root, deep=deep))
+        self._sites = [site for site in recognised if not site.has_built(".")]
         self._places: dict[str, tuple[_Site, Place] | None] = {}
         self._folders: dict[str, float] = {}
+        self._links: dict[str, str | None] = {}
         self._notes: NoteNames | None = None
 
     def notices(self) -> Iterator[str]:
@@ -58,13 +68,14 @@ class Sites:
 
     def page(self, file: File) -> Page:
         """The page of a file of the source."""
-        found = self._find(file.origin)
-        return Page(self, file, found[0] if found else None, found[1] if found else NO_PLACE)
+        return Page.of(self, file.origin)
 
     def url_of(self, origin: str) -> str | None:
         """The address of a file; None if it has none, or the home page's is not known."""
-        found = self._find(origin)
-        if self.style != "auto" or not self._sites:
+        found = self.find(origin)
+        # A site above the source has other files than these; one inside has files that are no pages.
+        is_plain = found is None and all(site.is_above for site in self._sites)
+        if self.style != "auto" or is_plain:
             return None if self.url_base is None else f"{self.url_base}/{_quote_path(styled(origin, self.style))}"
         if found is None or found[1].address is None or found[0].generator.computed:
             return None
@@ -90,8 +101,18 @@ class Sites:
         return self._folders[folder]
 
     def _place_of(self, origin: str) -> Place:
-        found = self._find(origin)
+        found = self.find(origin)
         return found[1] if found else NO_PLACE
+
+    def link_to(self, origin: str) -> str | None:
+        """The address of a file that a page links to; None if it has none, or is not published."""
+        if origin not in self._links:
+            page = Page.of(self, origin)
+            is_left_out = page.left_out(self.as_of) is not None or (
+                self.as_of is not None and read_publication(self.matter(origin) or {}, self.as_of).reason is not None
+            )
+            self._links[origin] = None if is_left_out else page.url
+        return self._links[origin]
 
     def note(self, name: str, origin: str) -> str | None:
         """The file that a wikilink on a page means."""
@@ -102,7 +123,7 @@ class Sites:
     def exists(self, origin: str) -> bool:
         return not origin.startswith("../") and (self.root / origin).is_file()
 
-    def _find(self, origin: str) -> tuple[_Site, Place] | None:
+    def find(self, origin: str) -> tuple[_Site, Place] | None:
         """The nearest site that has a place for a file, and the place."""
         if origin not in self._places:
             placed = ((site, site.place(origin)) for site in self._sites)
@@ -127,10 +148,18 @@ class _Site:
         self.config, self.folder, self.home = found.config, found.folder, _read_home(found.generator.home)
         self.prefix = os.path.relpath(found.folder.root, sites.root).replace(os.sep, "/")
         self.inside = Folder(found.folder.root, sites.root)
+        self.is_above = self.prefix == ".." or self.prefix.startswith("../")
         self.pages = 0
+
+    def has_built(self, origin: str) -> bool:
+        """Whether a file, or the source itself, is in a folder that the generator writes."""
+        path = posixpath.relpath(origin, self.prefix)
+        return any(path == folder or below(path, folder) is not None for folder in self.generator.built)
 
     def place(self, origin: str) -> Place | None:
         path = posixpath.relpath(origin, self.prefix)
+        if self.has_built(origin):
+            return left_out(f"built by {self.generator.name}, or code")
         matter: list[dict[str, Json] | None] = []
 
         def read_matter() -> dict[str, Json] | None:
@@ -158,13 +187,18 @@ class Page:
     """A file as a page of a site; without a site, of a folder of texts."""
 
     _sites: Sites
-    _file: File
+    _origin: str
     _site: _Site | None
     _place: Place
 
+    @classmethod
+    def of(cls, sites: Sites, origin: str) -> Page:
+        found = sites.find(origin)
+        return cls(sites, origin, found[0] if found else None, found[1] if found else NO_PLACE)
+
     @property
     def url(self) -> str | None:
-        return self._sites.url_of(self._file.origin)
+        return self._sites.url_of(self._origin)
 
     def left_out(self, as_of: datetime | None) -> LeftOut | None:
         """See `SitePage`."""
@@ -182,13 +216,16 @@ class Page:
         if site is None:
             if "[[" not in text:
                 return text
-            return rewrite_links(text, find=lambda _: None, find_note=self._note_url, keeps_unknown=True)
+            return rewrite_links(
+                text, find=lambda _: None, find_reference=lambda _: None, find_note=self._note_url, keeps_unknown=True
+            )
         includes = site.generator.includes
         text = Expansion(includes.forms, self._read).expand(text, self._path)
         return rewrite_links(
             text,
             find=self._link_url,
-            find_note=self._note_url if site.generator.wikilinks or "[[" in text else None,
+            find_reference=self._reference_url,
+            find_note=self._note_url,
             keeps_unknown=not site.generator.wikilinks,
         )
 
@@ -200,7 +237,7 @@ class Page:
     @property
     def _path(self) -> str:
         """The path relative to the folder of the configuration."""
-        return posixpath.relpath(self._file.origin, self._site.prefix if self._site else ".")
+        return posixpath.relpath(self._origin, self._site.prefix if self._site else ".")
 
     def _read(self, path: str, target: str) -> tuple[str, str] | None:
         """A file that the page at `path` includes, beneath the source alone: its path and text."""
@@ -221,34 +258,37 @@ class Page:
     def _link_url(self, target: str) -> str | None:
         """The address of the page that a link to a file leads to."""
         path, rest = split_target(target)
-        if not path:
-            return None
-        origin = self._resolve(path)
-        url = None if origin is None else self._sites.url_of(origin)
-        return None if url is None else url + rest
-
-    def _resolve(self, path: str) -> str | None:
-        """The file of the source that a path on the page means."""
-        site = self._site
         named = path.removeprefix("@site/").removeprefix("~/").lstrip("/")
-        if named == path:
-            bases = [posixpath.dirname(self._file.origin)]
-        else:
-            prefix = site.prefix if site else "."
-            bases = [posixpath.join(prefix, base) for base in (*(site.generator.roots if site else ()), ".")]
-        if named.startswith("_posts/") or (site and site.generator.name == "Hugo"):
-            bases.append(site.prefix if site else ".")
-        for base in bases:
-            joined = posixpath.normpath(posixpath.join(base, named))
-            for suffix in _GUESSED if posixpath.splitext(joined)[1].lower() not in PAGES else ("",):
-                origin = joined + suffix
+        bases = [posixpath.dirname(self._origin)] if named == path else self._roots()
+        return self._first_url((posixpath.join(base, named) for base in bases), rest) if named else None
+
+    def _reference_url(self, target: str) -> str | None:
+        """The address that a generator's own reference to a file leads to: `ref` of Hugo, `post_url` of Jekyll."""
+        path, rest = split_target(target)
+        named = path.lstrip("/")
+        bases = [*self._roots(), posixpath.dirname(self._origin)]
+        places = (posixpath.join(base, posts, named) for base in bases for posts in ("", "_posts"))
+        return self._first_url(places, rest) if named else None
+
+    def _roots(self) -> list[str]:
+        """The folders of the source that paths with a slash in front begin in."""
+        prefix = self._site.prefix if self._site else "."
+        return [posixpath.join(prefix, base) for base in (*(self._site.generator.roots if self._site else ()), ".")]
+
+    def _first_url(self, paths: Iterable[str], rest: str) -> str | None:
+        """The address of the first file that is there, with the rest of the target."""
+        for path in paths:
+            joined = posixpath.normpath(path)
+            is_whole = posixpath.splitext(joined)[1].lower() in PAGES
+            for origin in (joined,) if is_whole else (joined + suffix for suffix in _GUESSED):
                 if posixpath.splitext(origin)[1].lower() in PAGES and self._sites.exists(origin):
-                    return origin
+                    url = self._sites.link_to(origin)
+                    return None if url is None else url + rest
         return None
 
     def _note_url(self, name: str) -> str | None:
-        origin = self._sites.note(name, self._file.origin)
-        return None if origin is None else self._sites.url_of(origin) or ""
+        origin = self._sites.note(name, self._origin)
+        return None if origin is None else self._sites.link_to(origin) or ""
 
 
 def _or_last(order: float | None) -> float:

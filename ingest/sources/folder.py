@@ -35,9 +35,9 @@ class FileSource:
         origin = path.relative_to(self.root).as_posix()
         return File(path, self.name, origin, within=self.root if self.only is None else None)
 
-    def sites(self) -> Sites:
-        """The websites whose pages the files are. Reads configuration files."""
-        return Sites(self.root, self.name, self.url_base, self.url_style, deep=self.only is None)
+    def sites(self, as_of: datetime | None = None) -> Sites:
+        """The websites whose pages the files are, with what is published at `as_of`. Reads configuration files."""
+        return Sites(self.root, self.name, self.url_base, self.url_style, deep=self.only is None, as_of=as_of)
 
 
 def with_page(file: File, sites: Sites) -> File:
@@ -82,7 +82,7 @@ def read_source(
     A file that has several names (links) is read once; `files` are those that other sources have read. Documents that
     are not published at `as_of` are left out. The files `called_by_path` ("source/path") get no id of their own.
     """
-    sites = source.sites()
+    sites = source.sites(as_of)
     for found in sites.in_order(source_files(source, note, files or ReadFiles())):
         if isinstance(found, Rejected):
             yield found

@@ -29,6 +29,7 @@ _ROUTE = re.compile(r"\[(?:\.\.\.)?\w+\]\.astro")
 _COLLECTION = re.compile(r"getCollection\(\s*[\"'](\w[\w-]*)[\"']")
 _DEFINED = re.compile(r"(?=\b\w{1,80}\s{0,9}[:=]\s{0,9}defineCollection\()")
 _BASE = re.compile(r"\bbase\s{0,9}:\s{0,9}[\"'`]([^\"'`]{1,200})[\"'`]")
+_DECISIVE = ("srcDir", "build", "trailingSlash")
 _NEAR = 2000
 """Characters of the definition of a collection in which its folder is sought."""
 
@@ -37,7 +38,8 @@ _MAX_FOLDERS = 500
 
 def load(folder: Folder, name: str) -> Generator | None:
     text = folder.read(name) or ""
-    settings = read_exported(text)
+    exported = read_exported(text)
+    settings = exported or {}
     source = posixpath.normpath(get_text(settings, "srcDir", "src"))
     build = settings.get("build")
     form = get_text(build, "format", "directory") if isinstance(build, dict) else "directory"
@@ -54,7 +56,8 @@ def load(folder: Folder, name: str) -> Generator | None:
         f"guide/install{end}",
         Includes(("component",), (source, ".")),
         (posixpath.join(source, "pages"), posixpath.join(source, "content/docs")),
-        computed=tuple(one for one in ("srcDir", "build", "trailingSlash") if settings.get(one) is COMPUTED),
+        computed=tuple(one for one in _DECISIVE if exported is None or settings.get(one) is COMPUTED),
+        built=("node_modules", posixpath.normpath(get_text(settings, "outDir", "dist"))),
     )
 
 
@@ -82,8 +85,6 @@ class _Rules:
         if path is not None and "/" in path:
             collection, _, inner = path.partition("/")
             return self._place_entry(collection, inner, source)
-        if source.path.partition("/")[0] in ("dist", "node_modules"):
-            return left_out("built by Astro, or code")
         return None
 
     def _place_page(self, path: str, source: Source) -> Place:

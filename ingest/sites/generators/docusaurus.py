@@ -40,14 +40,13 @@ _DECISIVE = ("path", "routeBasePath", "numberPrefixParser", "lastVersion", "vers
 _NO_PREFIX = re.compile(r"\d+[-_.]\d+")
 _PREFIX = re.compile(r"(\d+)\s*[-_.]+\s*([^-_.\s].*)")
 _POST = re.compile(r"(?P<folder>.*)(?P<date>\d{4}[-/]\d{1,2}[-/]\d{1,2})[-/]?(?P<text>.*?)(?:/index)?\.mdx?")
-_OTHERS = frozenset({"build", "node_modules", ".docusaurus"})
-"""Folders of what is built, and of code."""
+_OTHERS = ("build", "node_modules", ".docusaurus")
 
 
 def load(folder: Folder, name: str) -> Generator | None:
     settings = read_exported(folder.read(name))
-    if not settings:
-        return None
+    if settings is None:
+        return Generator("Docusaurus", lambda _: None, computed=("the configuration",), built=_OTHERS)
     locales = settings.get("i18n")
     default = get_text(locales, "defaultLocale", "en") if isinstance(locales, dict) else "en"
     contents = tuple(content for plugin in _plugins(settings) for content in _contents(folder, plugin, default))
@@ -65,6 +64,7 @@ def load(folder: Folder, name: str) -> Generator | None:
         Includes(("component",), (".",)),
         tuple(dict.fromkeys(content.path for content in contents)),
         computed=tuple(computed),
+        built=_OTHERS,
     )
 
 
@@ -93,8 +93,6 @@ class _Rules:
         static = below(source.path, "static")
         if static is not None:
             return Place(static)
-        if source.path.partition("/")[0] in _OTHERS:
-            return left_out("built by Docusaurus, or code")
         return None
 
     def _place_in(self, content: _Content, path: str, source: Source) -> Place:

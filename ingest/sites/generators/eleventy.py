@@ -42,7 +42,7 @@ _FILTER = re.compile(r"(\w+)\s*(?::\s*[\"']([^\"']*)[\"']|\([\"']([^\"']*)[\"']\
 
 def load(folder: Folder, name: str) -> Generator | None:
     text = folder.read(name)
-    settings = read_exported(text) | read_constant(text, "config")
+    settings = (read_exported(text) or {}) | read_constant(text, "config")
     folders = settings.get("dir")
     folders = folders if isinstance(folders, dict) else {}
     calls = _CALL.findall(text or "")
@@ -58,7 +58,6 @@ def load(folder: Folder, name: str) -> Generator | None:
     output = said.get("setOutputDirectory") or get_text(folders, "output", "_site")
     ignored = (
         "node_modules/",
-        f"/{posixpath.normpath(output)}/",
         *(f"/{posixpath.normpath(posixpath.join(source, one))}/" for one in inner),
         *(one.removeprefix("./") for call, one in calls if call == "ignores.add"),
         *(folder.read(".eleventyignore") or "").splitlines(),
@@ -73,6 +72,7 @@ def load(folder: Folder, name: str) -> Generator | None:
         Includes(("liquid", "include-markdown"), (posixpath.join(source, inner[0]),), beside=False),
         (source,),
         computed=tuple(f"dir.{one}" for one in ("input",) if folders.get(one) is COMPUTED),
+        built=(posixpath.normpath(output),),
         notes=(f"pathPrefix is /{prefix}/: --url-base ends with it",) if prefix else (),
     )
 
@@ -130,7 +130,7 @@ def _data(folder: Folder, source: str, path: str) -> dict[str, Any]:
             loaded = read_json(folder.read(base + suffix))
             found |= loaded if isinstance(loaded, dict) else {}
         for suffix in (".11tydata.js", ".11tydata.mjs", ".11tydata.cjs"):
-            found |= read_exported(folder.read(base + suffix))
+            found |= read_exported(folder.read(base + suffix)) or {}
     return found
 
 

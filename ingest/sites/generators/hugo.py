@@ -34,7 +34,7 @@ FILES = (*_NAMES, *(f"config/_default/{name}" for name in _NAMES))
 _SETTINGS = frozenset({"baseurl", "theme", "languagecode", "title", "params", "module", "permalinks", "contentdir",
                        "markup", "taxonomies", "menu", "menus"})  # fmt: skip
 _PAGES = (".md", ".markdown", ".mdown", ".html", ".htm", ".adoc", ".rst", ".org")
-_NO_CONTENT = frozenset({"layouts", "themes", "archetypes", "data", "i18n", "assets", "resources", "config", "public"})
+_NO_CONTENT = frozenset({"layouts", "themes", "archetypes", "data", "i18n", "assets", "config"})
 _DATED = re.compile(r"(\d{4}-\d{2}-\d{2})-(.+)")
 _TOKEN = re.compile(r":([a-z]+)(?:\[[^\]]*\])?")
 
@@ -61,6 +61,7 @@ def load(folder: Folder, name: str) -> Generator | None:
         "guide/install" + (".html" if settings.get("uglyurls") is True else "/"),
         Includes(),
         (*roots, content),
+        built=(posixpath.normpath(get_text(settings, "publishdir", "public")), "resources"),
     )
 
 

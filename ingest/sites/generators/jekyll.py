@@ -71,6 +71,7 @@ def load(folder: Folder, name: str) -> Generator | None:
         "guide/install/" if rules.page_suffix("/") == "/" else "guide/install.html",
         Includes(("liquid",), (posixpath.join(source, "_includes"),)),
         (source,),
+        built=(posixpath.normpath(get_text(settings, "destination", "_site")),),
     )
 
 
@@ -120,7 +121,7 @@ class _Rules:
         if matches(path, get_texts(self.settings, "include")) or parts[-1] == ".htaccess":
             return False
         hidden = any(part.startswith(("_", ".", "#")) or part.endswith("~") for part in parts)
-        excluded = (*_EXCLUDED, *get_texts(self.settings, "exclude"), get_text(self.settings, "destination", "_site"))
+        excluded = (*_EXCLUDED, *get_texts(self.settings, "exclude"))
         above = ["/".join(parts[: count + 1]) for count in range(len(parts))]
         return hidden or any(matches(one, [pattern.strip("/")]) for one in above for pattern in excluded)
 

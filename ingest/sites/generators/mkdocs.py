@@ -43,7 +43,6 @@ def load(folder: Folder, name: str) -> Generator | None:
     plugins = _plugins(settings)
     rules = _Rules(
         posixpath.normpath(get_text(settings, "docs_dir", "docs")),
-        posixpath.normpath(get_text(settings, "site_dir", "site")),
         settings.get("use_directory_urls") is not False,
         (".*", "/templates/", *get_text(settings, "exclude_docs").splitlines()),
         get_text(settings, "draft_docs").splitlines(),
@@ -57,6 +56,7 @@ def load(folder: Folder, name: str) -> Generator | None:
         "guide/install/" if rules.directories else "guide/install.html",
         Includes(("snippet", "include-markdown", "brace"), _snippet_bases(settings, rules.docs)),
         (rules.docs,),
+        built=(posixpath.normpath(get_text(settings, "site_dir", "site")),),
         wikilinks=not plugins.keys().isdisjoint({"roamlinks", "ezlinks", "obsidian-support", "obsidian-bridge"}),
     )
 
@@ -64,7 +64,6 @@ def load(folder: Folder, name: str) -> Generator | None:
 @dataclass(frozen=True, slots=True)
 class _Rules:
     docs: str
-    built: str
     directories: bool
     excluded: tuple[str, ...]
     drafts: list[str]
@@ -74,7 +73,7 @@ class _Rules:
     def place(self, source: Source) -> Place | None:
         path = below(source.path, self.docs)
         if path is None:
-            return left_out("built by MkDocs") if below(source.path, self.built) else None
+            return None
         folder, stem, suffix = split_name(path)
         if is_ignored(path, self.excluded):
             return left_out("exclude_docs of MkDocs")

@@ -37,7 +37,6 @@ def load(folder: Folder, name: str) -> Generator | None:
     site = book if kind == "book" else get_table(settings, "website")
     rules = _Rules(
         get_texts(project, "render"),
-        posixpath.normpath(get_text(project, "output-dir", "_book" if kind == "book" else "_site")),
         _chapters(book) if kind == "book" else None,
     )
     url = get_text(site, "site-url") or None
@@ -49,6 +48,7 @@ def load(folder: Folder, name: str) -> Generator | None:
         "guide/install.html",
         Includes(("shortcode",)),
         (".",),
+        built=(posixpath.normpath(get_text(project, "output-dir", "_book" if kind == "book" else "_site")),),
     )
 
 
@@ -57,7 +57,6 @@ class _Rules:
     """`chapters` are the pages of a book with their places, None for a website."""
 
     render: tuple[str, ...]
-    built: str
     chapters: Mapping[str, int] | None
 
     def place(self, source: Source) -> Place | None:
@@ -65,7 +64,7 @@ class _Rules:
         if path.startswith("../"):
             return None
         parts = path.split("/")
-        if any(part.startswith(("_", ".")) for part in parts) or path.startswith(f"{self.built}/"):
+        if any(part.startswith(("_", ".")) for part in parts):
             return left_out("no page of Quarto")
         folder, stem, suffix = split_name(path)
         if suffix not in _PAGES:

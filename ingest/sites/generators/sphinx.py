@@ -26,7 +26,7 @@ _NAMES = frozenset(
     {"extensions", "html_theme", "master_doc", "root_doc", "source_suffix", "exclude_patterns", "html_static_path",
      "project", "copyright", "templates_path", "html_title"}
 )  # fmt: skip
-_NO_PAGES = ("_build", "_templates", "_themes")
+_NO_PAGES = ("_templates", "_themes")
 _FEWEST = 2
 """Names of Sphinx in a conf.py, without which it may be of another program."""
 
@@ -49,6 +49,7 @@ def load(folder: Folder, name: str) -> Generator | None:
         "guide/install/" if rules.directories else "guide/install.html",
         Includes(("directive",)),
         (".",),
+        built=("_build",),
     )
 
 

@@ -30,7 +30,8 @@ _PARAMETER = re.compile(r":(\w+)(\([^()]*\))?([*+?]?)|\(([^()]*)\)")
 
 
 def load(folder: Folder, name: str) -> Generator | None:
-    settings = read_exported(folder.read(name))
+    exported = read_exported(folder.read(name))
+    settings = exported or {}
     rewrites = settings.get("rewrites")
     rules = _Rules(
         posixpath.normpath(get_text(settings, "srcDir", ".")),
@@ -52,7 +53,8 @@ def load(folder: Folder, name: str) -> Generator | None:
         "guide/install" + ("" if rules.clean else ".html"),
         Includes(("comment", "code"), (rules.source,)),
         (rules.source, posixpath.join(rules.source, "public")),
-        computed=tuple(one for one in _DECISIVE if settings.get(one) is COMPUTED),
+        computed=tuple(one for one in _DECISIVE if exported is None or settings.get(one) is COMPUTED),
+        built=("node_modules", ".vitepress"),
     )
 
 
@@ -70,8 +72,8 @@ class _Rules:
         public = below(path, "public")
         if public is not None or not path.endswith(".md"):
             return Place(public)
-        if "node_modules" in path.split("/") or path.startswith((".vitepress/", "dist/")):
-            return left_out("code, or built by VitePress")
+        if "node_modules" in path.split("/"):
+            return left_out("code")
         if "[" in path or matches(path, self.excluded):
             return left_out("a template for pages, or srcExclude of VitePress")
         folder, stem, _ = split_name(self._rewrite(path))

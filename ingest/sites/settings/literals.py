@@ -46,16 +46,16 @@ class _Token:
     text: str
 
 
-def read_exported(text: str | None) -> dict[str, Any]:
-    """The object that a module exports; empty without one."""
+def read_exported(text: str | None) -> dict[str, Any] | None:
+    """The object that a module exports; None if none is written out."""
     tokens = _tokenize(text or "")
     reader = _Reader(tokens)
     reader.learn_constants()
     for start in _export_starts(tokens):
         value = reader.value_at(start)
-        if isinstance(value, dict) and value:
+        if isinstance(value, dict):
             return value
-    return {}
+    return None
 
 
 def read_constant(text: str | None, name: str) -> dict[str, Any]:

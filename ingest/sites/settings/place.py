@@ -68,7 +68,8 @@ class Generator:
 
     `place` gives None for a file that is not of the site. `home` is the address of the home page, None if the
     configuration does not say it; `form` shows what addresses look like. Settings
-    that decide on addresses and are `computed` by a program leave pages without one. Links that
+    that decide on addresses and are `computed` by a program leave pages without one. Folders that
+    are `built` hold what the generator writes, or code. Links that
     begin with a slash begin in `roots`.
     """
 
@@ -81,6 +82,7 @@ class Generator:
     wikilinks: bool = False
     notes: tuple[str, ...] = ()
     computed: tuple[str, ...] = ()
+    built: tuple[str, ...] = ()
 
 
 def to_order(value: Any) -> float | None:

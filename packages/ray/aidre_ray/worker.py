@@ -78,12 +78,12 @@ class Worker:
         options = self._job.options
         as_of = None if options.include_drafts else datetime.fromisoformat(self._job.now)
         for file in block.files:
-            yield from read_file(with_page(file, self._sites(file.source)), rules, options.mappings, as_of)
+            yield from read_file(with_page(file, self._sites(file.source, as_of)), rules, options.mappings, as_of)
 
-    def _sites(self, name: str) -> Sites:
+    def _sites(self, name: str, as_of: datetime | None) -> Sites:
         """The websites of a source of the job, which each worker finds by itself."""
         if name not in self._found:
-            self._found[name] = next(one for one in self._job.sources if one.name == name).sites()
+            self._found[name] = next(one for one in self._job.sources if one.name == name).sites(as_of)
         return self._found[name]
 
 
