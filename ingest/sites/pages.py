@@ -146,18 +146,25 @@ class _Site:
     def __init__(self, sites: Sites, found: Recognised) -> None:
         self._sites, self.generator = sites, found.generator
         self.config, self.folder, self.home = found.config, found.folder, _read_home(found.generator.home)
-        self.prefix = os.path.relpath(found.folder.root, sites.root).replace(os.sep, "/")
         self.inside = Folder(found.folder.root, sites.root)
-        self.is_above = self.prefix == ".." or self.prefix.startswith("../")
+        self.is_above = not found.folder.root.is_relative_to(sites.root)
         self.pages = 0
+
+    def path_of(self, origin: str) -> str:
+        """The path of a file of the source, relative to the folder of the configuration."""
+        return posixpath.relpath(posixpath.join(self._sites.root.as_posix(), origin), self.folder.root.as_posix())
+
+    def origin_of(self, path: str) -> str:
+        """The reverse of `path_of`: outside of the source it begins with "../"."""
+        return posixpath.relpath(posixpath.join(self.folder.root.as_posix(), path), self._sites.root.as_posix())
 
     def has_built(self, origin: str) -> bool:
         """Whether a file, or the source itself, is in a folder that the generator writes."""
-        path = posixpath.relpath(origin, self.prefix)
+        path = self.path_of(origin)
         return any(path == folder or below(path, folder) is not None for folder in self.generator.built)
 
     def place(self, origin: str) -> Place | None:
-        path = posixpath.relpath(origin, self.prefix)
+        path = self.path_of(origin)
         if self.has_built(origin):
             return left_out(f"built by {self.generator.name}, or code")
         matter: list[dict[str, Json] | None] = []
@@ -237,7 +244,7 @@ class Page:
     @property
     def _path(self) -> str:
         """The path relative to the folder of the configuration."""
-        return posixpath.relpath(self._origin, self._site.prefix if self._site else ".")
+        return self._site.path_of(self._origin) if self._site else self._origin
 
     def _read(self, path: str, target: str) -> tuple[str, str] | None:
         """A file that the page at `path` includes, beneath the source alone: its path and text."""
@@ -272,8 +279,7 @@ class Page:
 
     def _roots(self) -> list[str]:
         """The folders of the source that paths with a slash in front begin in."""
-        prefix = self._site.prefix if self._site else "."
-        return [posixpath.join(prefix, base) for base in (*(self._site.generator.roots if self._site else ()), ".")]
+        return [self._site.origin_of(base) for base in (*self._site.generator.roots, ".")] if self._site else ["."]
 
     def _first_url(self, paths: Iterable[str], rest: str) -> str | None:
         """The address of the first file that is there, with the rest of the target."""

@@ -60,8 +60,10 @@ class _Rules:
 
     def place(self, source: Source) -> Place | None:
         parts = source.path.split("/")
-        if parts[0] != "modules" or len(parts) < 4:
+        if parts[0] != "modules" or len(parts) < 3:
             return None
+        if len(parts) == 3:
+            return left_out("the navigation of Antora")
         module, family, relative = parts[1], parts[2], "/".join(parts[3:])
         base = posixpath.join(self.component, self.version, _segment(module))
         if family == "assets" and parts[3] in ("images", "attachments"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urljoin
@@ -60,7 +60,7 @@ def load(folder: Folder, name: str) -> Generator | None:
         "Docusaurus",
         _Rules(contents, slash if isinstance(slash, bool) else None).place,
         f"{url}/{base.strip('/')}" if url and base else None,
-        "docs/guide/install" + ("/" if slash is True else ""),
+        _example(contents) + ("/" if slash is True else ""),
         Includes(("component",), (".",)),
         tuple(dict.fromkeys(content.path for content in contents)),
         computed=tuple(computed),
@@ -78,6 +78,11 @@ class _Content:
     include: tuple[str, ...]
     exclude: tuple[str, ...]
     prefixes: bool = True
+
+
+def _example(contents: Sequence[_Content]) -> str:
+    base = next((one.base for one in contents if one.kind == "docs"), "")
+    return posixpath.join(base.strip("/"), "guide/install")
 
 
 @dataclass(frozen=True, slots=True)
