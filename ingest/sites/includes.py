@@ -44,7 +44,7 @@ FORMS: Mapping[str, re.Pattern[str]] = {
 _TRIGGER = re.compile(r"8<|\{%|\{!|@include|<<<|\{\{<|\{include\}|/>")
 _IMPORT = re.compile(rf"import[ \t]+([A-Z]\w{{0,80}})[ \t]+from[ \t]+{_QUOTED}[ \t]*;?[ \t]*$")
 _SECTION = re.compile(r"--8<--+[ \t]*\[(start|end):[ \t]*([\w-]+)\]")
-_REGION = re.compile(r"#(end)?region[ \t]+([\w-]+)")
+_REGION = re.compile(r"#[ \t]?(end)?region[ \t]+([\w-]+)")
 _SNIPPET_PATH = re.compile(r"(.+?)(?::(?:(\d*)(?::(\d*))?|([A-Za-z][\w-]*)))?$")
 _MARKER = re.compile(r"\b(start|end)[ \t]*=[ \t]*[\"']([^\"'\n]+)[\"']")
 _LINES = re.compile(r"\{(\d*),?(\d*)\}")

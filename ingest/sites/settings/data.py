@@ -14,6 +14,9 @@ from typing import Any
 
 import yaml
 
+from aidre.engine.errors import InvalidDocument
+from aidre.ingest.records import to_json_value
+
 _MAX_NODES = 20_000
 _MAX_ALIASES = 1000
 _MAX_LENGTH = 100_000
@@ -28,7 +31,11 @@ def read_yaml(text: str | None) -> dict[str, Any]:
         loaded = _Loader(text).get_single_data()
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError, LookupError, AttributeError, TypeError):
         return {}
-    return loaded if isinstance(loaded, dict) else {}
+    try:
+        settings = to_json_value(loaded, "settings")  # a value that aliases repeat counts each time
+    except (InvalidDocument, RecursionError):
+        return {}
+    return settings if isinstance(settings, dict) else {}
 
 
 def read_toml(text: str | None) -> dict[str, Any]:
@@ -65,7 +72,7 @@ def read_python(text: str | None) -> dict[str, Any]:
                 continue
         with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             literal = _evaluate(value, found)
-            found[name] = found[name] + literal if name in found else literal
+            found[name] = _add(found[name], literal) if name in found else literal
     return found
 
 
@@ -75,11 +82,16 @@ def _evaluate(value: ast.expr, names: Mapping[str, Any]) -> Any:
         case ast.Name(id=name) if name in names:
             return names[name]
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            total = _evaluate(left, names) + _evaluate(right, names)
-            if isinstance(total, str | list | tuple) and len(total) > _MAX_LENGTH:
-                raise ValueError("too long")
-            return total
+            return _add(_evaluate(left, names), _evaluate(right, names))
     return ast.literal_eval(value)
+
+
+def _add(first: Any, second: Any) -> Any:
+    """The sum; raises ValueError for a long one."""
+    is_long = isinstance(first, str | list | tuple) and len(first) + len(second) > _MAX_LENGTH
+    if is_long:
+        raise ValueError("too long")
+    return first + second
 
 
 def get_text(settings: Mapping[str, Any], name: str, default: str = "") -> str:

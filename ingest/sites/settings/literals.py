@@ -14,10 +14,13 @@ from typing import Any, Final
 
 _MAX_DEPTH = 40
 _MAX_TOKENS = 200_000
-_MAX_STEPS = 2_000_000
+_MAX_STEPS = 500_000
 """Tokens that are read or skipped in all: constants that name constants could double the work again and again."""
 
-_MAX_SIGNATURE = 400
+_READ_STEPS = 10
+"""What reading a token costs, where skipping one costs 1."""
+
+_MAX_SIGNATURE = 100
 """Tokens between the word `function` and its body."""
 
 _TOKEN = re.compile(
@@ -53,6 +56,8 @@ def read_exported(text: str | None) -> dict[str, Any] | None:
     reader.learn_constants()
     for start in _export_starts(tokens):
         value = reader.value_at(start)
+        if reader.is_exhausted:
+            return None
         if isinstance(value, dict):
             return value
     return None
@@ -164,6 +169,11 @@ class _Reader:
         end = self._skip_group(brace)
         return next((at + 1 for at in reversed(range(brace, end)) if self._text(at) == "return"), None)
 
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether more would have had to be read than may be."""
+        return self._steps > _MAX_STEPS
+
     def value_at(self, index: int) -> Any:
         """The value that begins at a token."""
         return self._value(index, 0)[0]
@@ -192,7 +202,7 @@ class _Reader:
         return self._text(index) in ("const", "let", "var", "export", "module", "function", "import", "async", "class")
 
     def _operand(self, index: int, depth: int) -> tuple[Any, int]:
-        self._steps += 1
+        self._steps += _READ_STEPS
         if index >= len(self.tokens) or depth > _MAX_DEPTH or self._steps > _MAX_STEPS:
             return COMPUTED, len(self.tokens)
         token = self.tokens[index]
@@ -314,8 +324,11 @@ class _Reader:
         """The next token that ends an expression: a comma, a semicolon, or what closes the group around it."""
         while index < len(self.tokens):
             text = self.tokens[index].text if self.tokens[index].kind == "mark" else ""
+            self._steps += 1
             if text in (",", ";") or text in _CLOSING:
                 return index
+            if self._steps > _MAX_STEPS:
+                return len(self.tokens)
             index = self._skip_group(index) if text in _OPENING else index + 1
         return index
 
