@@ -50,12 +50,12 @@ _ROLE = re.compile(r":[a-z][\w:-]{0,30}:`[!~]?([^`]{1,200})`")
 def read_markdown(file: File, rules: VectorRules) -> Iterator[Item]:
     """The one document of a file, unless it is not published; raises InvalidDocument, OSError."""
     members, body = split_front_matter(strip_layout(read_text_file(file)), file.notes)
+    if file.page is not None:
+        body = file.page.expand(body)
     publication = PUBLISHED if file.as_of is None else read_publication(members, file.as_of)
     if publication.reason is not None:
         yield Unpublished(file.origin, publication.reason, file.source, file.origin, publication.until)
         return
-    if file.page is not None:
-        body = file.page.expand(body)
     text = strip_site_markup(strip_data_addresses(body))
     is_short = len(text) <= MAX_LOCAL_CHARACTERS
     outline = find_headings(text) if is_short else headings(SHARED.parse("markdown", text.encode()), len(text))

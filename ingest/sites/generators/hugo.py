@@ -44,7 +44,8 @@ def load(folder: Folder, name: str) -> Generator | None:
     inner = posixpath.dirname(name)
     for suffix in ("toml", "yaml", "yml", "json") if inner else ():
         for table in ("permalinks", "languages"):
-            settings.setdefault(table, _lower(_read(folder, f"{inner}/{table}.{suffix}")) or None)
+            found = _lower(_read(folder, f"{inner}/{table}.{suffix}"))
+            settings |= {table: found} if found else {}
     is_own = name.startswith("hugo.") or (not _SETTINGS.isdisjoint(settings) and folder.is_folder("content"))
     if not is_own:
         return None
