@@ -7,6 +7,8 @@
 # make processors                   the tests of numbers on each kernel that this processor can run: half an hour
 # make scale [ARGS=]                the tests of Ray and Milvus, with the extras for more than one machine: needs a registry
 # make docs                         build the documentation site into build/site; warnings are errors
+# make sites                        build the small sites of the tests with their generators, and renew the lists of
+#                                   their addresses: NAME=hugo for one; needs pip, npm, Hugo and Jekyll
 # make reference                    write the reference of docs/configuration.md, from api/config
 # make screenshots                  write the screenshots of docs/page.md anew: needs Chromium
 # make peers                        install the engines that `make bench` compares with
@@ -38,7 +40,7 @@ export WITHOUT_KERNEL
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint check test bench hostile processors scale docs reference screenshots peers integrations
+.PHONY: help demo lint check test bench hostile processors scale docs reference sites screenshots peers integrations
 .PHONY: release smoke clean programs
 
 help:
@@ -118,6 +120,9 @@ scale: $(VENV)/.tools
 # The theme prints a notice about a release that is not used here.
 docs: $(VENV)/.tools
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
+sites: $(VENV)/.tools
+	$(BIN)/python -m tests.support.site_builds $(NAME)
 
 reference: $(VENV)/.tools
 	$(BIN)/python -m tests.support.reference

@@ -45,7 +45,7 @@ _DOCUSAURUS = Build(
 _ASTRO = ("{env}/node_modules/.bin/astro", "build")
 _VITEPRESS = ("{env}/node_modules/.bin/vitepress", "build", "--outDir", "{out}")
 BUILDS: Mapping[str, Build] = {
-    "mkdocs": Build(("{env}/bin/mkdocs", "build", "-q", "-d", "{out}"), pip=("mkdocs==1.6.1", "pymdown-extensions")),
+    "mkdocs": Build(("{env}/bin/mkdocs", "build", "-q", "-d", "{out}"), pip=("mkdocs==1.6.1", "mkdocs-material==9.*")),
     "docusaurus": _DOCUSAURUS,
     "docusaurus-docs": _DOCUSAURUS,
     "vitepress": Build(_VITEPRESS, npm=("vitepress@1",)),
