@@ -81,8 +81,9 @@ class _Content:
 
 
 def _example(contents: Sequence[_Content]) -> str:
-    base = next((one.base for one in contents if one.kind == "docs"), "")
-    return posixpath.join(base.strip("/"), "guide/install")
+    """What an address of a document of the newest version looks like."""
+    bases = (one.base.strip("/") for one in contents if one.kind == "docs" and not one.path.startswith("i18n/"))
+    return posixpath.join(min(bases, key=len, default=""), "guide/install")
 
 
 @dataclass(frozen=True, slots=True)

@@ -286,6 +286,23 @@ def test_drafts_are_left_out_named_and_taken_where_they_are_wanted(shell: Shell)
     assert shell.ingest(shell.source, "--mirror")[1][-1]["deleted"] == 1
 
 
+def test_the_form_of_addresses_is_an_option_and_a_key_of_the_collection(shell: Shell) -> None:
+    def ingested_urls(*more: str) -> set[str | None]:
+        assert shell.ingest(shell.source, "--url-base", "https://x.example", *more)[0] == 0
+        snapshot = Store(shell.store).open("docs")
+        return {chunk.url for chunk in snapshot.scan(None)}
+
+    assert "https://x.example/soup.md" in ingested_urls()
+    assert "https://x.example/soup.html" in ingested_urls("--url-style", "html")
+    with shell.config.open("a", encoding="utf-8") as configuration:
+        configuration.write('[collections.docs]\nurl_style = "directory"\n')
+    assert "https://x.example/soup/" in ingested_urls()
+    assert "https://x.example/soup" in ingested_urls("--url-style", "bare")
+    status, _, err = shell.ingest(shell.source, "--url-style", "pretty")
+    assert (status, one_line(err)) == (2, True)
+    assert "auto, file, directory, html, bare" in err
+
+
 def test_a_folder_of_other_kinds_ends_with_1_and_what_to_do(shell: Shell) -> None:
     other = shell.source.parent / "other"
     other.mkdir()
