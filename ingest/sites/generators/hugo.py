@@ -187,8 +187,9 @@ def _find_bundle(folder: Folder, root: str, inner: str) -> str | None:
     parts = inner.strip("/").split("/") if inner.strip("/") else []
     for depth in range(1, len(parts) + 1):
         above = "/".join(parts[:depth]) + "/"
-        names = folder.names(posixpath.join(root, above))
-        if any(name.startswith("index.") and name.endswith(_PAGES) for name in names):
+        inside = posixpath.join(root, above)
+        indexes = (name for name in folder.names(inside) if name.startswith("index.") and name.endswith(_PAGES))
+        if any(folder.is_file(inside + name) for name in indexes):
             return above
     return None
 

@@ -216,11 +216,12 @@ class _Rules:
 
 
 def _categories(data: Mapping[str, Any]) -> list[str]:
-    value = data.get("category")
-    if isinstance(value, str | int) and value != "":
-        return [str(value)]
-    value = data.get("categories") or value or []
-    return value.split() if isinstance(value, str) else [str(one) for one in value] if isinstance(value, list) else []
+    """Those of `categories`, a text being a list of words, then the one of `category`."""
+    listed = data.get("categories")
+    found = listed.split() if isinstance(listed, str) else listed if isinstance(listed, list) else []
+    one = data.get("category")
+    single = one if isinstance(one, list) else [] if one in (None, "") else [one]
+    return [str(name) for name in (*found, *single)]
 
 
 def _date_values(date: str) -> dict[str, str]:

@@ -292,12 +292,14 @@ def test_the_form_of_addresses_is_an_option_and_a_key_of_the_collection(shell: S
         snapshot = Store(shell.store).open("docs")
         return {chunk.url for chunk in snapshot.scan(None)}
 
-    assert "https://x.example/soup.md" in ingested_urls()
-    assert "https://x.example/soup.html" in ingested_urls("--url-style", "html")
-    with shell.config.open("a", encoding="utf-8") as configuration:
-        configuration.write('[collections.docs]\nurl_style = "directory"\n')
-    assert "https://x.example/soup/" in ingested_urls()
-    assert "https://x.example/soup" in ingested_urls("--url-style", "bare")
+    assert "https://x.example/tea.md" in ingested_urls()
+    assert "https://x.example/tea.html" in ingested_urls("--url-style", "html")
+    configuration = shell.config.read_text(encoding="utf-8")
+    key = '[collections.docs]\nurl_style = "directory"\n'
+    assert "[collections.docs]\n" in configuration
+    shell.config.write_text(configuration.replace("[collections.docs]\n", key), encoding="utf-8")
+    assert "https://x.example/tea/" in ingested_urls()
+    assert "https://x.example/tea" in ingested_urls("--url-style", "bare")
     status, _, err = shell.ingest(shell.source, "--url-style", "pretty")
     assert (status, one_line(err)) == (2, True)
     assert "auto, file, directory, html, bare" in err
