@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -112,6 +112,7 @@ class _Rules:
     roots: Mapping[str, str]
     default: str
     languages: frozenset[str]
+    _bundles: dict[str, bool] = field(default_factory=dict)
 
     def place(self, source: Source) -> Place | None:
         root = max((one for one in self.roots if below(source.path, one)), key=len, default=None)
@@ -125,7 +126,7 @@ class _Rules:
             return Place(path)
         folder, stem, _ = split_name(path)
         stem, language = self._language(stem, self.roots[root])
-        bundle = _find_bundle(source.folder, root, folder)
+        bundle = self._find_bundle(source.folder, root, folder)
         if bundle is not None and (bundle != folder or stem != "index"):
             return left_out("a part of another page of Hugo")
         return self._place_page(source, folder, stem, language)
@@ -174,24 +175,24 @@ class _Rules:
                 return found
         return None
 
+    def _find_bundle(self, folder: Folder, root: str, inner: str) -> str | None:
+        """The folder of the leaf bundle that a folder is or is in; None if it is in none."""
+        parts = inner.rstrip("/").split("/") if inner else []
+        above = ("/".join(parts[:depth]) + "/" for depth in range(1, len(parts) + 1))
+        return next((one for one in above if self._is_bundle(folder, posixpath.join(root, one))), None)
+
+    def _is_bundle(self, folder: Folder, path: str) -> bool:
+        if path not in self._bundles:
+            names = (name for name in folder.names(path) if name.startswith("index.") and name.endswith(_PAGES))
+            self._bundles[path] = any(folder.is_file(path + name) for name in names)
+        return self._bundles[path]
+
     def _language(self, stem: str, default: str) -> tuple[str, str]:
         """The name of a file without the language that it ends with, and the language."""
         name, dot, code = stem.rpartition(".")
         if dot and code.lower() in self.languages:
             return name, code.lower()
         return stem, default
-
-
-def _find_bundle(folder: Folder, root: str, inner: str) -> str | None:
-    """The folder of the leaf bundle that a folder is or is in; None if it is in none."""
-    parts = inner.strip("/").split("/") if inner.strip("/") else []
-    for depth in range(1, len(parts) + 1):
-        above = "/".join(parts[:depth]) + "/"
-        inside = posixpath.join(root, above)
-        indexes = (name for name in folder.names(inside) if name.startswith("index.") and name.endswith(_PAGES))
-        if any(folder.is_file(inside + name) for name in indexes):
-            return above
-    return None
 
 
 def _date_of(matter: Mapping[str, Json]) -> str | None:
