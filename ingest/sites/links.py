@@ -78,17 +78,14 @@ def _rewrite_line(line: str, *, find: Find, find_reference: Find, find_note: Fin
         address = find_reference(match[2] or match[4])
         return match[0] if address is None else (match[1] or match[3]) + address
 
-    def wikilink(match: re.Match[str]) -> str:
-        return _to_link(match, find_note, keeps_unknown)
-
     def rewrite(part: str) -> str:
         if "{{" in part or "{%" in part:
             part = _REFERENCE.sub(reference, part)
-        if "[[" in part:
-            part = _WIKILINK.sub(wikilink, part)
         return _HREF.sub(link, _LINK.sub(link, part))
 
     line = _DEFINITION.sub(link, line, count=1) if "]:" in line else line
+    if "[[" in line:
+        line = _rewrite_wikilinks(line, find_note, keeps_unknown)
     if "`" not in line:
         return rewrite(line)
     parts: list[str] = []
@@ -97,6 +94,20 @@ def _rewrite_line(line: str, *, find: Find, find_reference: Find, find_note: Fin
         parts += (rewrite(line[position : code.start()]), code[0])
         position = code.end()
     return "".join((*parts, rewrite(line[position:])))
+
+
+def _rewrite_wikilinks(line: str, find_note: Find, keeps_unknown: bool) -> str:
+    """The line with its wikilinks as links: code may be in their words, those in code stay."""
+    spans = [(code.start(), code.end()) for code in _CODE_SPAN.finditer(line)] if "`" in line else []
+    parts: list[str] = []
+    position = 0
+    for match in _WIKILINK.finditer(line):
+        while spans and spans[0][1] <= match.start():
+            spans.pop(0)
+        if not (spans and spans[0][0] < match.start()):
+            parts += (line[position : match.start()], _to_link(match, find_note, keeps_unknown))
+            position = match.end()
+    return "".join((*parts, line[position:]))
 
 
 def split_wikilink(inner: str) -> Wikilink:

@@ -43,11 +43,11 @@ class Folder:
 
     def is_file(self, path: str) -> bool:
         real = self.real(path)
-        return real is not None and real.is_file()
+        return real is not None and os.path.isfile(real)  # noqa: PTH113 - Path.is_file fails for a long name
 
     def is_folder(self, path: str) -> bool:
         real = self.real(path)
-        return real is not None and real.is_dir()
+        return real is not None and os.path.isdir(real)  # noqa: PTH112
 
     def names(self, path: str) -> list[str]:
         """The names in a folder, sorted; none for one that does not exist."""

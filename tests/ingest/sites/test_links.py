@@ -56,6 +56,7 @@ def test_other_links_stay(text: str) -> None:
         ("![[Oil]]", "[Oil](https://x.example/Oil)"),
         ("| [[Oil\\|c]] |", "| [c](https://x.example/Oil) |"),
         ("[[Stone|a stone]]", "a stone"),
+        ("`x` [[Oil|`oil()`]] `[[Oil]]`", "`x` [`oil()`](https://x.example/Oil) `[[Oil]]`"),
         ("[[Nowhere]]", "Nowhere"),
         ("[[#Kinds]]", "Kinds"),
         ("![[wheel.png]]", ""),

@@ -197,6 +197,15 @@ def test_nothing_outside_of_the_ingested_folder_is_included(tmp_path: Path) -> N
     assert "site_name" not in read(root / "docs")["sub/b.md"].text
 
 
+def test_names_that_no_file_can_have_lead_nowhere(tmp_path: Path) -> None:
+    long = "x" * 300
+    mkdocs(tmp_path, "markdown_extensions: [pymdownx.snippets]\n")
+    text = f'--8<-- "{long}.md"\n[a]({long}.md) [b](a%00b.md) [[{long}]] [c](%ff.md)\nEnd'
+    write(tmp_path / "docs/a.md", text)
+    found = read(tmp_path)["docs/a.md"].text
+    assert found.endswith(f"[a]({long}.md) [b](a%00b.md) [[{long}]] [c](%ff.md)\nEnd")
+
+
 def test_wikilinks_of_a_vault_become_words_and_links(tmp_path: Path) -> None:
     vault = sample("obsidian", tmp_path)
     text = read(vault, url_base="https://publish.example/v")["Start here.md"].text
