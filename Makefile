@@ -8,7 +8,7 @@
 # make scale [ARGS=]                the tests of Ray and Milvus, with the extras for more than one machine: needs a registry
 # make docs                         build the documentation site into build/site; warnings are errors
 # make sites                        build the small sites of the tests with their generators, and renew the lists of
-#                                   their addresses: NAME=hugo for one; needs pip, npm, Hugo and Jekyll
+#                                   their addresses: NAME=hugo for one; needs pip, npm and Jekyll
 # make reference                    write the reference of docs/configuration.md, from api/config
 # make screenshots                  write the screenshots of docs/page.md anew: needs Chromium
 # make peers                        install the engines that `make bench` compares with

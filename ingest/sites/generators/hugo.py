@@ -21,6 +21,7 @@ from aidre.ingest.sites.settings import (
     get_table,
     get_text,
     hugo_path,
+    hugo_slug,
     left_out,
     read_json,
     read_toml,
@@ -103,7 +104,7 @@ class _Page:
         moment = datetime.fromisoformat(self.date) if self.date else None
         dated = {token: moment.strftime(form) if moment else "" for token, form in forms.items()}
         parts = {token: value.replace("/", "-") for token, value in plain.items()}
-        return {**dated, **parts, "section": self.section, "sections": self.above}
+        return {**dated, **parts, "section": self.section}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +156,17 @@ class _Rules:
             url = url.lstrip("/")
             return url if url.endswith("/") or posixpath.splitext(url)[1] else f"{url}/"
         end = ".html" if self.settings.get("uglyurls") is True else "/"
+        lower = self.settings.get("disablepathtolower") is not True
         pattern = self._pattern(page.section)
         if page.stem == "_index":
-            path = page.folder
-        elif pattern is not None and page.folder:
-            tokens = page.tokens()
-            path = re.sub(r"/{2,}", "/", _TOKEN.sub(lambda match: tokens.get(match[1], ""), pattern))
+            return hugo_path(page.folder, lower=lower)
+        if pattern is not None and page.folder:
+            tokens = {name: hugo_slug(value, lower=lower) for name, value in page.tokens().items()}
+            tokens["sections"] = hugo_path(page.above, lower=lower)
+            path = re.sub(r"/{2,}", "/", _TOKEN.sub(lambda match: tokens.get(match[1], ""), pattern)).strip("/")
         else:
-            path = posixpath.join(page.above, page.slug or page.name)
-        path = hugo_path(path.strip("/"), lower=self.settings.get("disablepathtolower") is not True)
+            name = hugo_slug(page.slug, lower=lower) if page.slug else hugo_path(page.name, lower=lower)
+            path = posixpath.join(hugo_path(page.above, lower=lower), name)
         return path + end if path else ""
 
     def _pattern(self, section: str) -> str | None:

@@ -23,5 +23,6 @@ from .slugs import (
     eleventy_slug as eleventy_slug,
     github_slug as github_slug,
     hugo_path as hugo_path,
+    hugo_slug as hugo_slug,
     jekyll_slug as jekyll_slug,
 )

@@ -19,17 +19,20 @@ def jekyll_slug(text: str, *, pretty: bool = False) -> str:
     return kept if pretty else kept.lower()
 
 
-def hugo_path(text: str, *, lower: bool = True) -> str:
-    """As Hugo writes paths: spaces become hyphens, letters, digits and a few signs stay."""
-    kept: list[str] = []
-    for one in text.strip():
-        if one == " ":
-            if not kept or kept[-1] != "-":
-                kept.append("-")
-        elif one in "./\\_#+~-@" or unicodedata.category(one)[0] in "LMN":
-            kept.append(one)
-    path = "".join(kept)
-    return path.lower() if lower else path
+def hugo_path(path: str, *, lower: bool = True) -> str:
+    """As Hugo since 0.123 writes paths of files: a hyphen for each space, letters, digits and a few signs."""
+    kept = (one for one in path.replace(" ", "-") if _is_kept_by_hugo(one))
+    return "".join(kept).lower() if lower else "".join(kept)
+
+
+def hugo_slug(text: str, *, lower: bool = True) -> str:
+    """As Hugo writes titles and slugs: one hyphen for spaces and hyphens beside each other, whatever is between."""
+    words = (hugo_path(word, lower=lower) for word in re.split(r"[\s-]+", text))
+    return "-".join(filter(None, words))
+
+
+def _is_kept_by_hugo(one: str) -> bool:
+    return one in "./\\_#+~-@" or unicodedata.category(one)[0] in "LMN"
 
 
 _SPELLED = str.maketrans(
