@@ -14,7 +14,7 @@ from tests.support.site_builds import BUILDS, LIST, SAMPLES, build, is_listed
 @pytest.mark.network
 @pytest.mark.slow
 @pytest.mark.process
-@pytest.mark.parametrize("name", ["mkdocs", "sphinx", "eleventy"])
+@pytest.mark.parametrize("name", ["mkdocs", "sphinx", "eleventy", "hugo"])
 def test_a_generator_of_a_registry_builds_the_listed_addresses(name: str, tmp_path: Path) -> None:
     if BUILDS[name].npm and shutil.which("npm") is None:
         pytest.skip("npm is not installed")
