@@ -26,7 +26,7 @@ _INCLUDE = re.compile(r"[ \t]*(?:\{\{ ?#\w.*\}\}|\{([*!%])[> \t].*\1\}|\{\{[<%].
 
 _BOX = re.compile(
     r"([ \t]*)(:{3,}|/{3,}|!!!|\?\?\?\+?|===[!+]?(?=[ \t]+[\"']))[ \t]{0,40}"
-    r"(?:\{?\.?([A-Za-z][\w-]*)\}?)?(?:[ \t|]{1,40}(.*))?$"
+    r"(?:\{?\.?([A-Za-z][\w-]*)\}?)?(?:\[([^\[\]\n]{1,200})\])?(?:[ \t|]{1,40}(.*))?$"
 )
 """The first or last line of a box of VitePress, PyMdown or MkDocs, or the first of a tab: its mark, kind and title.
 Blanks are bounded, so that many of them take linear time."""
@@ -243,7 +243,8 @@ def _to_name(line: str) -> str | None:
     match = _BOX.match(line.rstrip())
     if match is None:
         return None
-    indentation, mark, kind, title = match.groups()
+    indentation, mark, kind, label, title = match.groups()
+    title = label or title
     if mark[0] in "!?" and (kind not in _KINDS or (title and title[0] not in "\"'")):
         return None
     if mark[0] == "/" and (len(indentation) > 3 or (title and "|" not in line)):

@@ -24,6 +24,10 @@ class SitePage(Protocol):
         """The text with the files that it includes, links between pages as addresses, and wikilinks as links."""
         ...
 
+    def with_includes(self, content: bytes) -> bytes:
+        """The content of a file in reStructuredText or AsciiDoc with what it includes; other content as it is."""
+        ...
+
     def include(self, target: str) -> str | None:
         """The text of a file beside the page or, after a slash, below the site's folder; None outside of the folder."""
         ...

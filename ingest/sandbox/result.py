@@ -67,7 +67,8 @@ def sandboxed_reader(kind: str) -> Reader:
     """A reader of one-document files whose parser runs in the sandbox."""
 
     def read(file: File, rules: VectorRules) -> Iterator[Item]:
-        extracted = check_answer(SHARED.parse(kind, read_content(file)))
+        content = read_content(file) if file.page is None else file.page.with_includes(read_content(file))
+        extracted = check_answer(SHARED.parse(kind, content))
         note(file, extracted.notice)
         yield file.origin, extracted.document(file)
 

@@ -37,15 +37,21 @@ FORMS: Mapping[str, re.Pattern[str]] = {
     "liquid": _form(r"\{%-?_include(?:[\x5f]relative)?[ \t]{1,9}([^\s%\"'{}]{1,400})([^\n%]{0,400})%\}"),
     "shortcode": _form(r"\{\{<_include[ \t]{1,9}[\"']?([^\s<>\"']{1,400})[\"']?_>\}\}"),
     "directive": _form(r"(?:`{3,9}|:{3,9})\{include\}[ \t]{1,9}(\S{1,400})"),
+    "rst": _form(r"\.\.[ \t]{1,9}include::[ \t]{1,9}(\S{1,400})"),
+    "adoc": _form(r"include::([^\s\[\]]{1,400})\[([^\[\]\n]{0,400})\]"),
     "component": _form(r"<([A-Z]\w{0,80})(?:\s[^<>\n]{0,400})?/>"),
 }
 """By name, lines that include a file: their indentation, the path, and what else the form has."""
 
-_TRIGGER = re.compile(r"8<|\{%|\{!|@include|<<<|\{\{<|\{include\}|/>")
+_TRIGGER = re.compile(r"8<|\{%|\{!|@include|<<<|\{\{<|\{include\}|include::|/>")
 _IMPORT = re.compile(rf"import[ \t]+([A-Z]\w{{0,80}})[ \t]+from[ \t]+{_QUOTED}[ \t]*;?[ \t]*$")
 _SECTION = re.compile(r"--8<--+[ \t]*\[(start|end):[ \t]*([\w-]+)\]")
 _REGION = re.compile(r"#[ \t]?(end)?region[ \t]+([\w-]+)")
 _SNIPPET_PATH = re.compile(r"(.+?)(?::(?:(\d*)(?::(\d*))?|([A-Za-z][\w-]*)))?$")
+_OPTION = re.compile(r"[ \t]{1,40}:[\w-]{1,40}:")
+_TAG = re.compile(r"\b(tag|end)::([\w-]+)\[\]")
+_TAGS = re.compile(r"\btags?=\"?([\w-]+)")
+_MATTERED = frozenset({".md", ".markdown", ".mdx", ".qmd"})
 _MARKER = re.compile(r"\b(start|end)[ \t]*=[ \t]*[\"']([^\"'\n]+)[\"']")
 _LINES = re.compile(r"\{(\d*),?(\d*)\}")
 
@@ -86,6 +92,9 @@ class Expansion:
                     continue
             yield self._line(line, lines[index], path, imports)
             index += 1
+            if "rst" in self.forms and FORMS["rst"].match(line):
+                while index < len(lines) and _OPTION.match(lines[index]):
+                    index += 1
             if "directive" in self.forms and index < len(lines) and FORMS["directive"].match(line):
                 while index < len(lines) and not lines[index].strip().startswith(("```", ":::")):
                     index += 1
@@ -124,7 +133,7 @@ class Expansion:
         if form == "code":
             suffix = included.rpartition(".")[2]
             return f"```{suffix}\n{text.rstrip()}\n```"
-        if "." + included.rpartition(".")[2].lower() in PAGES:
+        if "." + included.rpartition(".")[2].lower() in _MATTERED:
             text = split_front_matter(text)[1]
         return self.expand(text, included).strip("\n")
 
@@ -148,6 +157,10 @@ def _select(text: str, form: str, section: str, details: str) -> str:
             if found:
                 text = after if side == "start" else before
         return text
+    elif form == "adoc":
+        tag = _TAGS.search(details)
+        text = _between(text, _TAG, tag[1]) if tag else text
+        return "\n".join(line for line in text.split("\n") if not _TAG.search(line[:2000]))
     lines = _LINES.match(details) if form in ("snippet", "comment") else None
     if lines is not None and (lines[1] or lines[2]):
         first = int(lines[1] or 1)
@@ -166,7 +179,7 @@ def _between(text: str, marks: re.Pattern[str], name: str) -> str:
         match = marks.search(line) if len(line) <= 2000 else None
         if match is not None:
             if match[2] == name:
-                inside = match[1] in ("start", None)
+                inside = match[1] in ("start", "tag", None)
         elif inside:
             kept.append(line)
     return "\n".join(kept)

@@ -27,6 +27,7 @@ _SAFE = "/~@!$&*+,;=:-._"
 _MATTERED = frozenset({".md", ".markdown", ".mdown", ".mkdn", ".mkd", ".mdx", ".qmd", ".html", ".htm"})
 """Suffixes of files that may have a front matter."""
 
+_MARKUP = frozenset({".rst", ".rest", ".adoc", ".asciidoc"})
 _GUESSED = ("", ".md", ".mdx", ".qmd", "/index.md", "/index.mdx", "/README.md")
 """What a link to a page leaves out."""
 
@@ -237,6 +238,17 @@ class Page:
             keeps_unknown=not site.generator.wikilinks,
         )
 
+    def with_includes(self, content: bytes) -> bytes:
+        """See `SitePage`."""
+        site = self._site
+        if site is None or posixpath.splitext(self._origin)[1].lower() not in _MARKUP:
+            return content
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            return content
+        return Expansion(site.generator.includes.forms, self._read).expand(text, self._path).encode()
+
     def include(self, target: str) -> str | None:
         """See `SitePage`."""
         found = self._read(self._path, target)
@@ -253,6 +265,7 @@ class Page:
         if site is None:
             return None
         includes = site.generator.includes
+        target = _to_path(path, target) if "$" in target else target
         named = target.removeprefix("@site/").removeprefix("@/").lstrip("/")
         is_rooted = named != target
         bases = [*([posixpath.dirname(path)] if includes.beside and not is_rooted else []), *includes.bases, "."]
@@ -296,6 +309,14 @@ class Page:
     def _note_url(self, name: str) -> str | None:
         origin = self._sites.note(name, self._origin)
         return None if origin is None else self._sites.link_to(origin) or ""
+
+
+def _to_path(path: str, target: str) -> str:
+    """The path of a resource of Antora: `module:partial$file` is one in the folder `partials` of that module."""
+    names, _, file = target.partition("$")
+    module, _, family = names.rpartition(":")
+    own = path.split("/")[1] if path.startswith("modules/") else "ROOT"
+    return f"/modules/{module.rpartition(':')[2] or own}/{family}s/{file}"
 
 
 def _or_last(order: float | None) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 from aidre.ingest.sites.settings import (
     Folder,
     Generator,
+    Includes,
     Place,
     Source,
     get_table,
@@ -45,6 +46,7 @@ def load(folder: Folder, name: str) -> Generator | None:
         rules.place,
         get_text(get_table(playbook, "site"), "url") or None,
         posixpath.join(rules.component, rules.version, "guide/install" + _ENDS.get(style, ".html")),
+        Includes(("adoc",)),
     )
 
 

@@ -47,7 +47,7 @@ def load(folder: Folder, name: str) -> Generator | None:
         rules.place,
         get_text(settings, "html_baseurl") or None,
         "guide/install/" if rules.directories else "guide/install.html",
-        Includes(("directive",)),
+        Includes(("rst", "directive")),
         (".",),
         built=("_build",),
     )

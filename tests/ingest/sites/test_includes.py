@@ -9,6 +9,7 @@ FILES = {
     "code.py": "a = 1\n# region x\nb = 2\n# endregion x\nc = 3\n",
     "cut.md": "one\n<!-- --8<-- [start:x] -->\ntwo\n<!-- --8<-- [end:x] -->\nthree\n",
     "marked.md": "one\n<!-- begin -->\ntwo\n<!-- stop -->\nthree",
+    "tagged.rb": "one\n# tag::x[]\ntwo\n# end::x[]\n",
     "self.md": "again\n--8<-- 'self.md'\n",
 }
 
@@ -37,6 +38,10 @@ def expand(text: str, *forms: str, files: dict[str, str] | None = None) -> str:
         ("liquid", "{% include_relative part.md %}", "The stone."),
         ("shortcode", "{{< include part.md >}}", "The stone."),
         ("directive", "```{include} part.md\n:start-line: 1\n```", "The stone."),
+        ("rst", ".. include:: part.md\n   :start-line: 0", "The stone."),
+        ("adoc", "include::part.md[leveloffset=+1]", "The stone."),
+        ("adoc", "include::tagged.rb[tag=x]", "two"),
+        ("adoc", "include::tagged.rb[]", "one\ntwo"),
         ("component", "import Part from 'part.md';\n\n<Part />", "import Part from 'part.md';\n\nThe stone."),
     ],
 )

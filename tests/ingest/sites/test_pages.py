@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from aidre.engine.model import Document
-from aidre.ingest.records import Unpublished
-from aidre.ingest.sites import UrlStyle
+from aidre.ingest.records import File, Unpublished
+from aidre.ingest.sites import Sites, UrlStyle
 from tests.support.folders import found_in, write
 from tests.support.site_builds import SAMPLES
 
@@ -195,6 +195,15 @@ def test_nothing_outside_of_the_ingested_folder_is_included(tmp_path: Path) -> N
     assert "SECRET" not in "".join(document.text for document in read(root).values())
     assert "site_name" in read(root)["docs/sub/b.md"].text
     assert "site_name" not in read(root / "docs")["sub/b.md"].text
+
+
+def test_files_of_sphinx_and_antora_have_what_they_include() -> None:
+    for name, origin in (("sphinx", "guide/install.rst"), ("antora", "docs/modules/ROOT/pages/guide/install.adoc")):
+        path = SAMPLES / name / origin
+        page = Sites(SAMPLES / name, name).page(File(path, name, origin, within=SAMPLES / name))
+        content = page.with_includes(path.read_bytes())
+        assert b"The stone turns fast." in content and b"include::" not in content
+        assert page.with_includes(b"\xff include::") == b"\xff include::"
 
 
 def test_names_that_no_file_can_have_lead_nowhere(tmp_path: Path) -> None:
