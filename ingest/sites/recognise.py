@@ -65,16 +65,20 @@ def _inside(root: Path, max_depth: int) -> Iterator[Recognised]:
 
 def _top(root: Path) -> Path:
     """The folder with `.git` that a folder is in, if it is near: parts of a configuration may be there; else itself."""
-    return next((one for one in (root, *list(root.parents)[:_MAX_ABOVE]) if (one / ".git").exists()), root)
+    return next((one for one in (root, *list(root.parents)[:_MAX_ABOVE]) if _is_top(one)), root)
+
+
+def _is_top(folder: Path) -> bool:
+    return os.path.exists(folder / ".git")  # noqa: PTH110 - Path.exists fails where a folder may not be looked into
 
 
 def _above(root: Path) -> Iterator[Recognised]:
     here = root
     for folder in list(root.parents)[:_MAX_ABOVE]:
-        if (here / ".git").exists():
+        if _is_top(here):
             return
         for candidate in (folder, *(folder / name for name in _BESIDE)):
-            if candidate != here and not candidate.is_symlink() and candidate.is_dir():
+            if candidate != here and os.path.isdir(candidate) and not os.path.islink(candidate):  # noqa: PTH112, PTH114
                 one = _load(Folder(candidate, folder), dict.fromkeys(_names(candidate), True), root)
                 if one is not None:
                     yield one
