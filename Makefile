@@ -7,6 +7,8 @@
 # make processors                   the tests of numbers on each kernel that this processor can run: half an hour
 # make scale [ARGS=]                the tests of Ray and Milvus, with the extras for more than one machine: needs a registry
 # make docs                         build the documentation site into build/site; warnings are errors
+# make sites                        build the small sites of the tests with their generators, and renew the lists of
+#                                   their addresses: NAME=hugo for one; needs pip, npm and Jekyll
 # make reference                    write the reference of docs/configuration.md, from api/config
 # make twins                        write the client's asynchronous classes, from those for threads
 # make screenshots                  write the screenshots of docs/page.md anew: needs Chromium
@@ -39,7 +41,7 @@ export WITHOUT_KERNEL
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint check test bench hostile processors scale docs reference twins screenshots peers integrations
+.PHONY: help demo lint check test bench hostile processors scale docs reference sites twins screenshots peers integrations
 .PHONY: release smoke clean programs
 
 help:
@@ -119,6 +121,9 @@ scale: $(VENV)/.tools
 # The theme prints a notice about a release that is not used here.
 docs: $(VENV)/.tools
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
+sites: $(VENV)/.tools
+	$(BIN)/python -m tests.support.site_builds $(NAME)
 
 reference: $(VENV)/.tools
 	$(BIN)/python -m tests.support.reference

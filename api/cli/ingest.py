@@ -21,6 +21,7 @@ from aidre.ingest.fetch import FetchRules
 from aidre.ingest.pipeline import IngestOptions, Notice, ingest
 from aidre.ingest.records import parse_mappings
 from aidre.ingest.sandbox import check_walls
+from aidre.ingest.sites import to_url_style
 from aidre.ingest.sources import locate_sources, supplied_spaces
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ def prepare(
     config: Path | None,
     options: IngestOptions,
     *,
+    url_style: str | None = None,
     cluster: str | None = None,
 ) -> Ingestion:
     """An ingestion with the options of the command line, and those of the configuration of the collection."""
@@ -155,6 +157,7 @@ def prepare(
         options,
         description=own.description,
         dates=own.dates,
+        url_style=own.url_style if url_style is None else to_url_style(url_style),
         mappings=parse_mappings(own.mapping, f"collections.{collection}.mapping"),
         fetching=FetchRules(**rules),
         requires_walls=requires_walls,

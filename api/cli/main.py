@@ -89,7 +89,16 @@ SourceOption = Annotated[
 ]
 UrlBaseOption = Annotated[
     str | None,
-    typer.Option("--url-base", metavar="URL", help="Base of the URLs of files that do not state their own."),
+    typer.Option("--url-base", metavar="URL", help="Address of the site's home page, or of the folder."),
+]
+UrlStyleOption = Annotated[
+    str | None,
+    typer.Option(
+        "--url-style",
+        metavar="STYLE",
+        help="Form of the addresses of pages: auto, as the generator of the site has them; file, guide/page.md; "
+        "directory, guide/page/; html, guide/page.html; bare, guide/page. Default: [collections.NAME] url_style.",
+    ),
 ]
 DraftsOption = Annotated[
     bool,
@@ -116,6 +125,7 @@ def ingest(
     commit_every: CommitEveryOption = None,
     source: SourceOption = None,
     url_base: UrlBaseOption = None,
+    url_style: UrlStyleOption = None,
     wait: WaitOption = 30.0,
     include_drafts: DraftsOption = False,
     code: CodeOption = False,
@@ -145,7 +155,7 @@ def ingest(
     options = IngestOptions(
         source, url_base, mirror, force, commit_every, dry_run, wait=wait, include_drafts=include_drafts, code=code
     )
-    ingestion = prepare(store, collection, sources, config, options, cluster=on)
+    ingestion = prepare(store, collection, sources, config, options, url_style=url_style, cluster=on)
     with terminable(), ingestion.published(), Reporter(as_json, stores=not dry_run) as report:
         return ingestion.run(report).exit_status
 
@@ -161,6 +171,7 @@ def watch(
     commit_every: CommitEveryOption = None,
     source: SourceOption = None,
     url_base: UrlBaseOption = None,
+    url_style: UrlStyleOption = None,
     wait: WaitOption = 30.0,
     include_drafts: DraftsOption = False,
     code: CodeOption = False,
@@ -181,7 +192,7 @@ def watch(
         source, url_base, mirror, force, commit_every, wait=wait, include_drafts=include_drafts, code=code
     )
     with terminable():
-        ingestion = prepare(store, collection, sources, config, options)
+        ingestion = prepare(store, collection, sources, config, options, url_style=url_style)
         with ingestion.published():
             follow(ingestion, partial(reporter, as_json), console.print_message)
     return 0

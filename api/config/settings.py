@@ -47,6 +47,7 @@ from aidre.engine.model import Distance, EmbeddingSpace, Fusion, Precision, Visi
 from aidre.engine.schema_text import TITLES
 from aidre.engine.storage import MAX_KEPT_GENERATIONS, MIN_KEPT_GENERATIONS
 from aidre.ingest.records import parse_mappings
+from aidre.ingest.sites import UrlStyle
 
 if TYPE_CHECKING:
     from aidre.engine.retrieve import Policy
@@ -150,6 +151,8 @@ class CollectionSettings(Section):
     dates: Annotated[tuple[str, ...], like(["released"])] = ()  #: Members of the metadata that are dates.
     #: Which columns of a table hold which property; by pattern of file names, too.
     mapping: Annotated[Mapping[str, Any], like({"id": "sku"})] = {}
+    #: The form of the addresses of pages: `auto` as the generator of a site has them, else by the paths of files.
+    url_style: UrlStyle = "auto"
     index: Annotated[Mapping[str, Any], like({"kind": "exact"})] = {}  #: Ignored: the engine chooses the index.
     fusion: FusionSettings = FusionSettings()
 

@@ -177,16 +177,8 @@ def read_own_id(file: File) -> str | None:
     Of most files only the first kilobytes are read, and only a front matter whose id is no plain word is parsed.
     """
     try:
-        with open_file(file) as stream:
-            head = stream.read(_HEAD_BYTES)
-            codec = find_mark(head) or "utf-8"
-            text = head.decode(codec, "replace").removeprefix("\ufeff")
-            if not (_OPENING.match(text) or _JSON_OPENING.match(text)):
-                return None
-            block = _find_block(text)
-            if block is None and len(head) == _HEAD_BYTES:
-                head += stream.read(4 * MAX_FRONT_MATTER_CHARACTERS)
-                block = _find_block(head.decode(codec, "replace").removeprefix("\ufeff"))
+        text = _read_head(file)
+        block = None if text is None else _find_block(text)
         if block is None or not _ID.search(block.text):
             return None
         plain = _find_plain_id(block.text) if block.load is _load_yaml else None
@@ -197,6 +189,31 @@ def read_own_id(file: File) -> str | None:
         return None if identity is None else to_document_id(identity)
     except (OSError, InvalidDocument):
         return None
+
+
+def read_front_matter(file: File) -> dict[str, Json] | None:
+    """The members of the front matter of a file; None without one, and for a file that cannot be read."""
+    try:
+        text = _read_head(file)
+        if text is None or _find_block(text) is None:
+            return None
+        return split_front_matter(text)[0]
+    except (OSError, InvalidDocument):
+        return None
+
+
+def _read_head(file: File) -> str | None:
+    """The beginning of a file with the whole of its front matter; None if it does not begin with one."""
+    with open_file(file) as stream:
+        head = stream.read(_HEAD_BYTES)
+        codec = find_mark(head) or "utf-8"
+        text = head.decode(codec, "replace").removeprefix("\ufeff")
+        if not (_OPENING.match(text) or _JSON_OPENING.match(text)):
+            return None
+        if len(head) == _HEAD_BYTES and _find_block(text) is None:
+            head += stream.read(4 * MAX_FRONT_MATTER_CHARACTERS)
+            text = head.decode(codec, "replace").removeprefix("\ufeff")
+        return text
 
 
 def _find_plain_id(text: str) -> str | None:

@@ -52,6 +52,8 @@ _ROLE = re.compile(r":[a-z][\w:-]{0,30}:`[!~]?([^`]{1,200})`")
 def read_markdown(file: File, rules: VectorRules) -> Iterator[Item]:
     """The one document of a file, unless it is not published; raises InvalidDocument, OSError."""
     members, body = split_front_matter(strip_layout(read_text_file(file)), file.notes)
+    if file.page is not None:
+        body = file.page.expand(body)
     yield from read_body(members, strip_mdx(body) if _is_mdx(file, body) else body, file)
 
 
@@ -66,8 +68,7 @@ def read_body(members: dict[str, Json], body: str, file: File) -> Iterator[Item]
     outline = find_headings(text) if is_short else headings(SHARED.parse("markdown", text.encode()), len(text))
     if members.get("title") is None:
         members["title"] = _title_of(outline, text) or file.path.stem
-    if members.get("url") is None and type(members.get("canonical")) is not str:
-        members["url"] = file.url
+    _set_url(members, file)
     if members.get("type") is None:
         members["type"] = ARTICLE
     document = to_document(members, file, _to_id(members, file), text=text, headings=outline)
@@ -86,6 +87,14 @@ def _convert_tables(text: str) -> str:
 
 def _is_mdx(file: File, body: str) -> bool:
     return file.path.suffix.lower() == MDX_SUFFIX or is_mdx(body)
+
+
+def _set_url(members: dict[str, Json], file: File) -> None:
+    """The address that the author states, else that of the file. In a site `url: /mill/` is a part of the latter."""
+    url = members.get("url")
+    is_part = file.page is not None and type(url) is str and url.startswith("/") and file.url is not None
+    if is_part or (url is None and type(members.get("canonical")) is not str):
+        members["url"] = file.url
 
 
 def _to_id(members: Mapping[str, Json], file: File) -> str:

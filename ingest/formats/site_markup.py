@@ -24,9 +24,12 @@ _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
 _INCLUDE = re.compile(r"[ \t]*(?:\{\{ ?#\w.*\}\}|\{([*!%])[> \t].*\1\}|\{\{[<%].*[%>]\}\}|-{1,3}8<-{1,3}.*)$")
 """A line that a generator replaces by a file or a component: mdBook, MkDocs, Jinja, Hugo, PyMdown."""
 
-_BOX = re.compile(r"([ \t]*)(:{3,}|/{3,}|!!!|\?\?\?\+?)[ \t]{0,40}(?:\{?\.?([A-Za-z][\w-]*)\}?)?(?:[ \t|]{1,40}(.*))?$")
-"""The first or last line of a box of VitePress, PyMdown or MkDocs: its mark, kind and title. Blanks are bounded, so
-that many of them take linear time."""
+_BOX = re.compile(
+    r"([ \t]*)(:{3,}|/{3,}|!!!|\?\?\?\+?|===[!+]?(?=[ \t]+[\"']))[ \t]{0,40}"
+    r"(?:\{?\.?([A-Za-z][\w-]*)\}?)?(?:\[([^\[\]\n]{1,200})\])?(?:[ \t|]{1,40}(.*))?$"
+)
+"""The first or last line of a box of VitePress, PyMdown or MkDocs, or the first of a tab: its mark, kind and title.
+Blanks are bounded, so that many of them take linear time."""
 
 _CALLOUT = re.compile(r"([ \t]*>[ \t]*)\[!(\w+)\][-+]?[ \t]*(.*)$")
 _KINDS = frozenset(
@@ -50,6 +53,7 @@ _TAG = re.compile(
     r"(?<!\\)</?([A-Za-z][\w.-]{0,60})((?:\s+[\w:@#.-]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'<>`]+))?)*)\s*/?>"
 )
 _LABEL = re.compile(r"\s(?:data-)?text\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+_TAB_LABEL = re.compile(r"\slabel\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _CAPTION = re.compile(r"\scaption\s*=\s*\"([^\"]*)\"")
 _NUMBER = re.compile(r"\snumber\s*=\s*\"([^\"]*)\"")
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(?:.*?[^`])\1(?!`)")
@@ -239,7 +243,8 @@ def _to_name(line: str) -> str | None:
     match = _BOX.match(line.rstrip())
     if match is None:
         return None
-    indentation, mark, kind, title = match.groups()
+    indentation, mark, kind, label, title = match.groups()
+    title = label or title
     if mark[0] in "!?" and (kind not in _KINDS or (title and title[0] not in "\"'")):
         return None
     if mark[0] == "/" and (len(indentation) > 3 or (title and "|" not in line)):
@@ -267,7 +272,7 @@ def _to_words(tag: re.Match[str]) -> str:
     if caption:
         number = _NUMBER.search(attributes)
         return f"{name} {number[1]}: {caption[1]}" if number else caption[1]
-    label = _LABEL.search(attributes)
+    label = (_TAB_LABEL if name.startswith("Tab") else _LABEL).search(attributes)
     if label:
         return label[1] or label[2] or ""
     if name.lower() in _SPACED:

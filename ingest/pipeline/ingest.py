@@ -197,7 +197,7 @@ def locate(sources: Sequence[str | Path], options: IngestOptions, mapping_key: s
     """Everything that can be checked before the collection is locked; raises ConfigurationError."""
     if options.commit_every is not None and options.commit_every < 1:
         raise ConfigurationError("commit-every must be at least 1")
-    located = locate_sources(sources, options.source, options.url_base, code=options.code)
+    located = locate_sources(sources, options.source, options.url_base, options.url_style, code=options.code)
     if options.mappings is not None:
         check_mappings(located, options.mappings, mapping_key)
     return located

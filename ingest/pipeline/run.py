@@ -38,6 +38,7 @@ from aidre.ingest.records import (
     Unpublished,
     VectorRules,
 )
+from aidre.ingest.sites import UrlStyle
 from aidre.ingest.sources import Source, check_source_roots
 
 _NO_TEXT_HINTS = {".pdf": ": scanned pages need text recognition (OCR) first"}
@@ -50,11 +51,11 @@ Batch = Sequence[tuple[str, Document]]
 class IngestOptions:
     """Options of the command line and the configuration.
 
-    `source` names the source; `commit_every` is the largest number of documents in a commit and `chunk_tokens` the size
-    of a chunk; `dates` are the metadata fields to compare as instants; `mappings` give columns their meaning;
-    `fetching` are the rules for addresses; `wait` is how many seconds another writer is waited for; `include_drafts`
-    takes documents that their authors have not published, `code` source code in folders; `requires_walls` is that of
-    the sandbox.
+    `source` names the source; `url_style` is the form of the addresses of pages; `commit_every` is the largest number
+    of documents in a commit and `chunk_tokens` the size of a chunk; `dates` are the metadata fields to compare as
+    instants; `mappings` give columns their meaning; `fetching` are the rules for addresses; `wait` is how many seconds
+    another writer is waited for; `include_drafts` takes documents that their authors have not published, `code` source
+    code in folders; `requires_walls` is that of the sandbox.
     """
 
     source: str | None = None
@@ -73,6 +74,7 @@ class IngestOptions:
     include_drafts: bool = False
     requires_walls: bool = False
     code: bool = False
+    url_style: UrlStyle = "auto"
 
 
 class Witness(Protocol):

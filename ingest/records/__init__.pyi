@@ -49,4 +49,6 @@ from .publication import (
     read_robots as read_robots,
 )
 from .row_lines import RowDecoder as RowDecoder, open_rows as open_rows
+from .safe_open import open_beneath as open_beneath
+from .site_page import LeftOut as LeftOut
 from .vectors import RowVectors as RowVectors, VectorRules as VectorRules, format_wrong_length as format_wrong_length

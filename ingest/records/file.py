@@ -13,6 +13,7 @@ from aidre.ingest.records.charsets import decode
 from aidre.ingest.records.mapping import ColumnMapping
 from aidre.ingest.records.notes import Notes
 from aidre.ingest.records.safe_open import open_beneath
+from aidre.ingest.records.site_page import SitePage
 
 MAX_DOCUMENT_BYTES = 64 << 20
 """Bytes of a file that is one document, and of one line of a file of rows; a larger one fails by name."""
@@ -20,14 +21,14 @@ MAX_DOCUMENT_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a source: `origin` is its path inside the source, `url` is --url-base joined with that path.
+    """A file of a source: `origin` is its path inside the source, `url` the address of its page.
 
     For a fetched file `origin` is the requested address, which is also its id, and `url` the address that answered.
     `mapping` is the configured meaning of the columns of rows. `within` is the folder outside which the file is not
     opened; None means anywhere. Documents that are not published at the moment `as_of` are left out; None means that
     drafts are read, too. `is_called_by_path` ignores the id that a front matter gives the file. `charset` is the
     encoding that a server declares. With `notes`, optional members that cannot be read are left out and noted; without,
-    they fail. `code` is for archives: source code in them is read.
+    they fail. `code` is for archives: source code in them is read. `page` is the page of a website that it becomes.
     """
 
     path: Path
@@ -42,6 +43,7 @@ class File:
     charset: str | None = None
     notes: Notes | None = None
     code: bool = False
+    page: SitePage | None = None
 
     @property
     def id(self) -> str:

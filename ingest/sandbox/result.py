@@ -72,8 +72,9 @@ def sandboxed_reader(kind: str) -> Reader:
     """A reader of one-document files whose parser runs in the sandbox; its metadata may say that it is a draft."""
 
     def read(file: File, rules: VectorRules) -> Iterator[Item]:
+        content = read_content(file) if file.page is None else file.page.with_includes(read_content(file))
         options = {"suffix": file.path.suffix.lower(), "charset": file.charset}
-        extracted = check_answer(SHARED.parse(kind, read_content(file), options))
+        extracted = check_answer(SHARED.parse(kind, content, options))
         note(file, extracted.notice)
         publication = PUBLISHED if file.as_of is None else read_publication(extracted.metadata, file.as_of)
         if publication.reason is not None:

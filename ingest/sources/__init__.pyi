@@ -7,6 +7,7 @@ from .folder import (
     is_ignored as is_ignored,
     read_source as read_source,
     source_files as source_files,
+    with_page as with_page,
 )
 from .locate import Source as Source, check_source_roots as check_source_roots, locate_sources as locate_sources
 from .own_ids import FileIds as FileIds, settle_ids as settle_ids, survey_sources as survey_sources

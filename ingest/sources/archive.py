@@ -92,7 +92,9 @@ def _to_member(file: File, name: str, folder: Path) -> File:
     suffix = inner.suffix[:_MAX_FILE_NAME]
     stem = inner.name[: len(inner.name) - len(suffix)].encode("utf-8", "replace")[:_MAX_FILE_NAME]
     path = folder / (stem.decode("utf-8", "ignore").replace("\0", "") + suffix)
-    return replace(file, path=path, origin=f"{file.origin}/{name}", within=None, is_called_by_path=True, notes=Notes())
+    return replace(
+        file, path=path, origin=f"{file.origin}/{name}", within=None, is_called_by_path=True, notes=Notes(), page=None
+    )
 
 
 def _write(path: Path, blocks: Iterator[_Part]) -> str | None:

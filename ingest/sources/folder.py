@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from urllib.parse import quote
 
 from aidre.ingest.records import File, Item, Mappings, Rejected, VectorRules, escape_unprintable
+from aidre.ingest.sites import Sites, UrlStyle
 from aidre.ingest.sources.other_kinds import describe_kinds
 from aidre.ingest.sources.readers import is_document_file, is_readable, read_file
 
@@ -33,15 +33,26 @@ class FileSource:
     only: str | None = None
     url_base: str | None = None
     code: bool = False
+    url_style: UrlStyle = "auto"
 
     def file(self, path: Path) -> File:
+        """The file at a path, which has no address yet: `with_page` gives it one."""
         origin = path.relative_to(self.root).as_posix()
-        url = None if self.url_base is None else f"{self.url_base}/{quote(os.fsencode(origin))}"
-        return File(path, self.name, origin, url, within=self.root if self.only is None else None, code=self.code)
+        return File(path, self.name, origin, within=self.root if self.only is None else None, code=self.code)
 
     def reads(self, path: Path) -> bool:
         """Whether files of this name are read."""
         return is_readable(path.name, code=self.code or self.only is not None)
+
+    def sites(self, as_of: datetime | None = None) -> Sites:
+        """The websites whose pages the files are, with what is published at `as_of`. Reads configuration files."""
+        return Sites(self.root, self.name, self.url_base, self.url_style, deep=self.only is None, as_of=as_of)
+
+
+def with_page(file: File, sites: Sites) -> File:
+    """The file with the page that it is of a website, and the address of that."""
+    page = sites.page(file)
+    return replace(file, page=page, url=page.url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +91,15 @@ def read_source(
     A file that has several names (links) is read once; `files` are those that other sources have read. Documents that
     are not published at `as_of` are left out. The files `called_by_path` ("source/path") get no id of their own.
     """
-    for found in source_files(source, note, files or ReadFiles()):
+    sites = source.sites(as_of)
+    for found in sites.in_order(source_files(source, note, files or ReadFiles())):
         if isinstance(found, Rejected):
             yield found
         else:
             file = replace(found, is_called_by_path=True) if found.id in called_by_path else found
-            yield from read_file(file, rules, mappings, as_of)
+            yield from read_file(with_page(file, sites), rules, mappings, as_of)
+    for text in sites.notices():
+        note(text)
 
 
 def source_files(source: FileSource, note: Callable[[str], None], files: ReadFiles) -> Iterator[File | Rejected]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
 from aidre.engine.errors import ConfigurationError
 from aidre.ingest.fetch import is_url
 from aidre.ingest.records import escape_unprintable
+from aidre.ingest.sites import UrlStyle, to_url_style
 from aidre.ingest.sources.folder import FileSource
 from aidre.ingest.sources.other_kinds import OFFICE, find_cure, find_missing
 from aidre.ingest.sources.readers import READERS, is_readable, is_sitemap
@@ -20,17 +22,23 @@ Source: TypeAlias = FileSource | WebSource
 
 
 def locate_sources(
-    paths: Sequence[str | Path], name: str | None = None, url_base: str | None = None, *, code: bool = False
+    paths: Sequence[str | Path],
+    name: str | None = None,
+    url_base: str | None = None,
+    url_style: UrlStyle = "auto",
+    *,
+    code: bool = False,
 ) -> list[Source]:
     """The sources of some paths and addresses, without duplicates.
 
     Raises ConfigurationError for a path that does not exist or cannot be read, and for two sources of one name.
     """
+    url_style = to_url_style(url_style)
     if url_base is not None:
         if not url_base.startswith(("http://", "https://")):
             raise ConfigurationError(f"url base {url_base!r} must begin with http:// or https://")
         url_base = url_base.rstrip("/")
-    sources = [_locate(path, name, url_base, code) for path in paths]
+    sources = [_locate(path, name, url_base, url_style, code) for path in paths]
     roots: dict[str, Path | str] = {}
     for source in sources:
         if roots.setdefault(source.name, source.root) != source.root:
@@ -58,12 +66,12 @@ def _suggest_name(root: Path | str) -> str:
     return shlex.quote(escape_unprintable("-".join(part for part in Path(root).parts[-2:] if part.strip("/"))))
 
 
-def _locate(path: str | Path, name: str | None, url_base: str | None, code: bool) -> Source:
+def _locate(path: str | Path, name: str | None, url_base: str | None, url_style: UrlStyle, code: bool) -> Source:
     if isinstance(path, str) and is_url(path):
         return web_source(path, name)
     if path == "":  # an unset shell variable; Path("") would be the current folder
         raise ConfigurationError("a source has no name: give a file, a folder (. is this one) or an http(s) address")
-    source = _locate_file(Path(path), name, url_base, code)
+    source = replace(_locate_file(Path(path), name, url_base, code), url_style=url_style)
     if source.only is None:
         return source
     file = source.root / source.only

@@ -22,7 +22,17 @@ from aidre.ingest.formats.tables import (
     read_parquet,
     read_xlsx,
 )
-from aidre.ingest.records import File, Item, Mappings, Notes, Rejected, VectorRules, escape_unprintable, open_file
+from aidre.ingest.records import (
+    File,
+    Item,
+    Mappings,
+    Notes,
+    Rejected,
+    Unpublished,
+    VectorRules,
+    escape_unprintable,
+    open_file,
+)
 from aidre.ingest.sandbox import sandboxed_reader
 from aidre.ingest.sources.archive import read_archive
 from aidre.ingest.sources.body import lists_addresses
@@ -89,6 +99,10 @@ def read_file(
     where = escape_unprintable(file.origin)
     if where != file.origin:
         yield Rejected(where, "the file name is not printable text: rename it", file.source, file.origin)
+        return
+    left_out = None if file.page is None else file.page.left_out(file.as_of)
+    if left_out is not None:
+        yield Unpublished(file.origin, left_out.reason, file.source, file.origin, left_out.until)
         return
     try:
         yield from READERS.get(file.path.suffix.lower(), _READ_CODE)(file, rules)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 from aidre.engine.model import Document, EmbeddingSpace
 from aidre.ingest.records.items import Item, Rejected
 from aidre.ingest.records.vectors import VectorRules
+from aidre.ingest.sites import UrlStyle
 from aidre.ingest.sources.folder import FileSource, read_source
 from aidre.ingest.sources.locate import locate_sources
 from tests.support import rows
@@ -21,14 +23,19 @@ def write(path: Path, content: str | bytes = "text") -> Path:
 
 
 def found_in(
-    *paths: Path, name: str | None = None, url_base: str | None = None, notes: list[str] | None = None
+    *paths: Path,
+    name: str | None = None,
+    url_base: str | None = None,
+    url_style: UrlStyle = "auto",
+    notes: list[str] | None = None,
+    as_of: datetime | None = None,
 ) -> list[Item]:
     """What the sources yield; what they note is added to `notes`."""
     noted: list[str] = [] if notes is None else notes
     found: list[Item] = []
-    for source in locate_sources(paths, name, url_base):
+    for source in locate_sources(paths, name, url_base, url_style):
         assert isinstance(source, FileSource)
-        found += read_source(source, RULES, noted.append)
+        found += read_source(source, RULES, noted.append, as_of=as_of)
     return found
 
 

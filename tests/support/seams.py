@@ -32,9 +32,10 @@ ENGINE_SEAM: Mapping[str, Collection[str]] = {
     },
     "aidre.ingest.records": {"File", "Item", "Rejected", "RowBatch", "Unpublished", "VectorRules"},
     "aidre.ingest.sandbox": {"SHARED", "TABLES", "require_walls"},
+    "aidre.ingest.sites": {"Sites"},
     "aidre.ingest.sources": {
         *("FileIds", "FileSource", "ReadFiles", "Source", "check_source_roots", "read_file", "settle_ids"),
-        *("source_files", "survey_sources"),
+        *("source_files", "survey_sources", "with_page"),
     },
 }
 """What is here they can rely on."""

@@ -174,7 +174,8 @@ class _Merged:
         """The files of all sources; what cannot be read is reported."""
         for source in self._sources:
             notes: list[str] = []
-            for found in source_files(source, notes.append, files):
+            sites = source.sites()
+            for found in sites.in_order(source_files(source, notes.append, files)):
                 if isinstance(found, Rejected):
                     self._reject(found)
                 else:
@@ -184,7 +185,7 @@ class _Merged:
                         within=found.within and found.within.absolute(),
                         is_called_by_path=found.id in self._ids.called_by_path,
                     )
-            for note in notes:
+            for note in (*notes, *sites.notices()):
                 self._tally.note(note)
 
     def _take(self, answer: Answer) -> None:

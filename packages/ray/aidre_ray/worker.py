@@ -13,7 +13,8 @@ from aidre.engine.errors import AidreError
 from aidre.ingest.pipeline import Event, Notice, Run, ingest
 from aidre.ingest.records import Item, Rejected, Unpublished, VectorRules
 from aidre.ingest.sandbox import SHARED, TABLES, require_walls
-from aidre.ingest.sources import read_file
+from aidre.ingest.sites import Sites
+from aidre.ingest.sources import read_file, with_page
 from aidre_ray.blocks import Block, block_from_json, items_of_part
 from aidre_ray.job import ANSWER_SCHEMA, Answer, Job, to_table
 from aidre_ray.segment_sink import SegmentSink
@@ -25,6 +26,7 @@ class Worker:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._models = job.load()
+        self._found: dict[str, Sites] = {}
         self._snapshot = (
             None if job.generation is None else Store(job.store).open(job.collection, generation=job.generation)
         )
@@ -77,7 +79,13 @@ class Worker:
         as_of = None if options.include_drafts else datetime.fromisoformat(self._job.now)
         require_walls(options.requires_walls)
         for file in block.files:
-            yield from read_file(file, rules, options.mappings, as_of)
+            yield from read_file(with_page(file, self._sites(file.source, as_of)), rules, options.mappings, as_of)
+
+    def _sites(self, name: str, as_of: datetime | None) -> Sites:
+        """The websites of a source of the job, which each worker finds by itself."""
+        if name not in self._found:
+            self._found[name] = next(one for one in self._job.sources if one.name == name).sites(as_of)
+        return self._found[name]
 
 
 class _Witness:

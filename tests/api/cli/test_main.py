@@ -286,6 +286,25 @@ def test_drafts_are_left_out_named_and_taken_where_they_are_wanted(shell: Shell)
     assert shell.ingest(shell.source, "--mirror")[1][-1]["deleted"] == 1
 
 
+def test_the_form_of_addresses_is_an_option_and_a_key_of_the_collection(shell: Shell) -> None:
+    def ingested_urls(*more: str) -> set[str | None]:
+        assert shell.ingest(shell.source, "--url-base", "https://x.example", *more)[0] == 0
+        snapshot = Store(shell.store).open("docs")
+        return {chunk.url for chunk in snapshot.scan(None)}
+
+    assert "https://x.example/tea.md" in ingested_urls()
+    assert "https://x.example/tea.html" in ingested_urls("--url-style", "html")
+    configuration = shell.config.read_text(encoding="utf-8")
+    key = '[collections.docs]\nurl_style = "directory"\n'
+    assert "[collections.docs]\n" in configuration
+    shell.config.write_text(configuration.replace("[collections.docs]\n", key), encoding="utf-8")
+    assert "https://x.example/tea/" in ingested_urls()
+    assert "https://x.example/tea" in ingested_urls("--url-style", "bare")
+    status, _, err = shell.ingest(shell.source, "--url-style", "pretty")
+    assert (status, one_line(err)) == (2, True)
+    assert "auto, file, directory, html, bare" in err
+
+
 def test_a_folder_of_other_kinds_ends_with_1_and_what_to_do(shell: Shell) -> None:
     other = shell.source.parent / "other"
     other.mkdir()

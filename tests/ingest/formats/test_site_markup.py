@@ -125,3 +125,10 @@ def test_hostile_lines_are_read_to_their_end(part: str) -> None:
 def test_a_text_is_the_same_after_a_second_pass() -> None:
     once = strip_site_markup(":::tip\nUse.\n:::\n\n# A {#a}\n\n<div>\n\n```\n{{#include x}}\ny\n```\n")
     assert strip_site_markup(once) == once == "Tip: Use.\n\n# A\n\n```\ny\n```\n"
+
+
+def test_the_label_of_a_box_or_a_tab_stands_before_its_text() -> None:
+    assert strip_site_markup(":::tip[Often]\nClean it.\n:::") == "Often: Clean it.\n"
+    assert strip_site_markup('=== "Linux"\n    Turn left.') == "    Linux: Turn left."
+    assert strip_site_markup('<TabItem value="a" label="Apple">\n\nSour.\n\n</TabItem>').split() == ["Apple", "Sour."]
+    assert strip_site_markup("Title\n=====\ntext") == "Title\n=====\ntext"

@@ -1,0 +1,27 @@
+"""Obsidian: a vault of notes. Obsidian Publish gives each the path of its file, with plus signs for spaces."""
+
+from __future__ import annotations
+
+import posixpath
+
+from aidre.ingest.sites.settings import Folder, Generator, Place, Source, left_out, split_name
+
+FILES = (".obsidian",)
+
+
+def load(folder: Folder, name: str) -> Generator | None:
+    return Generator("Obsidian", _place, None, "Guide/Install+it", wikilinks=True)
+
+
+def _place(source: Source) -> Place | None:
+    if source.path.startswith("../"):
+        return None
+    if any(part.startswith(".") or part == "_templates" for part in source.path.split("/")):
+        return left_out("a setting or a template of Obsidian")
+    folder, stem, suffix = split_name(source.path)
+    if suffix != ".md":
+        return Place(source.path.replace(" ", "+"))
+    permalink = source.text("permalink")
+    if permalink is not None:
+        return Place(permalink.strip("/"))
+    return Place(posixpath.join(folder, stem).replace(" ", "+"))

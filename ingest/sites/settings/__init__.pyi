@@ -1,0 +1,28 @@
+from .data import (
+    get_table as get_table,
+    get_text as get_text,
+    get_texts as get_texts,
+    read_json as read_json,
+    read_python as read_python,
+    read_toml as read_toml,
+    read_yaml as read_yaml,
+)
+from .folder import Folder as Folder, below as below, split_name as split_name
+from .globs import compile_glob as compile_glob, is_ignored as is_ignored, matches as matches
+from .literals import COMPUTED as COMPUTED, read_constant as read_constant, read_exported as read_exported
+from .place import (
+    PAGES as PAGES,
+    Generator as Generator,
+    Includes as Includes,
+    Place as Place,
+    Source as Source,
+    left_out as left_out,
+    to_order as to_order,
+)
+from .slugs import (
+    eleventy_slug as eleventy_slug,
+    github_slug as github_slug,
+    hugo_path as hugo_path,
+    hugo_slug as hugo_slug,
+    jekyll_slug as jekyll_slug,
+)

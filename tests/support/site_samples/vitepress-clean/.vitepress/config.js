@@ -1,0 +1,4 @@
+export default {
+  srcDir: 'content',
+  cleanUrls: true,
+}
