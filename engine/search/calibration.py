@@ -36,7 +36,6 @@ from aidre.engine.index.vectors import (
     VectorColumn,
     VectorIndex,
     assign_lists,
-    can_have_centroids,
     code_sizes,
     codebook_for,
     group_by_codebook,
@@ -291,8 +290,6 @@ def build_missing_indexes(
         return
     trained, trained_rows = codebook or _find_codebook(space, targets, code_size)
     if centroids is not None and not known_nlist:
-        if not can_have_centroids(space, trained):  # of the time before the space was large
-            trained, trained_rows = _train_codebook(space, targets, code_size)
         trained = with_centroids(space, trained, centroids)
     for target in lacking:
         target.built = quantize_rows(codebook_for(trained, len(target.column)), row_blocks(target.column.codes))
@@ -342,8 +339,7 @@ def _affordable_transform(
     space: EmbeddingSpace, targets: Sequence[CalibrationTarget], sample: NDArray[Any], code_size: int
 ) -> Transform | None:
     """A rotation for the rows of a sample; None if it would take too long a part of a search."""
-    has_lists = nlist_for(max(target.live.count for target in targets)) > 0
-    dimensions = rotated_dimensions(space.dimensions, code_size, has_lists=has_lists)
+    dimensions = rotated_dimensions(space.dimensions, code_size)
     is_affordable = rotation_may_pay(space.dimensions, dimensions, code_size, _live_rows(targets))
     return train_transform(sample, code_size, dimensions) if is_affordable else None
 

@@ -20,6 +20,7 @@ from tests.support.native import (
     one,
     pack_codes,
     packed,
+    probe_of,
     random_codebook,
     runnable,
     scores_of,
@@ -277,18 +278,18 @@ class Listed:
             sizes,
         )
 
-    def plan(self, mask: NDArray[np.bool_] | None = None) -> kernel.Plan:
+    def plan(self, numbers: list[int], mask: NDArray[np.bool_] | None = None) -> kernel.Plan:
+        """A plan whose probes of len(numbers) centroids scan the lists of these numbers."""
         rows = self.rows
         columns = kernel.Columns(rows.metric, rows.dimensions, 4, [(rows.vectors, (), 1)])
         codes = codes_for(columns, rows.codebook, rows.dimensions, rows.block_rows, [self.given])
         total = len(rows.vectors) if mask is None else int(mask.sum())
         every = np.arange(len(self.members))
-        return kernel.Plan(columns, (None if mask is None else packed(mask),), ((codes, every, total),), (), ())
+        scan = codes, every, total, probe_of(rows.codebook, numbers, len(self.members))
+        return kernel.Plan(columns, (None if mask is None else packed(mask),), (scan,), (), ())
 
     def probe(self, numbers: list[int], count: int, mask: NDArray[np.bool_] | None = None) -> Hits | None:
-        lists = (np.array(numbers, np.int64),)
-        k = len(self.rows.vectors)
-        found = search_one(self.plan(mask), self.rows.query, k, count, lists, is_probe=True)
+        [found] = self.plan(numbers, mask).probe(self.rows.query, len(self.rows.vectors), count, len(numbers), 0.0)
         return None if found is None else hits_of(found[0])
 
 
@@ -317,12 +318,11 @@ def test_a_probe_that_holds_too_few_rows_says_so(name: str) -> None:
     with chosen(name):
         assert listed.probe([2], held) is not None
         assert listed.probe([2], held + 1) is None
-        assert listed.probe([], 1) is None
         assert listed.probe(list(range(12)), 100_000) is not None, "all that are allowed are enough"
         mask = np.zeros(1_000, np.bool_)
         mask[listed.members[2][:5]] = True
         assert listed.probe([2], 6, mask) is not None, "five are allowed, and five are found"
-        assert listed.probe([], 6, mask) is None
+        assert listed.probe([3], 6, mask) is None
 
 
 @pytest.mark.parametrize("name", runnable())
@@ -365,14 +365,14 @@ def test_several_queries_find_what_each_finds_alone(name: str, block_rows: int) 
     with chosen(name):
         plans = [rows.plan(), rows.plan(mask)]
         listed = Listed(rows, 9)
-        probing, lists = listed.plan(), (np.array([1, 4, 5, 7]),)
+        probing = listed.plan([1, 4, 5, 7])
     for count in (0, 1, 2, 7, 8, 9, 16, 17, 64):
         queries = rng.standard_normal((count, 14)).astype(np.float32)
         for plan in plans:
-            alone = tuple(plan.search(query, 10, 40, None, False, True) for query in queries)
-            assert plan.search(queries, 10, 40, None, False, True) == tuple(found[0] for found in alone if found)
-        alone = tuple(probing.search(query, 10, 40, lists, True, True) for query in queries)
-        assert probing.search(queries, 10, 40, lists, True, True) == tuple(found[0] for found in alone if found)
+            alone = tuple(plan.search(query, 10, 40, None, True) for query in queries)
+            assert plan.search(queries, 10, 40, None, True) == tuple(found[0] for found in alone)
+        probed = tuple(probing.probe(query, 10, 40, 4, 0.0) for query in queries)
+        assert probing.probe(queries, 10, 40, 4, 0.0) == tuple(found[0] for found in probed)
 
 
 @pytest.mark.parametrize("name", runnable())
@@ -383,6 +383,6 @@ def test_queries_that_differ_much_do_not_disturb_each_other(name: str) -> None:
     with chosen(name):
         plan = rows.plan()
     wide = queries.astype(np.float32)
-    together = plan.search(wide, 20, 100, None, False, True)
+    together = plan.search(wide, 20, 100, None, True)
     assert together is not None
     assert together == tuple(search_one(plan, query, 20, 100) for query in wide)
