@@ -141,8 +141,8 @@ void reservoir_add(struct reservoir *reservoir, const struct list *list, int64_t
                    uint64_t mask);
 /* Drop what is in bins that are no longer wanted. */
 void reservoir_finish(struct reservoir *reservoir);
-/* Keep the best `count` at most. */
-void reservoir_keep(struct reservoir *reservoir, size_t count);
+/* Keep the best `count`, and up to `more` others with the estimate of the last of them if these are all; raises `cut`. */
+void reservoir_keep(struct reservoir *reservoir, size_t count, size_t more);
 
 /* A list of codes: `size` entries in blocks, the last one padded. */
 struct list {
@@ -305,8 +305,8 @@ struct choice {
 };
 
 /* One query of a search: its scratch memory, the best rows that were found so far, and the `edge`: the best score among
- * the candidates with the least estimate, if rows with the same estimate may have been left out. Hits that are not
- * better than it may have equals that were not compared. */
+ * the candidates of whose estimate other rows were left out. Hits that are not better than it may have equals that were
+ * not compared. */
 struct request {
     const float *query;
     struct scratch *scratch;

@@ -186,13 +186,6 @@ static bool drop_copies(struct scratch *scratch, struct reservoir *reservoir) {
     return true;
 }
 
-static int32_t least_estimate(const struct reservoir *reservoir) {
-    int32_t least = MAX_ESTIMATE;
-    for (size_t i = 0; i < reservoir->size; i++)
-        least = reservoir->items[i].estimate < least ? reservoir->items[i].estimate : least;
-    return least;
-}
-
 /* Prepare the tables and the reservoir of a request. */
 static bool start(const struct search *search, const struct scan *scan, size_t count, struct request *request,
                   struct tables *tables, struct reservoir *reservoir) {
@@ -220,14 +213,14 @@ static enum outcome finish(const struct search *search, const struct choice *cho
             return OUT_OF_MEMORY;
         if (reservoir->size < (choice->count < choice->total ? choice->count : choice->total))
             return FOUND_TOO_FEW;
-        reservoir_keep(reservoir, choice->count);
+        reservoir_keep(reservoir, choice->count, choice->count);
     } else if (reservoir->size > CAPACITY_FACTOR * choice->count) { /* rows with nearly the same estimate */
-        reservoir_keep(reservoir, choice->count);
+        reservoir_keep(reservoir, choice->count, choice->count);
     }
-    /* Rows with the least estimate may have been left out, or were in lists that were not probed. */
-    const bool is_whole = choice->probe != NULL ? reservoir->size == choice->total : reservoir->cut < 0;
-    const int32_t limit = is_whole ? -1 : least_estimate(reservoir);
-    request->edge = fmax(request->edge, compare_candidates(search, reservoir, limit, request->query, &request->best));
+    /* Rows alike have one estimate, and stand in the same lists: of those with an estimate above the cut none is left
+     * out. */
+    const double edge = compare_candidates(search, reservoir, reservoir->cut, request->query, &request->best);
+    request->edge = fmax(request->edge, edge);
     return FOUND;
 }
 

@@ -171,7 +171,7 @@ def calibrate(
         if training is not None:
             first, codebook = training.result()
             sizes = sizes[sizes.index(first) :]
-    centroids = _centroids_that_pay(space, truth, targets, sizes[0], goal)
+    centroids = _centroids_that_pay(space, truth, targets, sizes[0], goals)
     best: _Coded | None = None
     known = carried
     for code_size in sizes:
@@ -528,9 +528,13 @@ def _affordable_depth(targets: Sequence[CalibrationTarget], code_size: int) -> i
 
 
 def _centroids_that_pay(
-    space: EmbeddingSpace, truth: GroundTruth, targets: Sequence[CalibrationTarget], code_size: int, goal: float
+    space: EmbeddingSpace,
+    truth: GroundTruth,
+    targets: Sequence[CalibrationTarget],
+    code_size: int,
+    goals: Sequence[float],
 ) -> NDArray[np.float32] | None:
-    """Centroids for a space that has become large; None if it has some already, or if probing would not pay.
+    """Centroids for a space that has become large; None if it has some already, or if probing would pay for no goal.
 
     Whether it pays follows from the lists of the true neighbours, and from the sizes of lists of sampled rows, before
     any row is encoded: `choose_depths` decides it by the expected time, as it will when the lists are there.
@@ -553,9 +557,12 @@ def _centroids_that_pay(
         nprobe = ranked.ranks[lists_of(keys[number])].min(axis=0)
         unmeasured, gaps = np.zeros_like(tiers[number]), ranked.gaps[nprobe - 1]
         required.append(RequiredDepth(unmeasured, nprobe, gaps, tiers[number], ranked.reach(entries)))
-    conditions = Conditions(rows, nlist, _FIRST_MAX_DEPTH, goal, code_size, targets[0].column.row_bytes)
-    choice = choose_depths(truth.by_kind(required), k_values, conditions)
-    return centroids if all(depth.probes for depth in choice.depths) else None
+    by_kind, row_bytes = truth.by_kind(required), targets[0].column.row_bytes
+    for goal in goals:
+        conditions = Conditions(rows, nlist, _FIRST_MAX_DEPTH, goal, code_size, row_bytes)
+        if all(depth.probes for depth in choose_depths(by_kind, k_values, conditions).depths):
+            return centroids
+    return None
 
 
 def _lists_of_rows(

@@ -336,9 +336,20 @@ static void check_candidates(const struct subject *subject, const struct tables 
     CHECK(reservoir->size == 0 || above == count_plainly(subject, tables, least + 1));
     CHECK(reservoir->cut >= 0 || count == 0 || reservoir->size == count_plainly(subject, tables, least));
     const size_t keep = reservoir->size / 2;
+    const size_t more = reservoir->size % 5;
     if (keep > 0) {
-        reservoir_keep(reservoir, keep);
-        CHECK(reservoir->size == keep);
+        struct candidate *before = exactly(reservoir->size * sizeof *before);
+        const size_t size = reservoir->size;
+        memcpy(before, reservoir->items, size * sizeof *before);
+        reservoir_keep(reservoir, keep, more);
+        CHECK(reservoir->size >= keep && reservoir->size <= keep + more);
+        size_t above_cut = 0, kept = 0;
+        for (size_t i = 0; i < size; i++)
+            above_cut += before[i].estimate > reservoir->cut;
+        for (size_t i = 0; i < reservoir->size; i++)
+            kept += reservoir->items[i].estimate > reservoir->cut;
+        CHECK(kept == above_cut);
+        free(before);
     }
 }
 

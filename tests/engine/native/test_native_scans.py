@@ -308,7 +308,7 @@ def test_a_probe_finds_each_row_once_although_it_stands_twice(name: str, block_r
                     found = listed.probe(numbers, count, mask)
                     assert found is not None
                     check_candidates(listed.rows, found, count, held)
-                    assert len(found) == count
+                    assert count <= len(found) <= 2 * count, "rows with the estimate of the last are kept with it"
 
 
 @pytest.mark.parametrize("name", runnable())
@@ -334,7 +334,20 @@ def test_a_probe_of_copies_that_are_all_alike_finds_as_many_as_it_should(name: s
         for count in (1, 10, 500):
             found = listed.probe([0, 1, 2, 3, 4], count)
             assert found is not None
-            assert len(found) == count == len({row for _, row, _ in found})
+            assert count <= len(found) == len({row for _, row, _ in found}) <= 2 * count
+
+
+@pytest.mark.parametrize("name", runnable())
+def test_a_probe_keeps_rows_that_are_alike_together(name: str) -> None:
+    rows = Rows(2_000, 16, 8)
+    rows.vectors, rows.codes = rows.vectors.repeat(2, axis=0), rows.codes.repeat(2, axis=0)
+    listed = Listed(rows, 6)
+    with chosen(name):
+        [found] = listed.plan([0, 1, 2, 3, 4, 5]).probe(rows.query, 4_000, 41, 6, 0.0)
+        assert found is not None
+        hits = np.array([row for _, row, _ in hits_of(found[0])])
+        assert sorted(hits // 2) == sorted(np.unique(hits // 2).repeat(2))
+        assert not listed.plan([0, 1, 2, 3, 4, 5]).probe(rows.query, 10, 41, 6, 0.0)[0][1]
 
 
 @pytest.mark.parametrize("name", runnable())
