@@ -290,7 +290,7 @@ struct probe {
     double selectivity;            /* the share of the allowed rows */
     const int64_t *others;         /* lists without centroids, which are always scanned */
     size_t other_count;
-    int64_t most_entries;          /* of a filtered probe */
+    int64_t most_entries;          /* from so many on all lists are scanned instead */
 };
 
 /* What a search reads of a scan. */

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#define MAX_PROBED_SHARE 0.7 /* of the rows: a filtered probe that scans more, copies included, gives way to all lists */
+#define MAX_PROBED_SHARE 0.7 /* of the rows: a probe of more entries, copies included, takes longer than a scan of all rows */
 
 struct scanned {
     PyObject *codes;
@@ -103,6 +103,10 @@ static bool read_probe(Plan *self, struct scanned *scan, PyObject *given) {
     probe->entries = get_counts(&self->views, entries, centroids->count);
     if (probe->entries == NULL)
         return PyErr_Occurred() ? false : refuse("probe: no entries") != NULL;
+    double covered = 0;
+    for (size_t i = 0; i < scan->list_count; i++)
+        covered += (double)codes->scan.lists[scan->lists[i]].size;
+    probe->most_entries = (int64_t)(MAX_PROBED_SHARE * covered);
     scan->mean_bytes = (size_t)(sum_of(probe->entries, centroids->count) / (double)centroids->count) *
                        codebook_pairs(&codes->scan.codebook);
     if ((rows == Py_None) != (allowed == Py_None))
@@ -115,10 +119,6 @@ static bool read_probe(Plan *self, struct scanned *scan, PyObject *given) {
         return false;
     const double all = sum_of(probe->rows, centroids->count);
     probe->selectivity = sum_of(probe->allowed, centroids->count) / (all > 1 ? all : 1);
-    double covered = 0;
-    for (size_t i = 0; i < scan->list_count; i++)
-        covered += (double)codes->scan.lists[scan->lists[i]].size;
-    probe->most_entries = (int64_t)(MAX_PROBED_SHARE * covered);
     return true;
 }
 

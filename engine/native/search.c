@@ -296,7 +296,7 @@ static size_t nearest_lists(const struct search *search, const struct scan *scan
             *lists = probe->lists[nearest[i].number * probe->lists_each + j];
             entries += scan->lists[*lists++].size;
         }
-    if (probe->allowed != NULL && entries >= probe->most_entries)
+    if (entries >= probe->most_entries)
         return 0;
     memcpy(lists, probe->others, probe->other_count * sizeof *lists);
     return (size_t)(lists - scratch->lists) + probe->other_count;

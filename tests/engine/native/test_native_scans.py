@@ -278,13 +278,14 @@ class Listed:
             sizes,
         )
 
-    def plan(self, numbers: list[int], mask: NDArray[np.bool_] | None = None) -> kernel.Plan:
-        """A plan whose probes of len(numbers) centroids scan the lists of these numbers."""
+    def plan(self, numbers: list[int], mask: NDArray[np.bool_] | None = None, times: int = 4) -> kernel.Plan:
+        """A plan whose probes of len(numbers) centroids scan the lists of these numbers; a scan of all lists scans each
+        so many times."""
         rows = self.rows
         columns = kernel.Columns(rows.metric, rows.dimensions, 4, [(rows.vectors, (), 1)])
         codes = codes_for(columns, rows.codebook, rows.dimensions, rows.block_rows, [self.given])
         total = len(rows.vectors) if mask is None else int(mask.sum())
-        every = np.arange(len(self.members))
+        every = np.tile(np.arange(len(self.members)), times)
         scan = codes, every, total, probe_of(rows.codebook, numbers, len(self.members))
         return kernel.Plan(columns, (None if mask is None else packed(mask),), (scan,), (), ())
 
@@ -335,6 +336,16 @@ def test_a_probe_of_copies_that_are_all_alike_finds_as_many_as_it_should(name: s
             found = listed.probe([0, 1, 2, 3, 4], count)
             assert found is not None
             assert count <= len(found) == len({row for _, row, _ in found}) <= 2 * count
+
+
+@pytest.mark.parametrize("name", runnable())
+def test_a_probe_of_most_entries_gives_way_to_a_scan_of_all(name: str) -> None:
+    listed = Listed(Rows(1_000, 16, 8), 12)
+    with chosen(name):
+        for count in range(1, 13):
+            held = sum(len(members) for members in listed.members[:count])
+            [found] = listed.plan(list(range(count)), times=1).probe(listed.rows.query, 10, 20, count, 0.0)
+            assert (found is None) == (held >= int(0.7 * 2_000))
 
 
 @pytest.mark.parametrize("name", runnable())
