@@ -282,7 +282,7 @@ def _with_probes(
     if not conditions.nlist:
         return full
     tail = min(full.p5, 1 - _TAIL_FACTOR * (1 - conditions.goal))
-    probings = [_probing(required, full, tier, conditions, carried, loss) for loss in _PROBING_LOSSES]
+    probings = [_probing(required, full, tier, conditions, carried, loss=loss) for loss in _PROBING_LOSSES]
     best, best_cost = full, MAX_PROBING_SHARE * _full_cost(full, conditions)
     for factor in _DEEPER_CANDIDATES:
         candidates = min(math.ceil(factor * full.candidates), conditions.max_depth)
@@ -304,6 +304,7 @@ def _probing(
     tier: int,
     conditions: Conditions,
     carried: Sequence[LearnedDepth],
+    *,
     loss: float,
 ) -> tuple[Depth, Depth, float]:
     """The depth with the probing that loses a share of what may be missed; the same with margins; and what the latter

@@ -242,10 +242,9 @@ class Scan:
         if not self.has_lists:
             return None
         assert self.group.coarse_quantizer is not None
-        counts = (None, None)
-        if self._filter_counts is not None:
-            counts = self._filter_counts.rows, self._filter_counts.allowed
-        return self.group.coarse_quantizer.native, self._lists_of, self._entries_of, self._unlisted, *counts
+        counts = self._filter_counts
+        allowed = (None, None) if counts is None else (counts.rows, counts.allowed)
+        return self.group.coarse_quantizer.native, self._lists_of, self._entries_of, self._unlisted, *allowed
 
     @property
     def selectivity(self) -> float:

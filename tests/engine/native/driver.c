@@ -448,6 +448,28 @@ static void check_hits(const struct subject *subject, struct best *best) {
     }
 }
 
+/* Products of random bytes: those of plain loops. */
+static void check_products(struct source *source, const struct kernel *kernel) {
+    const size_t count = below(source, 10), bytes = BYTES_AT_ONCE * (1 + below(source, 4));
+    uint8_t *rows = random_bytes(source, count * bytes);
+    int8_t *query = exactly(bytes);
+    int32_t *products = exactly(count * sizeof *products);
+    for (size_t i = 0; i < bytes; i++)
+        query[i] = (int8_t)((int)below(source, 2 * MAX_STEPS + 1) - MAX_STEPS);
+    for (size_t i = 0; i < bytes && bytes % 3 == 0; i++) /* the largest sums */
+        query[i] = MAX_STEPS;
+    kernel->multiply(rows, count, bytes, query, products);
+    for (size_t row = 0; row < count; row++) {
+        int32_t sum = 0;
+        for (size_t i = 0; i < bytes; i++)
+            sum += rows[row * bytes + i] * query[i];
+        CHECK(products[row] == sum);
+    }
+    free(rows);
+    free(query);
+    free(products);
+}
+
 /* A probe of random centroids, whose buffers have exactly their bytes. */
 struct probing {
     struct probe probe;
@@ -636,6 +658,7 @@ static void run_case(const uint8_t *bytes, size_t size) {
         subject.search.kernel = kernel;
         subject.search.compare = kernel_compare(kernel, subject.search.metric,
                                                 subject.search.row_bytes == 2 * subject.search.dimensions);
+        check_products(&source, kernel);
         check_scan(kernel, &subject, count, capacity);
         check_exact(&subject, k);
         check_search(&source, &subject, scratches, k, count);

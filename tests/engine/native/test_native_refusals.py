@@ -298,11 +298,11 @@ def test_a_probe_that_fits_its_codes_is_taken() -> None:
     ],
 )
 def test_centroids_of_another_shape_are_refused(changed: dict[str, Any]) -> None:
-    given = {"codes": np.zeros(3 * 64, np.uint8), "mean": np.zeros(8, np.float32), "squares": np.zeros(3, np.float32)}
-    given = {**given, "step": 0.5, **changed}
+    given: dict[str, Any] = {"codes": np.zeros(3 * 64, np.uint8), "mean": np.zeros(8, np.float32)}
+    given = {**given, "squares": np.zeros(3, np.float32), "step": 0.5, **changed}
 
     def make() -> kernel.Centroids:
-        return kernel.Centroids(*given.values(), False, False)
+        return kernel.Centroids(given["codes"], given["mean"], given["squares"], given["step"], False, False)
 
     with pytest.raises((ValueError, TypeError, BufferError)):
         make()

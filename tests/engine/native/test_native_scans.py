@@ -358,7 +358,9 @@ def test_a_probe_keeps_rows_that_are_alike_together(name: str) -> None:
         assert found is not None
         hits = np.array([row for _, row, _ in hits_of(found[0])])
         assert sorted(hits // 2) == sorted(np.unique(hits // 2).repeat(2))
-        assert not listed.plan([0, 1, 2, 3, 4, 5]).probe(rows.query, 10, 41, 6, 0.0)[0][1]
+        [few] = listed.plan([0, 1, 2, 3, 4, 5]).probe(rows.query, 10, 41, 6, 0.0)
+        assert few is not None
+        assert not few[1], "no equals are missing"
 
 
 @pytest.mark.parametrize("name", runnable())
