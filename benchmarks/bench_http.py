@@ -305,12 +305,10 @@ def raw_scans(snapshot: Snapshot, space: str, queries: NDArray[np.float32]) -> l
     if plan.native is None or depth is None:
         return [partial(search_dense, segments, space, vector, k=k, depth=depth) for vector in vectors]
     count = max(depth.candidates, k)
-    probed = [tuple([scan.probed_lists(vector, count, depth) for scan, _ in plan.scans]) for vector in vectors]
-    return [
-        partial(plan.native.search, vector, k, count, lists if is_probe else None, is_probe, True)
-        for vector, lists in zip(vectors, probed, strict=True)
-        for is_probe in [any(one is not None for one in lists)]
-    ]
+    if plan.selectivity is None or not depth.nprobe(plan.selectivity):
+        return [partial(plan.native.search, vector, k, count, None, True) for vector in vectors]
+    nprobe, gap = depth.nprobe(plan.selectivity), depth.max_gap(plan.selectivity)
+    return [partial(plan.native.probe, vector, k, count, nprobe, gap) for vector in vectors]
 
 
 def alone(bench: Bench, series: str, calls: Sequence[Callable[[], object]]) -> None:

@@ -114,6 +114,7 @@ class Snapshot:
         self.dates = manifest.dates
         self.segments = _open_segments(folder, manifest, previous)
         self.warnings = tuple(warning for view in self.segments for warning in view.segment.warnings)
+        self._readers = [view.segment for view in self.segments]
         self._segment_ords = {view.segment: segment_ord for segment_ord, view in enumerate(self.segments)}
         self._statistics = bm25.Statistics(self.segments)
         self._facets = FacetCounter(self.segments, self._statistics, self.dates)
@@ -484,7 +485,8 @@ class Snapshot:
         return None if filter is None else with_dates(with_members(filter, self.has_field), self.manifest.dates)
 
     def _hits(self, ranked: TopK, offset: int) -> list[Hit]:
-        segments = [self.segments[segment_ord].segment for segment_ord in ranked.segment_ords[offset:].tolist()]
+        readers = self._readers
+        segments = [readers[segment_ord] for segment_ord in ranked.segment_ords[offset:].tolist()]
         chunks = map(StoredChunk, segments, ranked.rows[offset:].tolist())
         scored = zip(chunks, ranked.scores[offset:].tolist(), strict=True)
         return list(map(_new_hit, scored))

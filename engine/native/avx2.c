@@ -170,5 +170,30 @@ INLINE void estimate_batch(const uint8_t *codes, size_t stride, size_t ahead, si
 #define SCAN_BATCH estimate_batch
 #include "scan_loop.h"
 
-const struct kernel kernel_avx2 = {"avx2", dot_f16, dot_f32, l2_f16, l2_f32, scan, scan_batch};
+/* ---- centroids -------------------------------------------------------------------------------------------------- */
+
+INLINE __m256i products_of(const uint8_t *row, const int8_t *query) {
+    const __m256i bytes = _mm256_loadu_si256((const __m256i *)row);
+    const __m256i pairs = _mm256_maddubs_epi16(bytes, _mm256_loadu_si256((const __m256i *)query));
+    return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+}
+
+INLINE int32_t sum_of(__m256i sums) {
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1)));
+}
+
+TARGET static void multiply(const uint8_t *rows, size_t count, size_t bytes, const int8_t *query, int32_t *products) {
+    for (size_t row = 0; row < count; row++, rows += bytes) {
+        __m256i first = _mm256_setzero_si256(), second = first;
+        for (size_t i = 0; i < bytes; i += BYTES_AT_ONCE) {
+            first = _mm256_add_epi32(first, products_of(rows + i, query + i));
+            second = _mm256_add_epi32(second, products_of(rows + i + 32, query + i + 32));
+        }
+        products[row] = sum_of(_mm256_add_epi32(first, second));
+    }
+}
+
+const struct kernel kernel_avx2 = {"avx2", dot_f16, dot_f32, l2_f16, l2_f32, scan, scan_batch, multiply};
 #endif

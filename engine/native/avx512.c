@@ -165,5 +165,42 @@ INLINE void estimate_batch(const uint8_t *codes, size_t stride, size_t ahead, si
 #define SCAN_BATCH estimate_batch
 #include "scan_loop.h"
 
-const struct kernel kernel_avx512 = {"avx512", dot_f16, dot_f32, l2_f16, l2_f32, scan, scan_batch};
+/* ---- centroids -------------------------------------------------------------------------------------------------- */
+
+#define ROWS_TOGETHER 4 /* rows that share the loads of the query */
+
+INLINE __m512i add_products(__m512i sums, const uint8_t *row, __m512i query) {
+    const __m512i pairs = _mm512_maddubs_epi16(_mm512_loadu_si512(row), query);
+    return _mm512_add_epi32(sums, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+}
+
+INLINE __m256i halves(__m512i sums) {
+    return _mm256_add_epi32(_mm512_castsi512_si256(sums), _mm512_extracti64x4_epi64(sums, 1));
+}
+
+TARGET static void multiply(const uint8_t *rows, size_t count, size_t bytes, const int8_t *query, int32_t *products) {
+    size_t row = 0;
+    for (; row + ROWS_TOGETHER <= count; row += ROWS_TOGETHER, rows += ROWS_TOGETHER * bytes) {
+        __m512i s0 = _mm512_setzero_si512(), s1 = s0, s2 = s0, s3 = s0;
+        for (size_t i = 0; i < bytes; i += BYTES_AT_ONCE) {
+            const __m512i steps = _mm512_loadu_si512(query + i);
+            s0 = add_products(s0, rows + i, steps);
+            s1 = add_products(s1, rows + bytes + i, steps);
+            s2 = add_products(s2, rows + 2 * bytes + i, steps);
+            s3 = add_products(s3, rows + 3 * bytes + i, steps);
+        }
+        const __m256i front = _mm256_hadd_epi32(halves(s0), halves(s1)), back = _mm256_hadd_epi32(halves(s2), halves(s3));
+        const __m256i four = _mm256_hadd_epi32(front, back);
+        _mm_storeu_si128((__m128i *)(products + row),
+                         _mm_add_epi32(_mm256_castsi256_si128(four), _mm256_extracti128_si256(four, 1)));
+    }
+    for (; row < count; row++, rows += bytes) {
+        __m512i sums = _mm512_setzero_si512();
+        for (size_t i = 0; i < bytes; i += BYTES_AT_ONCE)
+            sums = add_products(sums, rows + i, _mm512_loadu_si512(query + i));
+        products[row] = _mm512_reduce_add_epi32(sums);
+    }
+}
+
+const struct kernel kernel_avx512 = {"avx512", dot_f16, dot_f32, l2_f16, l2_f32, scan, scan_batch, multiply};
 #endif

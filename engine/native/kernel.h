@@ -81,11 +81,18 @@ struct unit {
 
 /* ---- instruction sets ------------------------------------------------------------------------------------------- */
 
+#define BYTES_AT_ONCE 64      /* a vector of bytes is padded to a multiple of it */
+#define MAX_STEPS 63          /* of a query in bytes: two products with bytes of a row fit signed 16 bits */
+
+/* The inner products of a query of `bytes` signed bytes, each up to MAX_STEPS, with rows of as many unsigned bytes. */
+typedef void (*multiply_fn)(const uint8_t *rows, size_t count, size_t bytes, const int8_t *query, int32_t *products);
+
 struct kernel {
     const char *name;
     compare_fn dot_f16, dot_f32, l2_f16, l2_f32;
     scan_fn scan;
     scan_batch_fn scan_batch;
+    multiply_fn multiply;
 };
 
 extern const struct kernel kernel_scalar;
@@ -134,8 +141,8 @@ void reservoir_add(struct reservoir *reservoir, const struct list *list, int64_t
                    uint64_t mask);
 /* Drop what is in bins that are no longer wanted. */
 void reservoir_finish(struct reservoir *reservoir);
-/* Keep the best `count` at most. */
-void reservoir_keep(struct reservoir *reservoir, size_t count);
+/* Keep the best `count`, and up to `more` others with the estimate of the last of them if these are all; raises `cut`. */
+void reservoir_keep(struct reservoir *reservoir, size_t count, size_t more);
 
 /* A list of codes: `size` entries in blocks, the last one padded. */
 struct list {
@@ -171,6 +178,42 @@ size_t table_floats(const struct codebook *codebook);
 /* The tables of a query (dimensions,); `tables->values` is room for PAIR_BYTES for each pair. */
 void fill_tables(const struct kernel *kernel, const struct codebook *codebook, const float *query, float *room,
                  struct tables *tables);
+
+/* ---- centroids -------------------------------------------------------------------------------------------------- */
+
+#define MAX_CENTROIDS 65535
+#define MAX_CENTROID_DIMENSIONS 65536 /* sums of as many products fit 32 bits */
+#define ZERO_STEPS 128        /* the byte of a centroid that stands for 0 */
+
+/* Centroids of inverted lists in the space of the codes, less their mean, in bytes. */
+struct centroids {
+    const uint8_t *codes;     /* (count, bytes): steps plus ZERO_STEPS, and padding of ZERO_STEPS */
+    const float *mean;        /* (dimensions,) */
+    const float *squares;     /* of their lengths, less the mean (count,) */
+    size_t count, dimensions, bytes;
+    float step;
+    bool is_l2;               /* scores are minus distances, else inner products */
+    bool is_relative;         /* ... as if the query had length 1 */
+};
+
+struct ranked {
+    float score;
+    uint32_t number;
+};
+
+/* Memory for the ranking of centroids. */
+struct ranking {
+    struct ranked *ranked;    /* (2 * count,) */
+    float *scores;            /* (count,) */
+    int8_t *query;            /* (bytes,) */
+};
+
+/* Score all centroids for a query in the space of the codes; returns the best score, and the score that a gap of 1 is. */
+float score_centroids(const struct kernel *kernel, const struct centroids *centroids, const float *query,
+                      const struct ranking *ranking, float *unit);
+/* Sort the centroids with a score of at least `least`, and less than `below`, to `ranking->ranked`, the best first;
+ * returns their number. */
+size_t sort_centroids(const struct centroids *centroids, const struct ranking *ranking, float least, float below);
 
 /* ---- the best rows ---------------------------------------------------------------------------------------------- */
 
@@ -228,11 +271,27 @@ struct scratch {
     float *floats;
     uint8_t *tables;
     struct candidate *candidates;
-    size_t float_count, table_bytes, capacity;
+    uint32_t *places;         /* of candidates, by a hash of their rows */
+    int64_t *lists;
+    struct ranking ranking;
+    size_t float_count, table_bytes, capacity, place_count, list_count, ranked_count, score_count, query_bytes;
     uint32_t bins[BINS];
 };
 struct scratch *scratch_new(void); /* NULL without memory */
 void scratch_free(struct scratch *scratch);
+
+/* How the lists of the centroids that are nearest to a query are found. */
+struct probe {
+    const struct centroids *centroids;
+    const int64_t *lists;          /* of each centroid (count, lists_each) */
+    size_t lists_each;
+    const int64_t *entries;        /* allowed ones in the lists of each centroid, copies included (count,) */
+    const int64_t *rows, *allowed; /* in them without copies: all, and those that a filter allows; NULL: no filter */
+    double selectivity;            /* the share of the allowed rows */
+    const int64_t *others;         /* lists without centroids, which are always scanned */
+    size_t other_count;
+    int64_t most_entries;          /* from so many on all lists are scanned instead */
+};
 
 /* What a search reads of a scan. */
 struct choice {
@@ -240,12 +299,14 @@ struct choice {
     size_t list_count;
     const uint8_t *const *allowed; /* for each column a bit for each row, least significant first; NULL: all rows */
     size_t count, total;           /* candidates to compare, and the rows that are allowed in the whole scan */
-    bool is_probe;                 /* whether these are the lists of some centroids, in which rows may stand twice */
+    const struct probe *probe;     /* the lists to scan instead, in which rows stand twice; NULL: `lists` */
+    size_t nprobe;                 /* centroids whose lists are scanned at most */
+    float gap;                     /* between the scores of the best of them and of the last; 0: no bound */
 };
 
 /* One query of a search: its scratch memory, the best rows that were found so far, and the `edge`: the best score among
- * the candidates with the least estimate, if rows with the same estimate may have been left out. Hits that are not
- * better than it may have equals that were not compared. */
+ * the candidates of whose estimate other rows were left out. Hits that are not better than it may have equals that were
+ * not compared. */
 struct request {
     const float *query;
     struct scratch *scratch;
@@ -255,8 +316,9 @@ struct request {
 
 enum outcome { FOUND, FOUND_TOO_FEW, OUT_OF_MEMORY };
 
-/* Add the candidates of a scan to the best of each request; the lists are read once for MAX_BATCH requests.
- * FOUND_TOO_FEW if the probed lists hold fewer allowed rows than there should be candidates. */
+/* Add the candidates of a scan to the best of each request; without a probe the lists are read once for MAX_BATCH
+ * requests. FOUND_TOO_FEW if a scan of all lists is better than a probe: the nearest lists hold fewer allowed rows than
+ * there should be candidates, or hardly any of those that a filter allows. */
 enum outcome search_scan(const struct search *search, const struct scan *scan, struct choice choice,
                          struct request *requests, size_t count);
 

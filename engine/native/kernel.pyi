@@ -32,12 +32,25 @@ class Codes:
         /,
     ) -> Codes: ...
 
+class Centroids:
+    def __new__(
+        cls,
+        codes: NDArray[Any],
+        mean: NDArray[Any],
+        squares: NDArray[Any],
+        step: float,
+        is_l2: bool,
+        is_relative: bool,
+        /,
+    ) -> Centroids: ...
+    def rank(self, query: NDArray[Any], /) -> tuple[bytes, bytes]: ...
+
 class Plan:
     def __new__(
         cls,
         columns: Columns,
         bitmaps: tuple[NDArray[Any] | None, ...],
-        scans: tuple[tuple[Codes, NDArray[Any], int], ...],
+        scans: tuple[tuple[Codes, NDArray[Any], int] | tuple[Codes, NDArray[Any], int, tuple[Any, ...] | None], ...],
         exact: tuple[int, ...],
         gathered: tuple[tuple[int, NDArray[Any]], ...],
         /,
@@ -48,10 +61,12 @@ class Plan:
         k: int,
         candidates: int,
         lists: tuple[NDArray[Any] | None, ...] | None,
-        is_probe: bool,
         has_rest: bool,
         /,
-    ) -> tuple[tuple[Arrays, bool], ...] | None: ...
+    ) -> tuple[tuple[Arrays, bool], ...]: ...
+    def probe(
+        self, queries: NDArray[Any], k: int, candidates: int, nprobe: int, gap: float, /
+    ) -> tuple[tuple[Arrays, bool] | None, ...]: ...
 
 def choose(name: str | None, /) -> str: ...
 def encode_query(vector: NDArray[Any], is_unit: bool, query: NDArray[Any], /) -> bool: ...

@@ -9,7 +9,7 @@
 #include <string.h>
 
 const struct kernel *chosen_kernel;
-PyTypeObject *columns_type, *codes_type;
+PyTypeObject *columns_type, *codes_type, *centroids_type;
 static PyTypeObject *plan_type, *fragments_type;
 
 void release_views(struct views *views) {
@@ -156,7 +156,8 @@ static bool add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type) {
 static int execute(PyObject *module) {
     chosen_kernel = kernel_best();
     return add_type(module, &columns_spec, &columns_type) && add_type(module, &codes_spec, &codes_type) &&
-                   add_type(module, &plan_spec, &plan_type) && add_type(module, &fragments_spec, &fragments_type)
+                   add_type(module, &centroids_spec, &centroids_type) && add_type(module, &plan_spec, &plan_type) &&
+                   add_type(module, &fragments_spec, &fragments_type)
                ? 0
                : -1;
 }

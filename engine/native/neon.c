@@ -184,5 +184,19 @@ INLINE void estimate_batch(const uint8_t *codes, size_t stride, size_t ahead, si
 #define SCAN_BATCH estimate_batch
 #include "scan_loop.h"
 
-const struct kernel kernel_neon = {"neon", dot_f16, dot_f32, l2_f16, l2_f32, scan, scan_batch};
+/* ---- centroids -------------------------------------------------------------------------------------------------- */
+
+static void multiply(const uint8_t *rows, size_t count, size_t bytes, const int8_t *query, int32_t *products) {
+    for (size_t row = 0; row < count; row++, rows += bytes) {
+        int32x4_t first = vdupq_n_s32(0), second = first;
+        for (size_t i = 0; i < bytes; i += 8) {
+            const int16x8_t values = vreinterpretq_s16_u16(vmovl_u8(vld1_u8(rows + i))), steps = vmovl_s8(vld1_s8(query + i));
+            first = vmlal_s16(first, vget_low_s16(values), vget_low_s16(steps));
+            second = vmlal_s16(second, vget_high_s16(values), vget_high_s16(steps));
+        }
+        products[row] = vaddvq_s32(vaddq_s32(first, second));
+    }
+}
+
+const struct kernel kernel_neon = {"neon", dot_f16, dot_f32, l2_f16, l2_f32, scan, scan_batch, multiply};
 #endif

@@ -51,8 +51,14 @@ typedef struct {
     float *codewords, *biases;
 } Codes;
 
-extern PyTypeObject *columns_type, *codes_type;
-extern PyType_Spec columns_spec, codes_spec, plan_spec, fragments_spec;
+typedef struct {
+    PyObject_HEAD
+    struct views views;
+    struct centroids centroids;
+} Centroids;
+
+extern PyTypeObject *columns_type, *codes_type, *centroids_type;
+extern PyType_Spec columns_spec, codes_spec, centroids_spec, plan_spec, fragments_spec;
 
 /* Whether there is a column of that number; else with an exception. */
 bool get_column(const Columns *self, long long number);

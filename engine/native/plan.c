@@ -3,10 +3,15 @@
 
 #include <math.h>
 
+#define MAX_PROBED_SHARE 0.7 /* of the rows: a probe of more entries, copies included, takes longer than a scan of all rows */
+
 struct scanned {
     PyObject *codes;
     const int64_t *lists;
     size_t list_count, total;
+    PyObject *centroids; /* of `probe`; NULL: without lists */
+    struct probe probe;
+    size_t mean_bytes; /* of the codes in the lists of a centroid */
 };
 
 struct gathered {
@@ -29,8 +34,10 @@ typedef struct {
 
 static void plan_free(PyObject *object) {
     Plan *self = (Plan *)object;
-    for (size_t i = 0; i < self->scan_count; i++)
+    for (size_t i = 0; i < self->scan_count; i++) {
         Py_XDECREF(self->scans[i].codes);
+        Py_XDECREF(self->scans[i].centroids);
+    }
     PyMem_Free(self->scans);
     PyMem_Free(self->exact);
     PyMem_Free(self->gathered);
@@ -53,18 +60,81 @@ static bool get_lists(struct views *views, PyObject *object, const Codes *codes,
     return true;
 }
 
+/* Counts up to INT32_MAX, one for each centroid; NULL for None, or with an exception. */
+static const int64_t *get_counts(struct views *views, PyObject *object, size_t count) {
+    const Py_buffer *view = object == Py_None ? NULL : hold(views, object, sizeof(int64_t), "counts");
+    if (view == NULL)
+        return NULL;
+    const int64_t *counts = view->buf;
+    if ((size_t)view->len != count * sizeof(int64_t))
+        return refuse("probe: not one count for each centroid");
+    for (size_t i = 0; i < count; i++)
+        if (counts[i] < 0 || counts[i] > INT32_MAX)
+            return refuse("probe: a count out of range");
+    return counts;
+}
+
+static double sum_of(const int64_t *counts, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += (double)counts[i];
+    return sum;
+}
+
+/* (centroids, lists of each, their entries, other lists, rows, allowed rows); the last two are None without a filter. */
+static bool read_probe(Plan *self, struct scanned *scan, PyObject *given) {
+    PyObject *centroids_object, *lists, *entries, *others, *rows, *allowed;
+    const Codes *codes = (const Codes *)scan->codes;
+    struct probe *probe = &scan->probe;
+    size_t list_count;
+    if (!PyTuple_Check(given) || !PyArg_ParseTuple(given, "O!OOOOO:probe", centroids_type, &centroids_object, &lists,
+                                                   &entries, &others, &rows, &allowed))
+        return PyErr_Occurred() ? false : refuse("probe: not a tuple") != NULL;
+    scan->centroids = Py_NewRef(centroids_object);
+    const struct centroids *centroids = probe->centroids = &((Centroids *)centroids_object)->centroids;
+    if (centroids->dimensions != codes->scan.codebook.sub_quantizers * codes->scan.codebook.sub_dimensions)
+        return refuse("probe: centroids of another space than the codes") != NULL;
+    if (!get_lists(&self->views, lists, codes, &probe->lists, &list_count) ||
+        !get_lists(&self->views, others, codes, &probe->others, &probe->other_count))
+        return false;
+    probe->lists_each = list_count / centroids->count;
+    if (probe->lists_each == 0 || list_count % centroids->count)
+        return refuse("probe: not as many lists for each centroid") != NULL;
+    probe->entries = get_counts(&self->views, entries, centroids->count);
+    if (probe->entries == NULL)
+        return PyErr_Occurred() ? false : refuse("probe: no entries") != NULL;
+    double covered = 0;
+    for (size_t i = 0; i < scan->list_count; i++)
+        covered += (double)codes->scan.lists[scan->lists[i]].size;
+    probe->most_entries = (int64_t)(MAX_PROBED_SHARE * covered);
+    scan->mean_bytes = (size_t)(sum_of(probe->entries, centroids->count) / (double)centroids->count) *
+                       codebook_pairs(&codes->scan.codebook);
+    if ((rows == Py_None) != (allowed == Py_None))
+        return refuse("probe: rows without allowed rows") != NULL;
+    if (rows == Py_None)
+        return true;
+    probe->rows = get_counts(&self->views, rows, centroids->count);
+    probe->allowed = probe->rows == NULL ? NULL : get_counts(&self->views, allowed, centroids->count);
+    if (probe->allowed == NULL)
+        return false;
+    const double all = sum_of(probe->rows, centroids->count);
+    probe->selectivity = sum_of(probe->allowed, centroids->count) / (all > 1 ? all : 1);
+    return true;
+}
+
 static bool read_scan(Plan *self, PyObject *given) {
-    PyObject *codes, *lists;
+    PyObject *codes, *lists, *probe = Py_None;
     Py_ssize_t total;
     struct scanned *scan = &self->scans[self->scan_count];
-    if (!PyArg_ParseTuple(given, "O!On:scan", codes_type, &codes, &lists, &total))
+    if (!PyArg_ParseTuple(given, "O!On|O:scan", codes_type, &codes, &lists, &total, &probe))
         return false;
     if (((Codes *)codes)->columns != self->columns)
         return refuse("scan: codes of other columns") != NULL;
     scan->codes = Py_NewRef(codes);
     scan->total = (size_t)(total < 0 ? 0 : total);
     self->scan_count++;
-    return get_lists(&self->views, lists, (Codes *)codes, &scan->lists, &scan->list_count);
+    return get_lists(&self->views, lists, (Codes *)codes, &scan->lists, &scan->list_count) &&
+           (probe == Py_None || read_probe(self, scan, probe));
 }
 
 static bool read_exact(Plan *self, PyObject *given) {
@@ -102,7 +172,8 @@ static bool read_items(Plan *self, PyObject *items, bool (*read)(Plan *, PyObjec
 
 PyDoc_STRVAR(plan_doc, "Plan(columns, bitmaps, scans, exact, gathered)\n--\n\n"
                        "What a search compares. `bitmaps` hold the allowed rows of each column (None: all), `scans` are\n"
-                       "(codes, numbers of lists, allowed rows), `exact` columns, `gathered` (column, rows).\n"
+                       "(codes, numbers of lists, allowed rows, how to probe or None; see read_probe), `exact` columns, `gathered`\n"
+                       "(column, rows). "
                        "All sequences are tuples.");
 
 static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
@@ -141,29 +212,52 @@ struct task {
     const Plan *plan;
     struct choice *choices; /* of each scan */
     struct request *requests;
+    enum outcome *outcomes; /* of each request */
     size_t count;
     bool has_rest;
 };
 
-static enum outcome run(const struct task *task) {
+static enum outcome run_scans(const struct task *task, struct request *requests, size_t count) {
     const Plan *plan = task->plan;
     const struct search *search = &((const Columns *)plan->columns)->search;
-    for (size_t i = 0; i < plan->scan_count; i++) {
-        const enum outcome outcome = search_scan(search, &((const Codes *)plan->scans[i].codes)->scan,
-                                                 task->choices[i], task->requests, task->count);
-        if (outcome != FOUND)
-            return outcome;
-    }
-    for (size_t number = 0; task->has_rest && number < task->count; number++) {
-        struct request *request = &task->requests[number];
-        for (size_t i = 0; i < plan->exact_count; i++)
-            search_exact(search, plan->exact[i], plan->allowed[plan->exact[i]], request->query, &request->best);
-        for (size_t i = 0; i < plan->gathered_count; i++)
-            search_rows(search, plan->gathered[i].column, plan->gathered[i].rows, plan->gathered[i].count,
-                        request->query, &request->best);
-    }
-    return FOUND;
+    enum outcome outcome = FOUND;
+    for (size_t i = 0; i < plan->scan_count && outcome == FOUND; i++)
+        outcome = search_scan(search, &((const Codes *)plan->scans[i].codes)->scan, task->choices[i], requests, count);
+    return outcome;
 }
+
+static void run_rest(const struct task *task, struct request *request) {
+    const Plan *plan = task->plan;
+    const struct search *search = &((const Columns *)plan->columns)->search;
+    for (size_t i = 0; i < plan->exact_count; i++)
+        search_exact(search, plan->exact[i], plan->allowed[plan->exact[i]], request->query, &request->best);
+    for (size_t i = 0; i < plan->gathered_count; i++)
+        search_rows(search, plan->gathered[i].column, plan->gathered[i].rows, plan->gathered[i].count, request->query,
+                    &request->best);
+}
+
+/* Search for all requests together, or for one after the other where each probes lists of its own. */
+static void run(const struct task *task, bool is_probe) {
+    const size_t step = is_probe ? 1 : task->count;
+    for (size_t first = 0; first < task->count; first += step) {
+        task->outcomes[first] = run_scans(task, &task->requests[first], step);
+        for (size_t i = first; i < first + step; i++) {
+            task->outcomes[i] = task->outcomes[first];
+            if (task->has_rest && task->outcomes[i] == FOUND)
+                run_rest(task, &task->requests[i]);
+        }
+    }
+}
+
+static struct choice all_lists(const Plan *self, const struct scanned *scan, size_t count) {
+    return (struct choice){.lists = scan->lists,
+                           .list_count = scan->list_count,
+                           .allowed = self->allowed,
+                           .count = count < scan->total ? count : scan->total,
+                           .total = scan->total};
+}
+
+#define USUAL_SHARE 8 /* a probe usually reads one in so many of the lists that it may read */
 
 /* The bytes that a search reads of a scan. */
 static size_t scan_bytes(const struct scan *scan, const struct choice *choice, size_t row_bytes) {
@@ -173,27 +267,39 @@ static size_t scan_bytes(const struct scan *scan, const struct choice *choice, s
     return rows * codebook_pairs(&scan->codebook) + choice->count * row_bytes;
 }
 
-/* What to read of each scan: its own lists, or those of the tuple `lists`, those of a probe or a part of its own. */
-static bool choose(const Plan *self, PyObject *lists, size_t count, bool is_probe, struct views *views,
-                   struct choice *choices, size_t *bytes) {
+/* What to read of each scan: its own lists, or those of the tuple `lists`, a part of its own. */
+static bool choose(const Plan *self, PyObject *lists, size_t count, struct views *views, struct choice *choices,
+                   size_t *bytes) {
     if (lists != Py_None && (!PyTuple_Check(lists) || (size_t)PyTuple_Size(lists) != self->scan_count))
         return refuse("lists: not one item for each scan") != NULL;
     for (size_t i = 0; i < self->scan_count; i++) {
         const struct scanned *scan = &self->scans[i];
         const Codes *codes = (const Codes *)scan->codes;
-        struct choice *choice = &choices[i];
-        *choice = (struct choice){scan->lists, scan->list_count, self->allowed, count, scan->total, false};
-        if (count > scan->total)
-            choice->count = scan->total;
+        choices[i] = all_lists(self, scan, count);
         PyObject *own = lists == Py_None ? Py_None : PyTuple_GetItem(lists, (Py_ssize_t)i);
-        if (own != Py_None) {
-            choice->is_probe = is_probe;
-            if (!get_lists(views, own, codes, &choice->lists, &choice->list_count))
-                return false;
-        }
-        *bytes += scan_bytes(&codes->scan, choice, ((const Columns *)self->columns)->search.row_bytes);
+        if (own != Py_None && !get_lists(views, own, codes, &choices[i].lists, &choices[i].list_count))
+            return false;
+        *bytes += scan_bytes(&codes->scan, &choices[i], ((const Columns *)self->columns)->search.row_bytes);
     }
     return true;
+}
+
+/* The same for a probe of `nprobe` centroids, which ends at the gap and reads fewer lists than that. */
+static void choose_nearest(const Plan *self, size_t count, size_t nprobe, float gap, struct choice *choices,
+                           size_t *bytes) {
+    const size_t row_bytes = ((const Columns *)self->columns)->search.row_bytes;
+    for (size_t i = 0; i < self->scan_count; i++) {
+        const struct scanned *scan = &self->scans[i];
+        choices[i] = all_lists(self, scan, count);
+        if (scan->centroids != NULL && nprobe > 0) {
+            choices[i].probe = &scan->probe;
+            choices[i].nprobe = nprobe;
+            choices[i].gap = gap;
+            *bytes += nprobe / USUAL_SHARE * scan->mean_bytes + choices[i].count * row_bytes;
+        } else {
+            *bytes += scan_bytes(&((const Codes *)scan->codes)->scan, &choices[i], row_bytes);
+        }
+    }
 }
 
 /* Whether rows that were not compared may be as good as the last hit. */
@@ -204,11 +310,17 @@ static bool is_short(const struct request *request) {
     return best->size < best->k || request->edge >= best->hits[best->size - 1].score;
 }
 
-static PyObject *results_of(struct request *requests, size_t count) {
-    PyObject *results = PyTuple_New((Py_ssize_t)count);
-    for (size_t i = 0; results != NULL && i < count; i++) {
-        PyObject *arrays = as_arrays(&requests[i].best); /* sorts the hits */
-        PyObject *result = arrays == NULL ? NULL : Py_BuildValue("NO", arrays, is_short(&requests[i]) ? Py_True : Py_False);
+/* The hits of each request, or None where a scan found too few. */
+static PyObject *results_of(const struct task *task) {
+    PyObject *results = PyTuple_New((Py_ssize_t)task->count);
+    for (size_t i = 0; results != NULL && i < task->count; i++) {
+        struct request *request = &task->requests[i];
+        PyObject *arrays = task->outcomes[i] == FOUND ? as_arrays(&request->best) : NULL; /* sorts the hits */
+        PyObject *result = NULL;
+        if (task->outcomes[i] != FOUND)
+            result = Py_NewRef(Py_None);
+        else if (arrays != NULL)
+            result = Py_BuildValue("NO", arrays, is_short(request) ? Py_True : Py_False);
         if (result == NULL || PyTuple_SetItem(results, (Py_ssize_t)i, result) < 0) {
             Py_DECREF(results);
             return NULL;
@@ -242,56 +354,59 @@ static struct request *make_requests(Columns *columns, const float *queries, siz
     return requests;
 }
 
-static PyObject *call(struct task *task, size_t bytes) {
-    enum outcome outcome;
-    if (bytes > LONG_SEARCH_BYTES) {
+/* Search, without the lock of the interpreter if it takes long. */
+static PyObject *call(const struct task *task, bool is_probe, size_t bytes) {
+    if (task->count * bytes > LONG_SEARCH_BYTES) {
         Py_BEGIN_ALLOW_THREADS
-        outcome = run(task);
+        run(task, is_probe);
         Py_END_ALLOW_THREADS
     } else {
-        outcome = run(task);
+        run(task, is_probe);
     }
-    if (outcome == OUT_OF_MEMORY)
-        return PyErr_NoMemory();
-    return outcome == FOUND_TOO_FEW ? Py_NewRef(Py_None) : results_of(task->requests, task->count);
+    for (size_t i = 0; i < task->count; i++)
+        if (task->outcomes[i] == OUT_OF_MEMORY)
+            return PyErr_NoMemory();
+    return results_of(task);
 }
 
-PyDoc_STRVAR(plan_search_doc,
-             "search(queries, k, candidates, lists, is_probe, has_rest)\n--\n\n"
-             "For each query (n, d) of float32 the best k rows by (score, id): columns, rows and scores as bytes of\n"
-             "int64, int64 and float64; and whether equals of these may be missing. None if a scan found too few\n"
-             "candidates for one of the queries.\n\n"
-             "`lists` chooses lists of each scan (None: those of the plan), `is_probe` tells that these are lists\n"
-             "of centroids, which hold rows twice, and without `has_rest` only the scans are searched.");
+/* How a search chooses lists: `lists` (NULL: nearest ones). */
+struct wanted {
+    PyObject *queries, *lists;
+    Py_ssize_t k, candidates, nprobe;
+    float gap;
+    int has_rest;
+};
 
-static PyObject *plan_search(PyObject *object, PyObject *args) {
-    Plan *self = (Plan *)object;
+static PyObject *search_for(Plan *self, const struct wanted *wanted) {
     Columns *columns = (Columns *)self->columns;
-    PyObject *queries_object, *lists;
-    Py_ssize_t k, candidates;
-    int is_probe, has_rest;
-    if (!PyArg_ParseTuple(args, "OnnOpp:search", &queries_object, &k, &candidates, &lists, &is_probe, &has_rest))
-        return NULL;
-    if (k < 0 || candidates < 0 || k > INT32_MAX || candidates > INT32_MAX)
+    if (wanted->k < 0 || wanted->candidates < 0 || wanted->k > INT32_MAX || wanted->candidates > INT32_MAX)
         return refuse("k or candidates: out of range");
     struct views views = {0};
-    const Py_buffer *view = hold(&views, queries_object, sizeof(float), "queries");
+    const Py_buffer *view = hold(&views, wanted->queries, sizeof(float), "queries");
     const size_t query_bytes = columns->search.dimensions * sizeof(float);
     if (view == NULL || (size_t)view->len % query_bytes) {
         release_views(&views);
         return PyErr_Occurred() ? NULL : refuse("queries: not one float32 for each dimension");
     }
-    struct task task = {.plan = self, .count = (size_t)view->len / query_bytes, .has_rest = has_rest != 0};
+    struct task task = {.plan = self, .count = (size_t)view->len / query_bytes, .has_rest = wanted->has_rest != 0};
     struct scratch *scratches[MAX_BATCH] = {NULL};
     PyObject *result = NULL;
-    size_t bytes = 0;
-    task.requests = make_requests(columns, view->buf, task.count, (size_t)k, scratches);
+    const size_t count = (size_t)wanted->candidates;
+    const bool is_probe = wanted->lists == NULL;
+    size_t bytes = wanted->has_rest ? self->rest_bytes : 0;
+    task.requests = make_requests(columns, view->buf, task.count, (size_t)wanted->k, scratches);
     task.choices = PyMem_Malloc((self->scan_count + 1) * sizeof *task.choices);
-    if (task.choices == NULL)
+    task.outcomes = PyMem_Calloc(task.count + 1, sizeof *task.outcomes);
+    if (task.choices == NULL || task.outcomes == NULL) {
         PyErr_NoMemory();
-    else if (task.requests != NULL &&
-             choose(self, lists, (size_t)candidates, is_probe != 0, &views, task.choices, &bytes))
-        result = call(&task, task.count * (bytes + (has_rest ? self->rest_bytes : 0)));
+    } else if (task.requests != NULL) {
+        bool is_chosen = true;
+        if (is_probe)
+            choose_nearest(self, count, (size_t)wanted->nprobe, wanted->gap, task.choices, &bytes);
+        else
+            is_chosen = choose(self, wanted->lists, count, &views, task.choices, &bytes);
+        result = is_chosen ? call(&task, is_probe, bytes) : NULL;
+    }
     for (size_t i = 0; i < MAX_BATCH; i++) {
         if (scratches[i] != NULL && columns->spare_count < MAX_SCRATCHES)
             columns->spare[columns->spare_count++] = scratches[i];
@@ -302,12 +417,43 @@ static PyObject *plan_search(PyObject *object, PyObject *args) {
         PyMem_Free(task.requests[0].best.hits);
     PyMem_Free(task.requests);
     PyMem_Free(task.choices);
+    PyMem_Free(task.outcomes);
     release_views(&views);
     return result;
 }
 
+PyDoc_STRVAR(plan_search_doc,
+             "search(queries, k, candidates, lists, has_rest)\n--\n\n"
+             "For each query (n, d) of float32 the best k rows by (score, id): columns, rows and scores as bytes of\n"
+             "int64, int64 and float64; and whether equals of these may be missing.\n\n"
+             "`lists` chooses lists of each scan (None: those of the plan), and without `has_rest` only the scans are\n"
+             "searched.");
+
+static PyObject *plan_search(PyObject *object, PyObject *args) {
+    struct wanted wanted = {0};
+    if (!PyArg_ParseTuple(args, "OnnOp:search", &wanted.queries, &wanted.k, &wanted.candidates, &wanted.lists,
+                          &wanted.has_rest))
+        return NULL;
+    return search_for((Plan *)object, &wanted);
+}
+
+PyDoc_STRVAR(plan_probe_doc,
+             "probe(queries, k, candidates, nprobe, gap)\n--\n\n"
+             "The same in the lists of at most `nprobe` centroids, the nearest ones, whose scores are no more than `gap`\n"
+             "less than that of the first (0: any). None for a query for which all lists should be scanned.");
+
+static PyObject *plan_probe(PyObject *object, PyObject *args) {
+    struct wanted wanted = {.has_rest = true};
+    if (!PyArg_ParseTuple(args, "Onnnf:probe", &wanted.queries, &wanted.k, &wanted.candidates, &wanted.nprobe, &wanted.gap))
+        return NULL;
+    if (wanted.nprobe < 0 || !(wanted.gap >= 0))
+        return refuse("nprobe or gap: out of range");
+    return search_for((Plan *)object, &wanted);
+}
+
 static PyMethodDef plan_methods[] = {
     {"search", plan_search, METH_VARARGS, plan_search_doc},
+    {"probe", plan_probe, METH_VARARGS, plan_probe_doc},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot plan_slots[] = {

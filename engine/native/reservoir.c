@@ -57,7 +57,7 @@ void reservoir_finish(struct reservoir *reservoir) {
 static void make_room(struct reservoir *reservoir) {
     reservoir_finish(reservoir);
     if (reservoir->size > (reservoir->capacity - UNIT_ROWS) / 2)
-        reservoir_keep(reservoir, reservoir->count);
+        reservoir_keep(reservoir, reservoir->count, 0);
 }
 
 void reservoir_add(struct reservoir *reservoir, const struct list *list, int64_t first, const uint16_t *estimates,
@@ -92,7 +92,7 @@ static uint32_t bin_of(const uint32_t *bins, size_t *count) {
     return 0;
 }
 
-void reservoir_keep(struct reservoir *reservoir, size_t count) {
+void reservoir_keep(struct reservoir *reservoir, size_t count, size_t more) {
     if (reservoir->size <= count || count == 0)
         return;
     uint32_t bins[1 << LOW_BITS] = {0};
@@ -105,6 +105,9 @@ void reservoir_keep(struct reservoir *reservoir, size_t count) {
         if (reservoir->items[i].estimate >> LOW_BITS == high)
             bins[reservoir->items[i].estimate & ((1u << LOW_BITS) - 1)]++;
     const uint32_t limit = high << LOW_BITS | bin_of(bins, &place);
+    const size_t equal = bins[limit & ((1u << LOW_BITS) - 1)];
+    place = equal - place <= more ? equal : place;
+    const int32_t cut = (int32_t)limit - (place == equal);
     size_t kept = 0; /* those above the limit, and the first `place` of those at it */
     for (size_t i = 0; i < reservoir->size; i++) {
         const struct candidate item = reservoir->items[i];
@@ -112,6 +115,6 @@ void reservoir_keep(struct reservoir *reservoir, size_t count) {
             reservoir->items[kept++] = item;
     }
     reservoir->size = kept;
-    reservoir->cut = (int32_t)limit;
-    reservoir->threshold = (int32_t)limit > reservoir->threshold ? (int32_t)limit : reservoir->threshold;
+    reservoir->cut = cut > reservoir->cut ? cut : reservoir->cut;
+    reservoir->threshold = cut > reservoir->threshold ? cut : reservoir->threshold;
 }

@@ -117,4 +117,15 @@ static void scan_batch(const struct list *list, size_t block_rows, size_t querie
         scan(list, block_rows, &tables[query], &reservoirs[query]);
 }
 
-const struct kernel kernel_scalar = {"scalar", dot_f16, dot_f32, l2_f16, l2_f32, scan, scan_batch};
+/* ---- centroids -------------------------------------------------------------------------------------------------- */
+
+static void multiply(const uint8_t *rows, size_t count, size_t bytes, const int8_t *query, int32_t *products) {
+    for (size_t row = 0; row < count; row++, rows += bytes) {
+        int32_t sum = 0;
+        for (size_t i = 0; i < bytes; i++)
+            sum += rows[i] * query[i];
+        products[row] = sum;
+    }
+}
+
+const struct kernel kernel_scalar = {"scalar", dot_f16, dot_f32, l2_f16, l2_f32, scan, scan_batch, multiply};

@@ -21,6 +21,11 @@ void scratch_free(struct scratch *scratch) {
     free(scratch->floats);
     free(scratch->tables);
     free(scratch->candidates);
+    free(scratch->places);
+    free(scratch->lists);
+    free(scratch->ranking.ranked);
+    free(scratch->ranking.scores);
+    free(scratch->ranking.query);
     free(scratch);
 }
 
@@ -42,6 +47,17 @@ static bool has_room(struct scratch *scratch, size_t floats, size_t table_bytes,
     scratch->tables = make_room(scratch->tables, &scratch->table_bytes, table_bytes, 1);
     scratch->candidates = make_room(scratch->candidates, &scratch->capacity, capacity, sizeof *scratch->candidates);
     return scratch->floats != NULL && scratch->tables != NULL && scratch->candidates != NULL;
+}
+
+/* Room to rank the centroids of a probe, and for its lists. */
+static bool has_probe_room(struct scratch *scratch, const struct probe *probe) {
+    const size_t count = probe->centroids->count, lists = count * probe->lists_each + probe->other_count;
+    struct ranking *ranking = &scratch->ranking;
+    ranking->ranked = make_room(ranking->ranked, &scratch->ranked_count, 2 * count, sizeof *ranking->ranked);
+    ranking->scores = make_room(ranking->scores, &scratch->score_count, count, sizeof *ranking->scores);
+    ranking->query = make_room(ranking->query, &scratch->query_bytes, probe->centroids->bytes, 1);
+    scratch->lists = make_room(scratch->lists, &scratch->list_count, lists, sizeof *scratch->lists);
+    return ranking->ranked != NULL && ranking->scores != NULL && ranking->query != NULL && scratch->lists != NULL;
 }
 
 /* ---- exact comparison ------------------------------------------------------------------------------------------- */
@@ -141,29 +157,33 @@ static double compare_candidates(const struct search *search, const struct reser
 
 /* ---- the scan --------------------------------------------------------------------------------------------------- */
 
-static int by_row(const void *a, const void *b) {
-    const struct candidate *x = a, *y = b;
-    if (x->column != y->column)
-        return x->column < y->column ? -1 : 1;
-    return x->row < y->row ? -1 : x->row > y->row;
-}
+#define MIN_PLACE_BITS 6
 
-/* Drop the second copies of rows. */
-static void drop_copies(struct reservoir *reservoir) {
+/* Drop the second copies of rows, by a hash table of the places of the first ones, with linear probing. */
+static bool drop_copies(struct scratch *scratch, struct reservoir *reservoir) {
     struct candidate *items = reservoir->items;
-    qsort(items, reservoir->size, sizeof *items, by_row);
+    unsigned bits = MIN_PLACE_BITS;
+    while ((size_t)1 << bits < 2 * reservoir->size)
+        bits++;
+    scratch->places = make_room(scratch->places, &scratch->place_count, (size_t)1 << bits, sizeof *scratch->places);
+    if (scratch->places == NULL)
+        return false;
+    uint32_t *places = scratch->places; /* plus 1; 0: free */
+    const size_t mask = ((size_t)1 << bits) - 1;
+    memset(places, 0, (mask + 1) * sizeof *places);
     size_t kept = 0;
-    for (size_t i = 0; i < reservoir->size; i++)
-        if (kept == 0 || by_row(&items[kept - 1], &items[i]) != 0)
-            items[kept++] = items[i];
+    for (size_t i = 0; i < reservoir->size; i++) {
+        const struct candidate item = items[i];
+        size_t at = ((item.row + item.column * UINT32_C(40503)) * UINT32_C(2654435769)) >> (32 - bits);
+        while (places[at] && (items[places[at] - 1].row != item.row || items[places[at] - 1].column != item.column))
+            at = (at + 1) & mask;
+        if (places[at])
+            continue;
+        items[kept++] = item;
+        places[at] = (uint32_t)kept;
+    }
     reservoir->size = kept;
-}
-
-static int32_t least_estimate(const struct reservoir *reservoir) {
-    int32_t least = MAX_ESTIMATE;
-    for (size_t i = 0; i < reservoir->size; i++)
-        least = reservoir->items[i].estimate < least ? reservoir->items[i].estimate : least;
-    return least;
+    return true;
 }
 
 /* Prepare the tables and the reservoir of a request. */
@@ -188,19 +208,112 @@ static bool start(const struct search *search, const struct scan *scan, size_t c
 static enum outcome finish(const struct search *search, const struct choice *choice, struct reservoir *reservoir,
                            struct request *request) {
     reservoir_finish(reservoir);
-    if (choice->is_probe) {
-        drop_copies(reservoir);
+    if (choice->probe != NULL) {
+        if (!drop_copies(request->scratch, reservoir))
+            return OUT_OF_MEMORY;
         if (reservoir->size < (choice->count < choice->total ? choice->count : choice->total))
             return FOUND_TOO_FEW;
-        reservoir_keep(reservoir, choice->count);
+        reservoir_keep(reservoir, choice->count, choice->count);
     } else if (reservoir->size > CAPACITY_FACTOR * choice->count) { /* rows with nearly the same estimate */
-        reservoir_keep(reservoir, choice->count);
+        reservoir_keep(reservoir, choice->count, choice->count);
     }
-    /* Rows with the least estimate may have been left out, or were in lists that were not probed. */
-    const bool is_whole = choice->is_probe ? reservoir->size == choice->total : reservoir->cut < 0;
-    const int32_t limit = is_whole ? -1 : least_estimate(reservoir);
-    request->edge = fmax(request->edge, compare_candidates(search, reservoir, limit, request->query, &request->best));
+    /* Rows alike have one estimate, and stand in the same lists: of those with an estimate above the cut none is left
+     * out. */
+    const double edge = compare_candidates(search, reservoir, reservoir->cut, request->query, &request->best);
+    request->edge = fmax(request->edge, edge);
     return FOUND;
+}
+
+#define FIRST_BYTES 4096 /* of the next list, whose memory is asked for while a list is scanned */
+
+static void scan_lists(const struct search *search, const struct scan *scan, const struct choice *choice,
+                       const int64_t *lists, size_t count, size_t batch, const struct tables *tables,
+                       struct reservoir *reservoirs) {
+    const size_t code_bytes = codebook_pairs(&scan->codebook);
+    for (size_t i = 0; i < count; i++) {
+        struct list list = scan->lists[lists[i]];
+        list.allowed = choice->allowed[list.column];
+        if (i + 1 < count) {
+            const struct list *next = &scan->lists[lists[i + 1]];
+            const size_t bytes = (size_t)next->size * code_bytes;
+            prefetch(next->codes, bytes < FIRST_BYTES ? bytes : FIRST_BYTES);
+        }
+        if (batch == 1)
+            search->kernel->scan(&list, scan->block_rows, &tables[0], &reservoirs[0]);
+        else
+            search->kernel->scan_batch(&list, scan->block_rows, batch, tables, reservoirs);
+    }
+}
+
+/* ---- the nearest lists ------------------------------------------------------------------------------------------ */
+
+#define MIN_LOCAL_SELECTIVITY 0.7 /* share of its selectivity that a filter must have in the nearest lists */
+
+/* Whether a filter allows much less in the lists of some centroids than elsewhere: then the allowed rows lie far from
+ * the query, and the nearest lists say nothing about them. */
+static bool is_sparse(const struct probe *probe, const struct ranked *nearest, size_t count) {
+    int64_t rows = 0, allowed = 0;
+    for (size_t i = 0; i < count; i++) {
+        rows += probe->rows[nearest[i].number];
+        allowed += probe->allowed[nearest[i].number];
+    }
+    return (double)allowed < MIN_LOCAL_SELECTIVITY * probe->selectivity * (double)rows;
+}
+
+/* Rank the nearest centroids, nearest first: those within the gap, `most` at most, and where their lists hold fewer than
+ * `needed` allowed entries, the next ones. Returns their number. */
+static size_t rank_nearest(const struct search *search, const struct choice *choice, const struct scratch *scratch,
+                           int64_t needed) {
+    const struct probe *probe = choice->probe;
+    const struct ranking *ranking = &scratch->ranking;
+    float unit;
+    const float best = score_centroids(search->kernel, probe->centroids, scratch->floats, ranking, &unit);
+    const float least = choice->gap > 0 ? best - choice->gap * unit : -INFINITY;
+    size_t count = sort_centroids(probe->centroids, ranking, least, INFINITY);
+    int64_t entries = 0;
+    for (size_t i = 0; i < count && i < choice->nprobe; i++)
+        entries += probe->entries[ranking->ranked[i].number];
+    if (count < choice->nprobe && entries < needed) {
+        const size_t all = sort_centroids(probe->centroids, ranking, -INFINITY, INFINITY);
+        while (count < all && entries < needed)
+            entries += probe->entries[ranking->ranked[count++].number];
+    }
+    return count < choice->nprobe ? count : choice->nprobe;
+}
+
+/* Write the lists of the nearest centroids, and those without centroids, to the scratch memory; 0 if all lists should
+ * be scanned. Call it when the tables are filled: the query has been transformed for them. */
+static size_t nearest_lists(const struct search *search, const struct scan *scan, const struct choice *choice,
+                            struct scratch *scratch) {
+    const struct probe *probe = choice->probe;
+    const struct ranked *nearest = scratch->ranking.ranked;
+    const size_t count = rank_nearest(search, choice, scratch, (int64_t)(COPIES * choice->count));
+    int64_t *lists = scratch->lists, entries = 0;
+    if (probe->allowed != NULL && (is_sparse(probe, nearest, (count + 3) / 4) || is_sparse(probe, nearest, count)))
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < probe->lists_each; j++) {
+            *lists = probe->lists[nearest[i].number * probe->lists_each + j];
+            entries += scan->lists[*lists++].size;
+        }
+    if (entries >= probe->most_entries)
+        return 0;
+    memcpy(lists, probe->others, probe->other_count * sizeof *lists);
+    return (size_t)(lists - scratch->lists) + probe->other_count;
+}
+
+static enum outcome search_nearest(const struct search *search, const struct scan *scan, const struct choice *choice,
+                                   struct request *request) {
+    struct tables tables;
+    struct reservoir reservoir;
+    if (!has_probe_room(request->scratch, choice->probe) ||
+        !start(search, scan, choice->count * COPIES, request, &tables, &reservoir))
+        return OUT_OF_MEMORY;
+    const size_t count = nearest_lists(search, scan, choice, request->scratch);
+    if (count == 0)
+        return FOUND_TOO_FEW;
+    scan_lists(search, scan, choice, request->scratch->lists, count, 1, &tables, &reservoir);
+    return finish(search, choice, &reservoir, request);
 }
 
 enum outcome search_scan(const struct search *search, const struct scan *scan, struct choice choice,
@@ -208,20 +321,14 @@ enum outcome search_scan(const struct search *search, const struct scan *scan, s
     struct tables tables[MAX_BATCH];
     struct reservoir reservoirs[MAX_BATCH];
     enum outcome outcome = FOUND;
-    for (size_t first = 0; first < count && outcome == FOUND; first += MAX_BATCH) {
+    for (size_t i = 0; choice.probe != NULL && i < count && outcome == FOUND; i++)
+        outcome = search_nearest(search, scan, &choice, &requests[i]);
+    for (size_t first = 0; choice.probe == NULL && first < count && outcome == FOUND; first += MAX_BATCH) {
         const size_t batch = count - first < MAX_BATCH ? count - first : MAX_BATCH;
         for (size_t i = 0; i < batch; i++)
-            if (!start(search, scan, choice.count * (choice.is_probe ? COPIES : 1), &requests[first + i], &tables[i],
-                       &reservoirs[i]))
+            if (!start(search, scan, choice.count, &requests[first + i], &tables[i], &reservoirs[i]))
                 return OUT_OF_MEMORY;
-        for (size_t i = 0; i < choice.list_count; i++) {
-            struct list list = scan->lists[choice.lists[i]];
-            list.allowed = choice.allowed[list.column];
-            if (batch == 1)
-                search->kernel->scan(&list, scan->block_rows, &tables[0], &reservoirs[0]);
-            else
-                search->kernel->scan_batch(&list, scan->block_rows, batch, tables, reservoirs);
-        }
+        scan_lists(search, scan, &choice, choice.lists, choice.list_count, batch, tables, reservoirs);
         for (size_t i = 0; i < batch && outcome == FOUND; i++)
             outcome = finish(search, &choice, &reservoirs[i], &requests[first + i]);
     }

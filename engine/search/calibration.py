@@ -36,7 +36,6 @@ from aidre.engine.index.vectors import (
     VectorColumn,
     VectorIndex,
     assign_lists,
-    can_have_centroids,
     code_sizes,
     codebook_for,
     group_by_codebook,
@@ -172,7 +171,7 @@ def calibrate(
         if training is not None:
             first, codebook = training.result()
             sizes = sizes[sizes.index(first) :]
-    centroids = _centroids_that_pay(space, truth, targets, sizes[0], goal)
+    centroids = _centroids_that_pay(space, truth, targets, sizes[0], goals)
     best: _Coded | None = None
     known = carried
     for code_size in sizes:
@@ -291,8 +290,6 @@ def build_missing_indexes(
         return
     trained, trained_rows = codebook or _find_codebook(space, targets, code_size)
     if centroids is not None and not known_nlist:
-        if not can_have_centroids(space, trained):  # of the time before the space was large
-            trained, trained_rows = _train_codebook(space, targets, code_size)
         trained = with_centroids(space, trained, centroids)
     for target in lacking:
         target.built = quantize_rows(codebook_for(trained, len(target.column)), row_blocks(target.column.codes))
@@ -342,8 +339,7 @@ def _affordable_transform(
     space: EmbeddingSpace, targets: Sequence[CalibrationTarget], sample: NDArray[Any], code_size: int
 ) -> Transform | None:
     """A rotation for the rows of a sample; None if it would take too long a part of a search."""
-    has_lists = nlist_for(max(target.live.count for target in targets)) > 0
-    dimensions = rotated_dimensions(space.dimensions, code_size, has_lists=has_lists)
+    dimensions = rotated_dimensions(space.dimensions, code_size)
     is_affordable = rotation_may_pay(space.dimensions, dimensions, code_size, _live_rows(targets))
     return train_transform(sample, code_size, dimensions) if is_affordable else None
 
@@ -532,9 +528,13 @@ def _affordable_depth(targets: Sequence[CalibrationTarget], code_size: int) -> i
 
 
 def _centroids_that_pay(
-    space: EmbeddingSpace, truth: GroundTruth, targets: Sequence[CalibrationTarget], code_size: int, goal: float
+    space: EmbeddingSpace,
+    truth: GroundTruth,
+    targets: Sequence[CalibrationTarget],
+    code_size: int,
+    goals: Sequence[float],
 ) -> NDArray[np.float32] | None:
-    """Centroids for a space that has become large; None if it has some already, or if probing would not pay.
+    """Centroids for a space that has become large; None if it has some already, or if probing would pay for no goal.
 
     Whether it pays follows from the lists of the true neighbours, and from the sizes of lists of sampled rows, before
     any row is encoded: `choose_depths` decides it by the expected time, as it will when the lists are there.
@@ -557,9 +557,12 @@ def _centroids_that_pay(
         nprobe = ranked.ranks[lists_of(keys[number])].min(axis=0)
         unmeasured, gaps = np.zeros_like(tiers[number]), ranked.gaps[nprobe - 1]
         required.append(RequiredDepth(unmeasured, nprobe, gaps, tiers[number], ranked.reach(entries)))
-    conditions = Conditions(rows, nlist, _FIRST_MAX_DEPTH, goal, code_size, targets[0].column.row_bytes)
-    choice = choose_depths(truth.by_kind(required), k_values, conditions)
-    return centroids if all(depth.probes for depth in choice.depths) else None
+    by_kind, row_bytes = truth.by_kind(required), targets[0].column.row_bytes
+    for goal in goals:
+        conditions = Conditions(rows, nlist, _FIRST_MAX_DEPTH, goal, code_size, row_bytes)
+        if all(depth.probes for depth in choose_depths(by_kind, k_values, conditions).depths):
+            return centroids
+    return None
 
 
 def _lists_of_rows(

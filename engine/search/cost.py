@@ -36,6 +36,7 @@ class Costs(NamedTuple):
     scan_row: float
     scan_code: float
     list: float
+    ranked_byte: float
     probed_list: float
     candidate: float
     exact_bitmap_row: float
@@ -54,6 +55,7 @@ FAISS = Costs(
     scan_row=1e-3,
     scan_code=1.8e-5,
     list=0.5,
+    ranked_byte=4.5e-5,
     probed_list=1.0,
     candidate=0.05,
     exact_bitmap_row=2e-3,
@@ -71,7 +73,8 @@ KERNEL = Costs(
     scan_row=1e-4,
     scan_code=2e-5,
     list=0.05,
-    probed_list=0.5,
+    ranked_byte=8e-6,
+    probed_list=0.2,
     candidate=0.02,
     exact_bitmap_row=7e-4,
     scan_bitmap_row=1e-4,
@@ -126,8 +129,12 @@ def scan_cost(rows: int, code_size: int, allowed: int, lists: int = 0) -> float:
 
 
 def probing_cost(entries: int, code_size: int, lists: float, nlist: int, row_bytes: int) -> float:
-    """Rank the centroids of `nlist` lists, and scan the `entries` of some lists, after the setup of the scan."""
-    return exact_cost(nlist, row_bytes) + scan_cost(entries, code_size, entries) + lists * COSTS.probed_list
+    """Rank the centroids of `nlist` lists, and scan the `entries` of some lists, after the setup of the scan.
+
+    The kernel has the centroids in bytes, and of two thirds of the dimensions where rows are rotated.
+    """
+    ranking = nlist * row_bytes * COSTS.ranked_byte
+    return ranking + scan_cost(entries, code_size, entries) + lists * COSTS.probed_list
 
 
 def scan_setup_cost(candidates: int, row_bytes: int) -> float:

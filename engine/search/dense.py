@@ -104,18 +104,14 @@ class NativeSearch(NamedTuple):
 
     def search(self, queries: NDArray[np.float32], depth: SearchDepth | None) -> list[_Found]:
         """The best rows for each encoded query (n, d), which share one scan where all lists are scanned."""
-        if depth is None or not any(scan.has_lists for scan, _ in self.plan.scans):
+        selectivity = self.plan.selectivity
+        if depth is None or selectivity is None or not (nprobe := depth.nprobe(selectivity)):
             return self._search_all_lists(queries)
-        return [self._probe(queries[number : number + 1], depth) for number in range(len(queries))]
-
-    def _probe(self, query: NDArray[np.float32], depth: SearchDepth) -> _Found:
-        """The best rows in the nearest lists; in all lists where that is better, or where these hold too few rows."""
-        probed = tuple([scan.probed_lists(query, self.candidates, depth) for scan, _ in self.plan.scans])
-        if any(lists is not None for lists in probed):
-            results = self.native.search(query, self.k, self.candidates, probed, True, True)
-            if results is not None:
-                return _top_k(results[0])
-        return self._search_all_lists(query)[0]
+        found = self.native.probe(queries, self.k, self.candidates, nprobe, depth.max_gap(selectivity))
+        return [
+            self._search_all_lists(queries[number : number + 1])[0] if result is None else _top_k(result)
+            for number, result in enumerate(found)
+        ]
 
     def _search_all_lists(self, queries: NDArray[np.float32]) -> list[_Found]:
         """The best rows for each query; a long scan is shared with an idle core."""
@@ -124,10 +120,10 @@ class NativeSearch(NamedTuple):
             with spare_core() as second_thread:
                 if second_thread is not None:
                     first, second = scans[0][0].halves()
-                    pending = second_thread.submit(search, queries, self.k, self.candidates, (second,), False, False)
-                    halves = search(queries, self.k, self.candidates, (first,), False, True), pending.result()
-                    return [self._merged(*pair) for pair in zip(*map(_complete, halves), strict=True)]
-        return list(map(_top_k, _complete(search(queries, self.k, self.candidates, None, False, True))))
+                    pending = second_thread.submit(search, queries, self.k, self.candidates, (second,), False)
+                    halves = search(queries, self.k, self.candidates, (first,), True), pending.result()
+                    return [self._merged(*pair) for pair in zip(*halves, strict=True)]
+        return list(map(_top_k, search(queries, self.k, self.candidates, None, True)))
 
     def _merged(self, *results: _Result) -> _Found:
         parts = [_top_k(result)[0] for result in results]
@@ -153,12 +149,6 @@ class NativeSearch(NamedTuple):
             )._search_all_lists(query)
             if not may_lack_ties:
                 return hits
-
-
-def _complete(results: tuple[_Result, ...] | None) -> tuple[_Result, ...]:
-    """The results of a search of all lists, which finds as many candidates as there are."""
-    assert results is not None
-    return results
 
 
 def _top_k(result: _Result) -> _Found:

@@ -8,9 +8,9 @@ behind (`LearnedDepth`), by which a later calibration goes deeper if it cannot m
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -32,10 +32,11 @@ MAX_PROBING_SHARE = 0.8
 """Share of the expected time of a search that scans all rows: lists are probed where it takes less, as they take memory
 and time to build."""
 
-_PROBING_LOSSES: Final = (0.5, 0.75, 0.25, 0.1, 0.03)
-_DEEPER_CANDIDATES: Final = (1.0, 1.6, 2.5)
+_NEEDED_LOSS: Final = 0.5
+_PROBING_LOSSES: Final = (0.9, 0.75, 0.62, 0.5, 0.4, 0.32, 0.25, 0.2, 0.15, 0.1, 0.06, 0.03)
+_DEEPER_CANDIDATES: Final = (1.0, 1.25, 1.6, 2.0, 2.5)
 """Shares of the allowed recall loss that probing may have, and factors on the candidates of a full scan: of all pairs
-the cheapest is chosen that keeps the promise."""
+the cheapest is chosen that keeps the promise. _NEEDED_LOSS is the share by which kinds of queries are compared."""
 
 MIN_DEPTH_PER_RESULT, MIN_DEPTH = 5, 50
 """Candidates: no depth is less than MIN_DEPTH_PER_RESULT * k + MIN_DEPTH, unless the affordable depth is. They cost
@@ -59,6 +60,7 @@ _UNREACHED_FACTOR: Final = 2.0
 """A kind that no affordable depth finds is taken to need this many times the deepest one."""
 
 _GENERATED: Final = ("rows", "mixtures", "pairs")
+_HARD: Final = ("mixtures", "pairs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +210,7 @@ def _need_of(queries: Sequence[RequiredDepth], tier: int, k: int, conditions: Co
     best = float(recall_bound(np.ones((len(queries), 1)), k)[0])  # few queries cannot prove the goal
     reaching = np.flatnonzero(bounds >= (min(goal, best) if goal <= 1 else goal))
     candidates = float(reaching[0] + 1) if len(reaching) else None
-    return Need(candidates, *_needed_probing(queries, tier, k, _PROBING_LOSSES[0] * (1 - goal)))
+    return Need(candidates, *_needed_probing(queries, tier, k, _NEEDED_LOSS * (1 - goal)))
 
 
 def _needed_probing(queries: Sequence[RequiredDepth], tier: int, k: int, loss: float) -> tuple[float, float]:
@@ -279,24 +281,41 @@ def _with_probes(
     """
     if not conditions.nlist:
         return full
-    options, most = [], MAX_PROBING_SHARE * _full_cost(full, conditions)
-    for loss in _PROBING_LOSSES:
-        nprobe, gap = _kinds_probing(required, tier, full.results, loss * max(0.0, 1 - conditions.goal), carried)
-        probes = min(math.ceil(NPROBE_MARGIN * nprobe), conditions.nlist)
-        for factor in _DEEPER_CANDIDATES if probes else ():  # 0: all neighbours are in segments without lists
-            candidates = min(math.ceil(factor * full.candidates), conditions.max_depth)
-            needed = replace(full, candidates=candidates, probes=math.ceil(nprobe), gap=gap)
-            probed = replace(needed, probes=probes, gap=GAP_MARGIN * gap)
-            cost, scanned = _probing_cost(required, probed, conditions)
-            options.append((cost, needed, replace(probed, scanned=scanned)))
     tail = min(full.p5, 1 - _TAIL_FACTOR * (1 - conditions.goal))
-    for cost, needed, probed in sorted(options, key=itemgetter(0)):
-        if cost > most:
-            break
-        mean, p5 = _promise(required, needed, tier, conditions)
-        if mean >= min(conditions.goal, full.mean) and p5 >= tail:
-            return _promising(required, probed, tier, conditions)
-    return full
+    probings = [_probing(required, full, tier, conditions, carried, loss=loss) for loss in _PROBING_LOSSES]
+    best, best_cost = full, MAX_PROBING_SHARE * _full_cost(full, conditions)
+    for factor in _DEEPER_CANDIDATES:
+        candidates = min(math.ceil(factor * full.candidates), conditions.max_depth)
+        setup = scan_setup_cost(candidates, conditions.row_bytes)
+
+        def keeps_promise(number: int, candidates: int = candidates) -> bool:
+            mean, p5 = _promise(required, replace(probings[number][0], candidates=candidates), tier, conditions)
+            return mean >= min(conditions.goal, full.mean) and p5 >= tail
+
+        number = bisect_left(range(len(probings)), True, key=keeps_promise)
+        if number < len(probings) and probings[number][2] + setup < best_cost:
+            best, best_cost = replace(probings[number][1], candidates=candidates), probings[number][2] + setup
+    return best if best is full else _promising(required, best, tier, conditions)
+
+
+def _probing(
+    required: Requirements,
+    full: Depth,
+    tier: int,
+    conditions: Conditions,
+    carried: Sequence[LearnedDepth],
+    *,
+    loss: float,
+) -> tuple[Depth, Depth, float]:
+    """The depth with the probing that loses a share of what may be missed; the same with margins; and what the latter
+    costs without the candidates, infinite where no neighbour is in a list."""
+    nprobe, gap = _kinds_probing(required, tier, full.results, loss * max(0.0, 1 - conditions.goal), carried)
+    needed = replace(full, probes=math.ceil(nprobe), gap=gap)
+    margined = replace(full, probes=min(math.ceil(NPROBE_MARGIN * nprobe), conditions.nlist), gap=GAP_MARGIN * gap)
+    if not margined.probes:
+        return needed, margined, math.inf
+    cost, scanned = _probing_cost(required, margined, conditions)
+    return needed, replace(margined, scanned=scanned), cost
 
 
 def _kinds_probing(
@@ -318,14 +337,17 @@ def _full_cost(depth: Depth, conditions: Conditions) -> float:
 
 
 def _probing_cost(required: Requirements, depth: Depth, conditions: Conditions) -> tuple[float, int]:
-    """Microseconds of a search that probes, and the entries that it scans: means over the kinds of queries."""
+    """Microseconds of a search that probes, without its candidates, and the entries that it scans: means over the kinds
+    of queries that users may ask, so without those that are made to be hard."""
     by_kind = []
-    for queries in required.values():
+    for kind, queries in required.items():
+        if kind in _HARD and len(required) > len(_HARD):
+            continue
         read = [query.reach.probed(depth) for query in queries if query.reach is not None]
         by_kind.append(np.mean(read, axis=0) if read else np.array([conditions.nlist, 2 * conditions.rows]))
     lists, entries = np.mean(by_kind, axis=0).tolist()
     cost = probing_cost(round(entries), conditions.code_size, lists, conditions.nlist, conditions.row_bytes)
-    return cost + scan_setup_cost(depth.candidates, conditions.row_bytes), max(1, round(entries))
+    return cost, max(1, round(entries))
 
 
 def _promising(required: Requirements, depth: Depth, tier: int, conditions: Conditions) -> Depth:

@@ -54,6 +54,8 @@ class Plan:
     size: int
     native: kernel.Plan | None = None
     """The same for the kernel."""
+    selectivity: float | None = None
+    """The share of the rows with centroids that are allowed; None without centroids."""
 
 
 def plan_for(segments: Segments, space_id: str, depth: int | None, filter: Filter | None) -> Plan:
@@ -96,7 +98,8 @@ def _make_plan(segments: Segments, space_id: str, depth: int | None, allowed: Se
     size = sum(scan.size for scan, _ in scans)
     size += sum(search.bitmap.packed.nbytes for search in exact if search.bitmap is not None)
     size += sum(rows.nbytes for _, rows in gathered)
-    plan = Plan(scans, tuple(exact), tuple(gathered), columns, size)
+    shares = [scan.selectivity for scan, _ in scans if scan.has_lists]
+    plan = Plan(scans, tuple(exact), tuple(gathered), columns, size, selectivity=min(shares, default=None))
     return replace(plan, native=_native_plan(segments, space_id, allowed, plan))
 
 
@@ -110,7 +113,7 @@ def _native_plan(segments: Segments, space_id: str, allowed: Sequence[RowMask], 
     made: kernel.Plan = native.Plan(
         columns,
         tuple(None if rows.mask is None else rows.packed for rows in allowed),
-        tuple((codes[groups.index(scan.group)], scan.lists, total) for scan, total in plan.scans),
+        tuple((codes[groups.index(scan.group)], scan.lists, total, scan.native_probe) for scan, total in plan.scans),
         tuple(search.segment_ord for search in plan.exact),
         plan.gathered,
     )

@@ -64,12 +64,10 @@ def search_one(
     candidates: int,
     lists: tuple[NDArray[np.int64] | None, ...] | None = None,
     *,
-    is_probe: bool = False,
     has_rest: bool = True,
-) -> tuple[kernel.Arrays, bool] | None:
-    """The hits of one query, and whether equals of them may be missing; None if a probe found too few."""
-    found = plan.search(query, k, candidates, lists, is_probe, has_rest)
-    return None if found is None else found[0]
+) -> tuple[kernel.Arrays, bool]:
+    """The hits of one query, and whether equals of them may be missing."""
+    return plan.search(query, k, candidates, lists, has_rest)[0]
 
 
 def ids_in_batches(ids: Sequence[str], batch_rows: int) -> list[tuple[NDArray[np.int64], bytes]]:
@@ -173,6 +171,24 @@ def codes_for(
     return kernel.Codes(
         columns, codebook.codewords, codebook.norm_weight, codebook.rotation, count, d, block_rows, lists
     )
+
+
+def centroids_for(points: NDArray[np.float32], *, is_l2: bool = False, is_relative: bool = False) -> kernel.Centroids:
+    """Centroids (n, d) in bytes."""
+    mean = points.mean(axis=0)
+    centred = points - mean
+    step = float(np.abs(centred).max()) / 127 or 1.0
+    steps = np.pad(np.rint(centred / step), ((0, 0), (0, -points.shape[1] % 64))) + 128
+    squares = (centred**2).sum(axis=1)
+    return kernel.Centroids(steps.astype(np.uint8), mean, squares.astype(np.float32), step, is_l2, is_relative)
+
+
+def probe_of(codebook: Codebook, numbers: Sequence[int], lists: int) -> tuple[Any, ...]:
+    """What makes a probe of len(numbers) centroids scan just these lists of `lists`: all centroids are equally near."""
+    count, _, d = codebook.codewords.shape
+    order = [*numbers, *(number for number in range(lists) if number not in numbers)]
+    centroids = centroids_for(np.zeros((lists, count * d), np.float32))
+    return centroids, np.array(order), np.zeros(lists, np.int64), np.empty(0, np.int64), None, None
 
 
 def whole_list(column: int, codes: NDArray[np.uint8], block_rows: int) -> tuple[Any, ...]:

@@ -51,7 +51,7 @@ def listed_index(distance: Distance, rows: Vectors, code_size: int = 12) -> Vect
 def rotated_index(distance: Distance, rows: Vectors, code_size: int = 12, *, has_lists: bool = False) -> VectorIndex:
     """An index whose codebook rotates rows, with LISTS centroids or without."""
     space, codes = space_of(distance, rows.shape[1]), codes_of(distance, rows)
-    dimensions = rotated_dimensions(space.dimensions, code_size, has_lists=has_lists)
+    dimensions = rotated_dimensions(space.dimensions, code_size)
     codebook = train_codebook(space, codes, code_size, train_transform(codes, code_size, dimensions))
     if has_lists:
         codebook = with_centroids(space, codebook, train_centroids(space, codes, LISTS))

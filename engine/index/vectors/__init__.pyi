@@ -27,7 +27,6 @@ from .quantizer import (
     TRAINING_ROWS_PER_LIST as TRAINING_ROWS_PER_LIST,
     Codebook as Codebook,
     assign_lists as assign_lists,
-    can_have_centroids as can_have_centroids,
     code_sizes as code_sizes,
     codebook_for as codebook_for,
     nlist_for as nlist_for,

@@ -38,9 +38,10 @@ from aidre.engine.index.vectors.quantizer import (
     copy_without_rows,
     empty_index,
     has_centroids,
+    prepared_centroids,
     quantize_rows,
     row_blocks,
-    with_centroids,
+    with_prepared_centroids,
 )
 from aidre.engine.index.vectors.transform import Transform, transform_from_bytes
 from aidre.engine.model import EmbeddingSpace
@@ -75,6 +76,9 @@ _LISTS_KIND = "codes in lists"
 _ROTATED = "rotated "
 """Prefix of the kind of a file whose codes are of rotated rows: its last value is the rotation."""
 
+_ROTATED_LISTS_KIND = "codes in rotated lists"
+"""Inverted lists whose centroids are rotated, too. (Those of earlier releases were not.)"""
+
 NORM_WEIGHT = 0.25
 """Share of a row's squared decoded norm that is subtracted from its estimated inner product, in spaces of unit rows.
 
@@ -94,7 +98,10 @@ class VectorIndex:
     A scan of many segments tells their rows apart by row ids: the row plus `slot` * MAX_SEGMENT_ROWS.
     """
 
-    def __init__(self, space: EmbeddingSpace, quantized: Quantized) -> None:
+    def __init__(
+        self, space: EmbeddingSpace, quantized: Quantized, centroids: NDArray[np.float32] | None = None
+    ) -> None:
+        """`centroids` (nlist, d_codes) stand in for those of the FAISS index."""
         self.space = space
         self.quantized = quantized
         self.transform: Transform | None = quantized.transform
@@ -105,7 +112,7 @@ class VectorIndex:
         self._index = first if self._inverted is None else self._inverted.codebook
         self.code_size = int(self._index.pq.M)
         self.padding = 0 if self.transform is not None else int(self._index.d - space.dimensions)
-        self._centroids = centroids_of(self._index)
+        self._centroids = centroids_of(self._index) if centroids is None else centroids
         self.nlist = len(self._centroids)
         self.slot: int | None = None
         self.list_sizes: NDArray[np.int64]
@@ -174,7 +181,7 @@ class VectorIndex:
     def codebook(self) -> Codebook:
         """The codebook, to quantize other rows of the space alike."""
         codebook = Codebook(empty_index(self._index, 1), self.transform)
-        return with_centroids(self.space, codebook, self._centroids) if self.nlist else codebook
+        return with_prepared_centroids(self.space, codebook, self._centroids) if self.nlist else codebook
 
     def empty_index(self, lists: int) -> Any:
         """A FAISS index with this product quantizer and `lists` lists that are not its own, to scan any segment with
@@ -183,7 +190,7 @@ class VectorIndex:
 
     @cached_property
     def coarse_quantizer(self) -> CoarseQuantizer:
-        return CoarseQuantizer(self.space, self._centroids[:, : self.space.dimensions])
+        return CoarseQuantizer(self.space, self._centroids, self.transform)
 
     @property
     def assignments(self) -> NDArray[np.uint16]:
@@ -237,8 +244,10 @@ def index_to_batch(quantized: Quantized, vectors_checksum: str, trained_rows: in
     """
     inverted = quantized[0] if isinstance(quantized[0], InvertedLists) else None
     kind = _SCAN_KIND if inverted is None else _LISTS_KIND
+    if quantized.transform is not None:
+        kind = _ROTATED + (_SCAN_KIND if inverted is None else _ROTATED_LISTS_KIND)
     metadata = {
-        "kind": kind if quantized.transform is None else _ROTATED + kind,
+        "kind": kind,
         "code_size": str((quantized[0] if inverted is None else inverted.codebook).pq.M),
         "faiss": faiss.__version__,
         "vectors": vectors_checksum,
@@ -302,15 +311,19 @@ def open_index(space: EmbeddingSpace, batch: pa.RecordBatch, rows: int, vectors_
     values, kind, rotation = _values_of(batch.column(0)), metadata.get("kind", _SCAN_KIND), None
     if kind.startswith(_ROTATED):
         kind = kind.removeprefix(_ROTATED)
-        if kind not in (_SCAN_KIND, _LISTS_KIND) or len(values) < 2:
+        if kind not in (_SCAN_KIND, _LISTS_KIND, _ROTATED_LISTS_KIND) or len(values) < 2:
             raise FileProblem("is not an index of this kind")
         values, rotation = values[:-1], values[-1]
     opened = partial(_read_index, space, 1 if rotation is not None else space.dimensions)
-    parts = [_open_lists(opened, values, rows)] if kind == _LISTS_KIND else _open_indexes(opened, values, rows)
+    is_listed = kind in (_LISTS_KIND, _ROTATED_LISTS_KIND)
+    parts = [_open_lists(opened, values, rows)] if is_listed else _open_indexes(opened, values, rows)
     index = parts[0].codebook if isinstance(parts[0], InvertedLists) else parts[0]
-    if has_centroids(index) and index.d < space.dimensions:
-        raise FileProblem("does not fit its segment")
-    return VectorIndex(space, Quantized(tuple(parts), _open_transform(space, rotation, index.d)))
+    transform, centroids = _open_transform(space, rotation, index.d), None
+    if has_centroids(index) and kind != _ROTATED_LISTS_KIND:
+        if index.d < space.dimensions:
+            raise FileProblem("does not fit its segment")
+        centroids = prepared_centroids(space, index.d, centroids_of(index)[:, : space.dimensions], transform)
+    return VectorIndex(space, Quantized(tuple(parts), transform), centroids)
 
 
 def _open_transform(space: EmbeddingSpace, stored: NDArray[np.uint8] | None, codes_dimensions: int) -> Transform | None:

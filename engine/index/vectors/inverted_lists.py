@@ -12,16 +12,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.index.vectors.distance import VectorColumn
-from aidre.engine.index.vectors.encoding import dtype_of, is_unit
+from aidre.engine.index.vectors.encoding import is_unit
+from aidre.engine.index.vectors.transform import Transform
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.native import native
 from aidre.engine.storage import FileProblem
+
+if TYPE_CHECKING:
+    from aidre.engine.native import kernel
 
 FULL_LIST_ROWS = 1 << 17
 """Rows; a full scan divides the segment into lists of this size, so that two threads can share it."""
@@ -35,22 +39,46 @@ BLOCK_SIZES = (32, 64, 128)
 _PACKED_ROWS = 1 << 15
 """Rows packed at once, which bounds the temporary memory."""
 
+_MAX_STEPS, _BYTES_AT_ONCE = 127, 64
+"""Of a centroid in bytes: the largest number either way, and the multiple to which it is padded."""
+
 _UNASSIGNED = np.uint16((1 << 16) - 1)
 _TINY = 1e-30
 """Keeps a division by the norm of a zero vector finite."""
 
 
 class CoarseQuantizer:
-    """Ranks the centroids (nlist, d) of a space by their distance to a query."""
+    """Ranks the centroids (nlist, d_codes) of a space, given as its rows are quantized, by their distance to a query.
 
-    def __init__(self, space: EmbeddingSpace, centroids: NDArray[np.float32]) -> None:
+    The kernel has them in bytes: their mean is taken off, which all of them share.
+    """
+
+    def __init__(
+        self, space: EmbeddingSpace, centroids: NDArray[np.float32], transform: Transform | None = None
+    ) -> None:
         if is_unit(space):  # rows are unit vectors: the direction of a centroid says most
             centroids = centroids / np.maximum(np.linalg.norm(centroids, axis=1, keepdims=True), _TINY)
-        self._column = VectorColumn(space, centroids.astype(dtype_of(space)))
+        self._centroids = np.ascontiguousarray(centroids, np.float32)
+        self._transform = transform
+        self._is_l2 = space.distance == "euclidean"
         self._gaps_scale_with_query = space.distance == "dot"
 
     def __len__(self) -> int:
-        return len(self._column)
+        return len(self._centroids)
+
+    @cached_property
+    def native(self) -> kernel.Centroids:
+        """The same for the kernel."""
+        mean = self._centroids.mean(axis=0)
+        centred = self._centroids - mean
+        step = float(np.abs(centred).max()) / _MAX_STEPS or 1.0
+        padding = -centred.shape[1] % _BYTES_AT_ONCE
+        steps = np.pad(np.rint(centred / np.float32(step)), ((0, 0), (0, padding))) + (_MAX_STEPS + 1)
+        squares = np.einsum("ij,ij->i", centred, centred)
+        centroids: kernel.Centroids = native.Centroids(
+            steps.astype(np.uint8), mean, squares, step, self._is_l2, self._gaps_scale_with_query
+        )
+        return centroids
 
     def probe(self, query: NDArray[np.float32], nprobe: int, max_gap: float = 0.0) -> NDArray[np.int64]:
         """The nearest `nprobe` centroids at most, nearest first, none beyond `max_gap` (0: no bound); see `rank`."""
@@ -63,11 +91,19 @@ class CoarseQuantizer:
         A gap is the score of the nearest centroid minus the score of this one, for inner products as if the query had
         length 1.
         """
-        centroids, scores = self._column.search(query, nprobe, None)
-        gaps = scores[:1] - scores
-        if self._gaps_scale_with_query:
-            gaps = gaps / max(float(np.linalg.norm(query)), _TINY)
-        return centroids, gaps
+        if self._transform is not None:
+            query = self._transform.apply(query)
+        point = np.pad(query[0], (0, self._centroids.shape[1] - query.shape[1]))
+        if native is not None:
+            numbers, gaps = self.native.rank(point)
+            return np.frombuffer(numbers, np.int64)[:nprobe], np.frombuffer(gaps, np.float64)[:nprobe]
+        if self._is_l2:
+            scores = -np.linalg.norm(self._centroids - point, axis=1).astype(np.float64)
+        else:
+            scores = (self._centroids @ point).astype(np.float64)
+        nearest = np.argsort(-scores, kind="stable")[:nprobe]
+        gap_of_one = max(float(np.linalg.norm(point)), _TINY) if self._gaps_scale_with_query else 1.0
+        return nearest, (scores[nearest[:1]] - scores[nearest]) / gap_of_one
 
 
 @dataclass(frozen=True)

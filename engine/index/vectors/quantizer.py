@@ -1,8 +1,8 @@
 """The codebook of a space: a product quantizer and, for large segments, centroids; and the encoding of rows by both.
 
 A codebook is a FAISS index without rows (André et al., "Quicker ADC", 2018: 4-bit fast scan), and the rotation of the
-rows that it quantizes, if there is one (see `transform`). With centroids, which are not rotated, it has one inverted
-list for each: for the rows that are nearest to it, and for *spilled* copies. Every row has a copy in a second
+rows that it quantizes, if there is one (see `transform`). With centroids, which are rotated with the rows, it has one
+inverted list for each: for the rows that are nearest to it, and for *spilled* copies. Every row has a copy in a second
 list, whose centroid errs in another direction than the first (SOAR: Sun et al., "SOAR: Improved Indexing for
 Approximate Nearest Neighbor Search", 2023), so that a query that misses one list is likely to probe the other. The
 centroids are stored as the coarse quantizer of the FAISS index, which is never searched: see `CoarseQuantizer`.
@@ -30,7 +30,7 @@ MAX_TRAINING_ROWS = 20_000
 MAX_FAISS_INDEX_ROWS = 1 << 17
 """Rows of one FAISS index without centroids; a larger segment has several, so that two threads can share a scan."""
 
-MIN_LISTED_ROWS = 500_000
+MIN_LISTED_ROWS = 50_000
 """Rows that the largest segment needs for its space to get centroids. Scanning fewer rows takes little longer than
 probing, and in fewer rows a larger share of the lists has to be probed."""
 
@@ -41,7 +41,7 @@ MIN_ROWS_PER_LIST = 64
 TRAINING_ROWS_PER_LIST = 32
 """Rows that train one centroid; after twice as many, or more rounds of k-means, probing misses no fewer neighbours."""
 
-_TARGET_ROWS_PER_LIST = 512
+_TARGET_ROWS_PER_LIST = 128
 _BLOCK_ROWS = 1 << 15
 """Rows that are converted and encoded at once, which bounds the temporary memory."""
 
@@ -89,13 +89,13 @@ def code_sizes(dimensions: int) -> list[int]:
     return sorted({-(-dimensions // step) for step in (6, 4, 2, 1)})
 
 
-def rotated_dimensions(dimensions: int, code_size: int, *, has_lists: bool) -> int:
+def rotated_dimensions(dimensions: int, code_size: int) -> int:
     """The dimensions of rotated rows in codes: about two thirds of theirs at least, which finds as many neighbours as
-    all do; all of them if there are lists, as FAISS stores the centroids with as many dimensions as the codes.
+    all do.
 
     A code has 1, 2, 4 or 8 dimensions ...: FAISS encodes these up to three times as fast as 3 or 6.
     """
-    least = dimensions if has_lists else -(-2 * dimensions // 3)
+    least = -(-2 * dimensions // 3)
     return code_size << max(0, math.ceil(math.log2(least / code_size)))
 
 
@@ -147,14 +147,29 @@ def _centroid_dtype(space: EmbeddingSpace) -> type[np.floating[Any]]:
 
 
 def with_centroids(space: EmbeddingSpace, codebook: Codebook, centroids: NDArray[np.float32]) -> Codebook:
-    """A codebook with the same codes and the centroids (nlist, d), padded or not."""
+    """A codebook with the same codes and the centroids (nlist, d) of rows, which are prepared as the rows are."""
+    return with_prepared_centroids(
+        space, codebook, prepared_centroids(space, codebook.index.d, centroids, codebook.transform)
+    )
+
+
+def prepared_centroids(
+    space: EmbeddingSpace, codes_dimensions: int, centroids: NDArray[np.float32], transform: Transform | None
+) -> NDArray[np.float32]:
+    """Centroids (nlist, d) of rows as the rows are quantized (nlist, d_codes), to the precision that is stored."""
+    prepared = _pad(centroids, codes_dimensions) if transform is None else transform.apply(centroids)
+    return prepared.astype(_centroid_dtype(space)).astype(np.float32)
+
+
+def with_prepared_centroids(space: EmbeddingSpace, codebook: Codebook, centroids: NDArray[np.float32]) -> Codebook:
+    """A codebook with the same codes and the centroids (nlist, d_codes)."""
     index = codebook.index
     if _centroid_dtype(space) is np.float16:
         coarse = faiss.IndexScalarQuantizer(index.d, faiss.ScalarQuantizer.QT_fp16, index.metric_type)
     else:
         coarse = faiss.IndexFlat(index.d, index.metric_type)
     coarse.is_trained = True
-    coarse.add(_pad(centroids, index.d))
+    coarse.add(centroids)
     return replace(codebook, index=empty_index(index, len(centroids), coarse))
 
 
@@ -168,11 +183,6 @@ def codebook_for(codebook: Codebook, rows: int) -> Codebook:
     index = codebook.index
     is_too_small = has_centroids(index) and not uses_lists(index.nlist, rows)
     return without_centroids(codebook) if is_too_small else codebook
-
-
-def can_have_centroids(space: EmbeddingSpace, codebook: Codebook) -> bool:
-    """Whether the codes have room for the centroids of a space (see `rotated_dimensions`)."""
-    return bool(codebook.index.d >= space.dimensions)
 
 
 def has_centroids(index: Any) -> bool:
@@ -239,8 +249,9 @@ def _quantize_into_lists(codebook: Codebook, blocks: Iterable[NDArray[Any]]) -> 
     centroids = centroids_of(index)
     codes, assignments = [np.empty((0, index.pq.code_size), np.uint8)], [np.empty((2, 0), np.int64)]
     for block in blocks:
-        codes.append(index.pq.compute_codes(_prepared(codebook, block)))
-        assignments.append(np.stack(assign_lists(centroids, _pad(block, index.d))))
+        prepared = _prepared(codebook, block)
+        codes.append(index.pq.compute_codes(prepared))
+        assignments.append(np.stack(assign_lists(centroids, prepared)))
     return pack_lists(copy_without_rows(index), np.concatenate(codes), np.concatenate(assignments, axis=1))
 
 

@@ -236,14 +236,21 @@ class Scan:
     def halves(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return self._full[: self._full_split], self._full[self._full_split :]
 
-    def probed_lists(
-        self, query: NDArray[np.float32], count: int, depth: SearchDepth | None
-    ) -> NDArray[np.int64] | None:
-        """The nearest lists to a query (1, d), and those of indexes without centroids; None: scan all lists."""
-        if depth is None or not len(self._lists_of):
+    @property
+    def native_probe(self) -> tuple[Any, ...] | None:
+        """For the kernel, how the nearest lists to a query are found; None without centroids."""
+        if not self.has_lists:
             return None
-        lists = self._probed_lists(query, _COPIES * count, depth)
-        return None if lists is None else np.concatenate([lists, self._unlisted])
+        assert self.group.coarse_quantizer is not None
+        counts = self._filter_counts
+        allowed = (None, None) if counts is None else (counts.rows, counts.allowed)
+        return self.group.coarse_quantizer.native, self._lists_of, self._entries_of, self._unlisted, *allowed
+
+    @property
+    def selectivity(self) -> float:
+        """The share of the rows with centroids that are allowed."""
+        counts = self._filter_counts
+        return 1.0 if counts is None else float(counts.allowed.sum() / max(1, counts.rows.sum()))
 
     @property
     def size(self) -> int:
@@ -276,8 +283,9 @@ class Scan:
     def _search_nearest(
         self, query: NDArray[np.float32], prepared: NDArray[np.float32], count: int, depth: SearchDepth
     ) -> Candidates:
-        lists = self.probed_lists(query, count, depth)
+        lists = self._probed_lists(query, _COPIES * count, depth)
         if lists is not None:
+            lists = np.concatenate([lists, self._unlisted])
             [(row_ids, estimates)] = self._scan(lists, self._split_point(lists), prepared, _COPIES * count)
             row_ids, estimates = _distinct(row_ids, estimates, count)
             if len(row_ids) == count:
@@ -293,7 +301,7 @@ class Scan:
         """
         coarse_quantizer, counts = self.group.coarse_quantizer, self._filter_counts
         assert coarse_quantizer is not None
-        selectivity = 1.0 if counts is None else float(counts.allowed.sum() / max(1, counts.rows.sum()))
+        selectivity = self.selectivity
         nprobe = depth.nprobe(selectivity)
         if not nprobe:
             return None

@@ -336,9 +336,20 @@ static void check_candidates(const struct subject *subject, const struct tables 
     CHECK(reservoir->size == 0 || above == count_plainly(subject, tables, least + 1));
     CHECK(reservoir->cut >= 0 || count == 0 || reservoir->size == count_plainly(subject, tables, least));
     const size_t keep = reservoir->size / 2;
+    const size_t more = reservoir->size % 5;
     if (keep > 0) {
-        reservoir_keep(reservoir, keep);
-        CHECK(reservoir->size == keep);
+        struct candidate *before = exactly(reservoir->size * sizeof *before);
+        const size_t size = reservoir->size;
+        memcpy(before, reservoir->items, size * sizeof *before);
+        reservoir_keep(reservoir, keep, more);
+        CHECK(reservoir->size >= keep && reservoir->size <= keep + more);
+        size_t above_cut = 0, kept = 0;
+        for (size_t i = 0; i < size; i++)
+            above_cut += before[i].estimate > reservoir->cut;
+        for (size_t i = 0; i < reservoir->size; i++)
+            kept += reservoir->items[i].estimate > reservoir->cut;
+        CHECK(kept == above_cut);
+        free(before);
     }
 }
 
@@ -437,6 +448,70 @@ static void check_hits(const struct subject *subject, struct best *best) {
     }
 }
 
+/* Products of random bytes: those of plain loops. */
+static void check_products(struct source *source, const struct kernel *kernel) {
+    const size_t count = below(source, 10), bytes = BYTES_AT_ONCE * (1 + below(source, 4));
+    uint8_t *rows = random_bytes(source, count * bytes);
+    int8_t *query = exactly(bytes);
+    int32_t *products = exactly(count * sizeof *products);
+    for (size_t i = 0; i < bytes; i++)
+        query[i] = (int8_t)((int)below(source, 2 * MAX_STEPS + 1) - MAX_STEPS);
+    for (size_t i = 0; i < bytes && bytes % 3 == 0; i++) /* the largest sums */
+        query[i] = MAX_STEPS;
+    kernel->multiply(rows, count, bytes, query, products);
+    for (size_t row = 0; row < count; row++) {
+        int32_t sum = 0;
+        for (size_t i = 0; i < bytes; i++)
+            sum += rows[row * bytes + i] * query[i];
+        CHECK(products[row] == sum);
+    }
+    free(rows);
+    free(query);
+    free(products);
+}
+
+/* A probe of random centroids, whose buffers have exactly their bytes. */
+struct probing {
+    struct probe probe;
+    struct centroids centroids;
+    void *memory[8];
+};
+
+static int64_t *random_counts(struct source *source, size_t count, size_t limit) {
+    int64_t *counts = exactly(count * sizeof *counts);
+    for (size_t i = 0; i < count; i++)
+        counts[i] = (int64_t)below(source, limit);
+    return counts;
+}
+
+static void random_probe(struct source *source, const struct subject *subject, struct probing *probing) {
+    const struct codebook *codebook = &subject->scan.codebook;
+    const size_t count = 1 + below(source, 9), each = 1 + below(source, 2), d = codebook->sub_quantizers * codebook->sub_dimensions;
+    const size_t lists = subject->scan.list_count, bytes = (d + BYTES_AT_ONCE - 1) / BYTES_AT_ONCE * BYTES_AT_ONCE;
+    float *mean = exactly(d * sizeof *mean), *squares = exactly(count * sizeof *squares);
+    for (size_t i = 0; i < d; i++)
+        mean[i] = random_float(source, SMALL);
+    for (size_t i = 0; i < count; i++)
+        squares[i] = fabsf(random_float(source, SMALL));
+    uint8_t *codes = random_bytes(source, count * bytes);
+    const size_t others = lists ? below(source, 3) : 0;
+    int64_t *of_each = random_counts(source, count * each, lists), *other_lists = random_counts(source, others, lists);
+    int64_t *entries = random_counts(source, count, 200), *rows = random_counts(source, count, 9);
+    int64_t *allowed = random_counts(source, count, 9);
+    const bool is_filtered = below(source, 3) == 0;
+    probing->centroids = (struct centroids){codes, mean, squares, count, d, bytes, fabsf(random_float(source, SMALL)),
+                                            below(source, 2) != 0, below(source, 2) != 0};
+    probing->probe = (struct probe){&probing->centroids, of_each, each, entries, is_filtered ? rows : NULL,
+                                    is_filtered ? allowed : NULL, 0.5, other_lists, others, (int64_t)below(source, 900)};
+    void *memory[8] = {mean, squares, codes, of_each, other_lists, entries, rows, allowed};
+    memcpy(probing->memory, memory, sizeof memory);
+}
+
+static void free_probe(struct probing *probing) {
+    for (size_t i = 0; i < 8; i++)
+        free(probing->memory[i]);
+}
+
 /* All queries in one search, and each alone: the same hits. */
 static void check_search(struct source *source, const struct subject *subject, struct scratch *scratches[MAX_BATCH],
                          size_t k, size_t count) {
@@ -450,7 +525,13 @@ static void check_search(struct source *source, const struct subject *subject, s
     const uint8_t *allowed[MAX_CASE_COLUMNS];
     for (size_t i = 0; i < subject->column_count; i++)
         allowed[i] = subject->allowed[i];
-    struct choice choice = {lists, chosen, allowed, count, below(source, entries + 2), below(source, 2) != 0};
+    struct probing probing;
+    random_probe(source, subject, &probing);
+    struct choice choice = {lists, chosen, allowed, count, below(source, entries + 2), NULL, below(source, 9), 0};
+    if (below(source, 2) && subject->scan.list_count > 0)
+        choice.probe = &probing.probe;
+    if (below(source, 2))
+        choice.gap = fabsf(random_float(source, below(source, 8) ? SMALL : LARGE));
     choice.count = choice.total < choice.count ? choice.total : choice.count;
     const size_t queries = subject->query_count;
     struct request *requests = exactly(queries * sizeof *requests);
@@ -458,7 +539,7 @@ static void check_search(struct source *source, const struct subject *subject, s
         requests[i] = (struct request){query_of(subject, i), scratches[i % MAX_BATCH],
                                        {exactly(k * sizeof(struct hit)), 0, k, subject->columns}, -INFINITY};
     const enum outcome outcome = search_scan(&subject->search, &subject->scan, choice, requests, queries);
-    CHECK(outcome == FOUND || (outcome == FOUND_TOO_FEW && choice.is_probe));
+    CHECK(outcome == FOUND || (outcome == FOUND_TOO_FEW && choice.probe != NULL));
     bool is_short = false;
     for (size_t i = 0; i < queries; i++) {
         struct request alone = {query_of(subject, i), scratches[0],
@@ -478,6 +559,7 @@ static void check_search(struct source *source, const struct subject *subject, s
     }
     CHECK(is_short == (outcome == FOUND_TOO_FEW));
     free(requests);
+    free_probe(&probing);
 }
 
 /* ---- vectors in JSON ---------------------------------------------------------------------------------------------- */
@@ -576,6 +658,7 @@ static void run_case(const uint8_t *bytes, size_t size) {
         subject.search.kernel = kernel;
         subject.search.compare = kernel_compare(kernel, subject.search.metric,
                                                 subject.search.row_bytes == 2 * subject.search.dimensions);
+        check_products(&source, kernel);
         check_scan(kernel, &subject, count, capacity);
         check_exact(&subject, k);
         check_search(&source, &subject, scratches, k, count);

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.engine.native.test_native_refusals import codes_of, columns_of, listed
+from tests.engine.native.test_native_refusals import CODEBOOK, codes_of, columns_of, listed
 from tests.support.native import (
     chosen,
     codes_for,
@@ -23,6 +23,7 @@ from tests.support.native import (
     kernel,
     one,
     packed,
+    probe_of,
     random_codebook,
     runnable,
     whole_list,
@@ -59,13 +60,13 @@ def test_what_is_searched_stays_alive_as_long_as_it_may_be_read() -> None:
     columns = kernel.Columns("dot", DIMENSIONS, 4, [(vectors, [(offsets, text)], ROWS)])
     codes = kernel.Codes(columns, codebook.codewords, 0.0, rotation, 8, 2, 64, [(0, stored, None, first, start, size)])
     plan = kernel.Plan(columns, (mask,), ((codes, lists, 1_500),), (0,), ((0, gathered),))
-    expected = plan.search(query, 20, 50, None, False, True)
+    expected = plan.search(query, 20, 50, None, True)
     refs = [vectors_ref, offsets_ref, text_ref, mask_ref, gathered_ref, rotation_ref, stored_ref, lists_ref]
     del vectors, offsets, text, mask, gathered, codebook, rotation, stored, lists, columns, codes, first, start, size
     gc.collect()
     noise = [np.full(ROWS * DIMENSIONS, 7, np.float32) for _ in range(20)]
     assert all(ref() is not None for ref in refs)
-    assert plan.search(query, 20, 50, None, False, True) == expected
+    assert plan.search(query, 20, 50, None, True) == expected
     del plan, noise
     gc.collect()
     assert [ref() for ref in refs] == [None] * len(refs)
@@ -90,14 +91,16 @@ def _searches() -> Callable[[], None]:
     columns = columns_of(vectors)
     codebook = random_codebook(0, 8, 4)
     codes = codes_for(columns, codebook, 8, 64, [whole_list(0, codebook.encode(vectors), 64)])
-    plan = kernel.Plan(columns, (None,), ((codes, one(0), 200),), (0,), ((0, one(5)),))
+    probe = probe_of(codebook, [0], 1)
+    plan = kernel.Plan(columns, (None,), ((codes, one(0), 200, probe),), (0,), ((0, one(5)),))
     query, scores, rows, mask = vectors[0], np.empty(3), np.arange(3), packed(rng.random(200) < 0.5)
     encoded, lists = np.empty(8, np.float32), (one(0),)
 
     def search() -> None:
-        plan.search(query, 10, 20, None, False, True)
-        plan.search(query, 10, 150, lists, False, False)
-        plan.search(query, 10, 200, lists, True, True)
+        plan.search(query, 10, 20, None, True)
+        plan.search(query, 10, 150, lists, False)
+        plan.probe(query, 10, 20, 1, 0.5)
+        probe[0].rank(query)
         columns.search(0, query, 10, mask)
         columns.score(0, query, rows, scores)
         kernel.encode_query(query, True, encoded)
@@ -125,8 +128,11 @@ def _refuses() -> None:
         lambda: codes_of(codewords=np.full((4, 16, 2), np.nan, np.float32), columns=columns),
         lambda: kernel.Plan(columns, (None,), ((codes, one(0), 5), (codes, one(9), 5)), (), ()),
         lambda: kernel.Plan(columns, (None,), (), (0,), ((0, one(100)),)),
-        lambda: plan.search(query[:3], 1, 1, None, False, True),
-        lambda: plan.search(query, 1, 1, (one(9),), False, True),
+        lambda: plan.search(query[:3], 1, 1, None, True),
+        lambda: plan.probe(query, 1, 1, -1, 0.0),
+        lambda: kernel.Centroids(np.zeros(63, np.uint8), query, query, 1.0, False, False),
+        lambda: kernel.Plan(columns, (None,), ((codes, one(0), 5, probe_of(CODEBOOK, [9], 1)),), (), ()),
+        lambda: plan.search(query, 1, 1, (one(9),), True),
         lambda: columns.search(0, query, 1, np.zeros(1, np.uint8)),
         lambda: columns.score(0, query, one(0), np.empty(2)),
         lambda: kernel.encode_query(query, True, np.empty(2, np.float32)),
@@ -185,7 +191,7 @@ def test_threads_that_search_at_once_find_what_one_finds(name: str, dimensions: 
     def ask(number: int) -> list[Any]:
         query, found = queries[number], []
         for count in (1, 30, 1_000, 3):
-            found += [plan.search(query, 10, count, None, False, True) for plan in (scanned, both)]
+            found += [plan.search(query, 10, count, None, True) for plan in (scanned, both)]
         return [*found, columns.search(0, query, 10, None)]
 
     def ask_some(first: int) -> list[list[Any]]:

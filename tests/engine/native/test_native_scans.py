@@ -20,6 +20,7 @@ from tests.support.native import (
     one,
     pack_codes,
     packed,
+    probe_of,
     random_codebook,
     runnable,
     scores_of,
@@ -277,18 +278,19 @@ class Listed:
             sizes,
         )
 
-    def plan(self, mask: NDArray[np.bool_] | None = None) -> kernel.Plan:
+    def plan(self, numbers: list[int], mask: NDArray[np.bool_] | None = None, times: int = 4) -> kernel.Plan:
+        """A plan whose probes of len(numbers) centroids scan the lists of these numbers; a scan of all lists scans each
+        so many times."""
         rows = self.rows
         columns = kernel.Columns(rows.metric, rows.dimensions, 4, [(rows.vectors, (), 1)])
         codes = codes_for(columns, rows.codebook, rows.dimensions, rows.block_rows, [self.given])
         total = len(rows.vectors) if mask is None else int(mask.sum())
-        every = np.arange(len(self.members))
-        return kernel.Plan(columns, (None if mask is None else packed(mask),), ((codes, every, total),), (), ())
+        every = np.tile(np.arange(len(self.members)), times)
+        scan = codes, every, total, probe_of(rows.codebook, numbers, len(self.members))
+        return kernel.Plan(columns, (None if mask is None else packed(mask),), (scan,), (), ())
 
     def probe(self, numbers: list[int], count: int, mask: NDArray[np.bool_] | None = None) -> Hits | None:
-        lists = (np.array(numbers, np.int64),)
-        k = len(self.rows.vectors)
-        found = search_one(self.plan(mask), self.rows.query, k, count, lists, is_probe=True)
+        [found] = self.plan(numbers, mask).probe(self.rows.query, len(self.rows.vectors), count, len(numbers), 0.0)
         return None if found is None else hits_of(found[0])
 
 
@@ -307,7 +309,7 @@ def test_a_probe_finds_each_row_once_although_it_stands_twice(name: str, block_r
                     found = listed.probe(numbers, count, mask)
                     assert found is not None
                     check_candidates(listed.rows, found, count, held)
-                    assert len(found) == count
+                    assert count <= len(found) <= 2 * count, "rows with the estimate of the last are kept with it"
 
 
 @pytest.mark.parametrize("name", runnable())
@@ -317,12 +319,11 @@ def test_a_probe_that_holds_too_few_rows_says_so(name: str) -> None:
     with chosen(name):
         assert listed.probe([2], held) is not None
         assert listed.probe([2], held + 1) is None
-        assert listed.probe([], 1) is None
         assert listed.probe(list(range(12)), 100_000) is not None, "all that are allowed are enough"
         mask = np.zeros(1_000, np.bool_)
         mask[listed.members[2][:5]] = True
         assert listed.probe([2], 6, mask) is not None, "five are allowed, and five are found"
-        assert listed.probe([], 6, mask) is None
+        assert listed.probe([3], 6, mask) is None
 
 
 @pytest.mark.parametrize("name", runnable())
@@ -334,7 +335,32 @@ def test_a_probe_of_copies_that_are_all_alike_finds_as_many_as_it_should(name: s
         for count in (1, 10, 500):
             found = listed.probe([0, 1, 2, 3, 4], count)
             assert found is not None
-            assert len(found) == count == len({row for _, row, _ in found})
+            assert count <= len(found) == len({row for _, row, _ in found}) <= 2 * count
+
+
+@pytest.mark.parametrize("name", runnable())
+def test_a_probe_of_most_entries_gives_way_to_a_scan_of_all(name: str) -> None:
+    listed = Listed(Rows(1_000, 16, 8), 12)
+    with chosen(name):
+        for count in range(1, 13):
+            held = sum(len(members) for members in listed.members[:count])
+            [found] = listed.plan(list(range(count)), times=1).probe(listed.rows.query, 10, 20, count, 0.0)
+            assert (found is None) == (held >= int(0.7 * 2_000))
+
+
+@pytest.mark.parametrize("name", runnable())
+def test_a_probe_keeps_rows_that_are_alike_together(name: str) -> None:
+    rows = Rows(2_000, 16, 8)
+    rows.vectors, rows.codes = rows.vectors.repeat(2, axis=0), rows.codes.repeat(2, axis=0)
+    listed = Listed(rows, 6)
+    with chosen(name):
+        [found] = listed.plan([0, 1, 2, 3, 4, 5]).probe(rows.query, 4_000, 41, 6, 0.0)
+        assert found is not None
+        hits = np.array([row for _, row, _ in hits_of(found[0])])
+        assert sorted(hits // 2) == sorted(np.unique(hits // 2).repeat(2))
+        [few] = listed.plan([0, 1, 2, 3, 4, 5]).probe(rows.query, 10, 41, 6, 0.0)
+        assert few is not None
+        assert not few[1], "no equals are missing"
 
 
 @pytest.mark.parametrize("name", runnable())
@@ -365,14 +391,14 @@ def test_several_queries_find_what_each_finds_alone(name: str, block_rows: int) 
     with chosen(name):
         plans = [rows.plan(), rows.plan(mask)]
         listed = Listed(rows, 9)
-        probing, lists = listed.plan(), (np.array([1, 4, 5, 7]),)
+        probing = listed.plan([1, 4, 5, 7])
     for count in (0, 1, 2, 7, 8, 9, 16, 17, 64):
         queries = rng.standard_normal((count, 14)).astype(np.float32)
         for plan in plans:
-            alone = tuple(plan.search(query, 10, 40, None, False, True) for query in queries)
-            assert plan.search(queries, 10, 40, None, False, True) == tuple(found[0] for found in alone if found)
-        alone = tuple(probing.search(query, 10, 40, lists, True, True) for query in queries)
-        assert probing.search(queries, 10, 40, lists, True, True) == tuple(found[0] for found in alone if found)
+            alone = tuple(plan.search(query, 10, 40, None, True) for query in queries)
+            assert plan.search(queries, 10, 40, None, True) == tuple(found[0] for found in alone)
+        probed = tuple(probing.probe(query, 10, 40, 4, 0.0) for query in queries)
+        assert probing.probe(queries, 10, 40, 4, 0.0) == tuple(found[0] for found in probed)
 
 
 @pytest.mark.parametrize("name", runnable())
@@ -383,6 +409,6 @@ def test_queries_that_differ_much_do_not_disturb_each_other(name: str) -> None:
     with chosen(name):
         plan = rows.plan()
     wide = queries.astype(np.float32)
-    together = plan.search(wide, 20, 100, None, False, True)
+    together = plan.search(wide, 20, 100, None, True)
     assert together is not None
     assert together == tuple(search_one(plan, query, 20, 100) for query in wide)

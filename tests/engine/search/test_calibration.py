@@ -13,7 +13,7 @@ from aidre.engine.collection import generations
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.index.vectors.distance import VectorColumn
 from aidre.engine.index.vectors.encoding import encode
-from aidre.engine.index.vectors.quantizer import train_centroids
+from aidre.engine.index.vectors.quantizer import centroids_of, train_centroids
 from aidre.engine.index.vectors.scan import Scan, ScanGroup
 from aidre.engine.index.vectors.transform import train_transform
 from aidre.engine.model import Distance
@@ -305,7 +305,9 @@ def test_new_segments_get_the_codebook_of_the_space_and_share_its_scan() -> None
 
 
 @pytest.mark.slow
-def test_a_space_that_gets_lists_later_has_a_codebook_with_room_for_centroids(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_space_that_gets_lists_later_keeps_its_codebook_and_rotates_the_centroids(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     space, target = space_of("cosine", 128), target_of("cosine", correlated(12_000))
     for name in ("rotation_may_pay", "rotation_pays"):  # on so few rows that hangs on the costs of the kernel in use
         monkeypatch.setattr(calibration, name, lambda *_: True)
@@ -316,6 +318,10 @@ def test_a_space_that_gets_lists_later_has_a_codebook_with_room_for_centroids(mo
     centroids = train_centroids(space, target.column.codes, 32)
     build_missing_indexes(space, [target], target.index.code_size, centroids)
     assert target.index.nlist == 32
-    assert target.index.codebook().index.d >= 128
+    assert target.index.codebook().index.d < 128
+    assert target.index.transform is not None
+    rotated = target.index.transform.apply(centroids)
+    stored = centroids_of(target.index.codebook().index)
+    assert np.abs(stored - rotated).max() < 1e-3
     assert target.index.transform is not None
     assert found(target, 400, correlated(50, seed=1)) >= 0.99

@@ -21,9 +21,18 @@ from aidre.engine.index.vectors.codes import (
 )
 from aidre.engine.index.vectors.distance import VectorColumn
 from aidre.engine.index.vectors.encoding import encode_query
-from aidre.engine.index.vectors.quantizer import Quantized, quantize_rows, row_blocks, train_codebook, with_centroids
+from aidre.engine.index.vectors.quantizer import (
+    Quantized,
+    centroids_of,
+    quantize_rows,
+    row_blocks,
+    train_centroids,
+    train_codebook,
+    with_centroids,
+    with_prepared_centroids,
+)
 from aidre.engine.index.vectors.scan import Scan, ScanGroup
-from aidre.engine.index.vectors.transform import Transform
+from aidre.engine.index.vectors.transform import Transform, train_transform
 from aidre.engine.model import Distance
 from aidre.engine.storage.arrow import FileProblem, open_file, write_file
 from aidre.engine.storage.format import INDEX_SCHEMA
@@ -220,7 +229,25 @@ def test_an_index_with_a_damaged_rotation_is_refused(how: str, has_lists: bool) 
         open_index(scan.space, damaged, ROWS, "abc")
 
 
-def test_codes_of_fewer_dimensions_are_refused_without_their_rotation_and_with_centroids() -> None:
+def as_before(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The file with the kind that had centroids which are not rotated."""
+    metadata = {**batch.schema.metadata, b"kind": b"rotated codes in lists"}
+    return pa.RecordBatch.from_arrays([batch.column(0)], schema=batch.schema.with_metadata(metadata))
+
+
+def test_centroids_of_files_of_earlier_releases_are_rotated_when_they_are_opened() -> None:
+    space, codes = space_of("cosine", DIMENSIONS), codes_of("cosine", structured(ROWS, DIMENSIONS))
+    transform, centroids = train_transform(codes, 12, DIMENSIONS), train_centroids(space, codes, LISTS)
+    trained = train_codebook(space, codes, 12, transform)
+    old = quantize_rows(with_prepared_centroids(space, trained, centroids), row_blocks(codes))
+    opened = open_index(space, as_before(index_to_batch(old, "abc", 1500)), ROWS, "abc")
+    codebook = opened.codebook()
+    assert np.abs(centroids_of(codebook.index) - transform.apply(centroids)).max() < 1e-3
+    new = index_to_batch(quantize_rows(codebook, row_blocks(codes)), "abc", 1500)
+    assert open_index(space, new, ROWS, "abc").codebook_key == opened.codebook_key
+
+
+def test_codes_of_fewer_dimensions_are_refused_without_their_rotation_and_with_other_centroids() -> None:
     rows = structured(ROWS, DIMENSIONS)
     scan = rotated_index("dot", rows, 8)
     assert scan.codebook().index.d < DIMENSIONS
@@ -230,5 +257,7 @@ def test_codes_of_fewer_dimensions_are_refused_without_their_rotation_and_with_c
     rotated = scan.transform.apply(rows) if scan.transform is not None else rows
     alone = with_centroids(scan.space, replace(codebook, transform=None), rotated[:LISTS])
     listed = replace(quantize_rows(alone, row_blocks(rotated)), transform=scan.transform)
+    batch = index_to_batch(listed, "abc", 1500)
+    assert open_index(scan.space, batch, ROWS, "abc").nlist == LISTS
     with pytest.raises(FileProblem, match="fit"):
-        open_index(scan.space, index_to_batch(listed, "abc", 1500), ROWS, "abc")
+        open_index(scan.space, as_before(batch), ROWS, "abc")

@@ -63,7 +63,7 @@ def searched(index: VectorIndex) -> int:
         columns = native_columns(index.space, [(column().codes, (), 1)])
         codes = group.native_codes(columns, [0])
         plan = native.Plan(columns, (None,), ((codes, Scan(group).lists, ROWS),), (), ())
-        [(arrays, _)] = plan.search(query, 50, 50, None, False, True)
+        [(arrays, _)] = plan.search(query, 50, 50, None, True)
         assert len(arrays[1]) == 8 * found
     return found
 

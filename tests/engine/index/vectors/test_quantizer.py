@@ -56,7 +56,7 @@ def test_the_second_list_of_a_row_is_the_one_that_errs_in_another_direction(unit
 
 def test_only_large_segments_get_lists_and_their_number_is_a_power_of_two() -> None:
     assert [nlist_for(rows) for rows in (0, MIN_LISTED_ROWS - 1, MIN_LISTED_ROWS, 10**6, 10**9)] == [
-        0, 0, 1024, 2048, MAX_LISTS,
+        0, 0, 512, MAX_LISTS, MAX_LISTS,
     ]  # fmt: skip
     assert [uses_lists(LISTS, rows) for rows in (0, 64 * LISTS - 1, 64 * LISTS)] == [False, False, True]
 

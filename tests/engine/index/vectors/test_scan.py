@@ -243,7 +243,7 @@ def test_more_lists_are_gone_over_where_the_nearest_hold_too_few_rows() -> None:
     for one, count in ((Scan(ScanGroup([scan])), 200), (masked, 100)):
         wide = SearchDepth(count, 10, (Depth(10, count, 1.0, 1.0, 8), Depth(1000, 5_000, 1.0, 1.0, 8)))
         tight = SearchDepth(count, 10, tuple(replace(depth, gap=1e-9) for depth in wide.depths))
-        probed, all_probed = (one.probed_lists(query, count, depth) for depth in (tight, wide))
+        probed, all_probed = (one._probed_lists(query, 2 * count, depth) for depth in (tight, wide))
         assert probed is not None
         assert all_probed is not None
         assert probed.tolist() == all_probed[: len(probed)].tolist()

@@ -1,0 +1,92 @@
+/* The centroids of inverted lists, ranked by their closeness to a query, in bytes. */
+#include "kernel.h"
+
+#include <math.h>
+
+/* The query as steps of up to MAX_STEPS, less the mean for distances; returns the size of a step, 0 for a query of which
+ * nothing is left. */
+static float to_steps(const struct centroids *centroids, const float *query, int8_t *steps, float *square) {
+    const size_t d = centroids->dimensions;
+    float largest = 0, sum = 0;
+    for (size_t i = 0; i < d; i++) {
+        const float value = query[i] - (centroids->is_l2 ? centroids->mean[i] : 0);
+        largest = fabsf(value) > largest ? fabsf(value) : largest;
+        sum += value * value;
+    }
+    *square = sum;
+    const float scale = MAX_STEPS / largest;
+    const bool is_finite = isfinite(scale) && isfinite(largest) && !isnan(sum);
+    for (size_t i = 0; i < d; i++) {
+        const float value = query[i] - (centroids->is_l2 ? centroids->mean[i] : 0);
+        steps[i] = (int8_t)(is_finite ? rintf(value * scale) : 0);
+    }
+    for (size_t i = d; i < centroids->bytes; i++)
+        steps[i] = 0;
+    return is_finite ? largest / MAX_STEPS : 0;
+}
+
+#define LANES 8 /* largest values that are found side by side */
+
+float score_centroids(const struct kernel *kernel, const struct centroids *centroids, const float *query,
+                      const struct ranking *ranking, float *unit) {
+    int32_t *products = (int32_t *)(void *)ranking->ranked;
+    float *scores = ranking->scores, square, best[LANES];
+    const float step = to_steps(centroids, query, ranking->query, &square) * centroids->step;
+    int32_t zero = 0;
+    for (size_t i = 0; i < centroids->bytes; i++)
+        zero += ZERO_STEPS * ranking->query[i];
+    kernel->multiply(centroids->codes, centroids->count, centroids->bytes, ranking->query, products);
+    for (size_t i = 0; i < centroids->count; i++)
+        scores[i] = step * (float)(products[i] - zero);
+    for (size_t i = 0; centroids->is_l2 && i < centroids->count; i++) {
+        const float squared = square + centroids->squares[i] - 2 * scores[i];
+        scores[i] = squared > 0 ? -sqrtf(squared) : 0;
+    }
+    for (size_t i = 0; i < LANES; i++)
+        best[i] = -INFINITY;
+    for (size_t i = 0; i < centroids->count; i += LANES)
+        for (size_t j = 0; j < LANES && i + j < centroids->count; j++)
+            best[j] = scores[i + j] > best[j] ? scores[i + j] : best[j];
+    for (size_t i = 1; i < LANES; i++)
+        best[0] = best[i] > best[0] ? best[i] : best[0];
+    *unit = centroids->is_relative ? sqrtf(square) : 1;
+    return best[0];
+}
+
+#define BUCKETS 256
+
+/* Sort by counting: into buckets of scores, and within these by insertion. */
+static void sort(const struct ranked *items, size_t count, struct ranked *sorted) {
+    uint32_t starts[BUCKETS + 1] = {0};
+    float least = items[0].score, most = least;
+    for (size_t i = 1; i < count; i++) {
+        least = items[i].score < least ? items[i].score : least;
+        most = items[i].score > most ? items[i].score : most;
+    }
+    const float scale = (BUCKETS - 1) / (most - least), usable = isfinite(scale) ? scale : 0;
+    const float top = isfinite(most - least) ? most : 0;
+    for (size_t i = 0; i < count; i++)
+        starts[(size_t)((top - items[i].score) * usable) + 1]++;
+    for (size_t i = 1; i < BUCKETS; i++)
+        starts[i] += starts[i - 1];
+    for (size_t i = 0; i < count; i++)
+        sorted[starts[(size_t)((top - items[i].score) * usable)]++] = items[i];
+    for (size_t i = 1; i < count; i++) {
+        const struct ranked moved = sorted[i];
+        size_t at = i;
+        for (; at > 0 && sorted[at - 1].score < moved.score; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = moved;
+    }
+}
+
+size_t sort_centroids(const struct centroids *centroids, const struct ranking *ranking, float least, float below) {
+    struct ranked *items = ranking->ranked + centroids->count;
+    size_t count = 0;
+    for (size_t i = 0; i < centroids->count; i++)
+        if (ranking->scores[i] >= least && ranking->scores[i] < below)
+            items[count++] = (struct ranked){ranking->scores[i], (uint32_t)i};
+    if (count > 0)
+        sort(items, count, ranking->ranked);
+    return count;
+}

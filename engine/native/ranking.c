@@ -1,0 +1,123 @@
+/* Centroids: those of inverted lists, to be ranked for a query. */
+#include "objects.h"
+
+#include <math.h>
+
+static void centroids_free(PyObject *object) {
+    release_views(&((Centroids *)object)->views);
+    free_object(object);
+}
+
+/* A buffer of `count` finite float32; NULL with an exception. */
+static const float *get_numbers(struct views *views, PyObject *object, size_t count, const char *what) {
+    const Py_buffer *view = hold(views, object, sizeof(float), what);
+    if (view == NULL)
+        return NULL;
+    const float *numbers = view->buf;
+    if ((size_t)view->len != count * sizeof(float))
+        return refuse("centroids: numbers of another shape");
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(numbers[i]))
+            return refuse("centroids: a number is not finite");
+    return numbers;
+}
+
+PyDoc_STRVAR(centroids_doc,
+             "Centroids(codes, mean, squares, step, is_l2, is_relative)\n--\n\n"
+             "Centroids less their mean, in steps plus 128, each padded with 128 to a multiple of 64 bytes; their mean\n"
+             "(d,), and the squares of their distances from it (n,). Scores are minus distances if `is_l2`, else inner\n"
+             "products; a gap between scores is that of a query of length 1 if `is_relative`.");
+
+static PyObject *centroids_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    (void)kwargs;
+    PyObject *codes, *mean, *squares;
+    float step;
+    int is_l2, is_relative;
+    if (!PyArg_ParseTuple(args, "OOOfpp:Centroids", &codes, &mean, &squares, &step, &is_l2, &is_relative))
+        return NULL;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    Centroids *self = (Centroids *)allocate(type, 0);
+    if (self == NULL)
+        return NULL;
+    struct centroids *centroids = &self->centroids;
+    const Py_buffer *view = hold(&self->views, mean, sizeof(float), "mean");
+    size_t d = 0, bytes = 1;
+    bool is_made = view != NULL;
+    if (is_made) {
+        d = (size_t)view->len / sizeof(float);
+        bytes = (d + BYTES_AT_ONCE - 1) / BYTES_AT_ONCE * BYTES_AT_ONCE;
+        is_made = d >= 1 && d <= MAX_CENTROID_DIMENSIONS && isfinite(step) && step >= 0;
+        is_made = is_made || refuse("centroids: no dimensions, too many of them, or no step") != NULL;
+    }
+    if (is_made) {
+        view = hold(&self->views, codes, 1, "codes");
+        is_made = view != NULL;
+    }
+    if (is_made) {
+        *centroids = (struct centroids){.codes = view->buf, .count = (size_t)view->len / bytes, .dimensions = d,
+                                        .bytes = bytes, .step = step, .is_l2 = is_l2 != 0, .is_relative = is_relative != 0};
+        is_made = centroids->count >= 1 && centroids->count <= MAX_CENTROIDS && (size_t)view->len % bytes == 0;
+        is_made = is_made || refuse("centroids: none, too many, or not of their length") != NULL;
+    }
+    if (is_made) {
+        centroids->mean = get_numbers(&self->views, mean, d, "mean");
+        centroids->squares = centroids->mean == NULL ? NULL : get_numbers(&self->views, squares, centroids->count, "squares");
+        is_made = centroids->squares != NULL;
+    }
+    if (is_made)
+        return (PyObject *)self;
+    Py_DECREF((PyObject *)self);
+    return NULL;
+}
+
+PyDoc_STRVAR(rank_doc, "rank(query)\n--\n\nAll centroids for a query in the space of the codes (d,) float32, nearest first, as bytes\n"
+                       "of int64, and their gaps as bytes of float64: the score of the nearest one minus theirs.");
+
+static PyObject *centroids_rank(PyObject *object, PyObject *query) {
+    const struct centroids *centroids = &((Centroids *)object)->centroids;
+    const size_t count = centroids->count;
+    struct views views = {0};
+    const Py_buffer *view = hold(&views, query, sizeof(float), "query");
+    PyObject *result = NULL;
+    struct ranking ranking = {PyMem_Malloc(2 * count * sizeof *ranking.ranked), PyMem_Malloc(count * sizeof *ranking.scores),
+                              PyMem_Malloc(centroids->bytes)};
+    PyObject *numbers = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count * sizeof(int64_t)));
+    PyObject *gaps = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count * sizeof(double)));
+    if (ranking.ranked == NULL || ranking.scores == NULL || ranking.query == NULL) {
+        PyErr_NoMemory();
+    } else if (view != NULL && (size_t)view->len != centroids->dimensions * sizeof(float)) {
+        refuse("query: not one float32 for each dimension");
+    } else if (view != NULL && numbers != NULL && gaps != NULL) {
+        int64_t *out = (int64_t *)(void *)PyBytes_AsString(numbers);
+        double *out_gaps = (double *)(void *)PyBytes_AsString(gaps);
+        float unit;
+        const float best = score_centroids(chosen_kernel, centroids, view->buf, &ranking, &unit);
+        if (sort_centroids(centroids, &ranking, -INFINITY, INFINITY) < count) {
+            refuse("query: not finite");
+        } else {
+            for (size_t i = 0; i < count; i++) {
+                const struct ranked next = ranking.ranked[i];
+                out[i] = next.number;
+                out_gaps[i] = unit > 0 ? ((double)best - (double)next.score) / (double)unit : 0;
+            }
+            result = PyTuple_Pack(2, numbers, gaps);
+        }
+    }
+    Py_XDECREF(numbers);
+    Py_XDECREF(gaps);
+    PyMem_Free(ranking.ranked);
+    PyMem_Free(ranking.scores);
+    PyMem_Free(ranking.query);
+    release_views(&views);
+    return result;
+}
+
+static PyMethodDef centroids_methods[] = {
+    {"rank", centroids_rank, METH_O, rank_doc},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot centroids_slots[] = {
+    {Py_tp_doc, (void *)centroids_doc},   {Py_tp_new, centroids_new}, {Py_tp_dealloc, centroids_free},
+    {Py_tp_methods, centroids_methods}, {0, NULL},
+};
+PyType_Spec centroids_spec = {"aidre.engine.native.kernel.Centroids", sizeof(Centroids), 0, Py_TPFLAGS_DEFAULT, centroids_slots};
