@@ -22,7 +22,7 @@ def archive(parts: Mapping[str, str | bytes], method: int = zipfile.ZIP_DEFLATED
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", method) as packed:
         for name, content in parts.items():
-            packed.writestr(name, content)
+            packed.writestr(zipfile.ZipInfo(name), content, method)  # of 1980: the same bytes at any time
     return written.getvalue()
 
 
