@@ -8,7 +8,7 @@
 # make scale [ARGS=]                the tests of Ray and Milvus, with the extras for more than one machine: needs a registry
 # make docs                         build the documentation site into build/site; warnings are errors
 # make reference                    write the reference of docs/configuration.md, from api/config
-# make twins                        write the client's asynchronous classes, from those for threads
+# make twins                        write the asynchronous classes of client and library, from those for threads
 # make screenshots                  write the screenshots of docs/page.md anew: needs Chromium
 # make peers                        install the engines that `make bench` compares with
 # make integrations                 the adapters to other frameworks, by the suites of these: needs a registry
