@@ -1,4 +1,4 @@
-"""The library of an asynchronous program: the verbs for threads, awaited. `make twins` writes it.
+"""The library for asynchronous programs: its verbs, awaited. `make twins` writes it.
 
 Each runs in a thread: the engine releases the interpreter's lock while it scans, so that an event loop stays free. A
 task that is cancelled leaves a write to its end: it is whole or not there.
@@ -19,7 +19,7 @@ from aidre.library.collection import WAIT_SECONDS, Collection, CollectionView, O
 from aidre.library.database import Database
 from aidre.library.documents import Rows
 from aidre.library.foreign import no_attribute, own_words
-from aidre_client.values import Facets, Hits, SearchResults
+from aidre_client.values import Facets, Hits, SearchOrder, SearchResults, Weights
 
 if TYPE_CHECKING:
     from aidre.engine.embedding import Endpoint
@@ -74,7 +74,8 @@ class AsyncCollectionView:
         group: Group = "chunk",
         collapse: bool = True,
         recall: float | None = None,
-        weights: Mapping[str, float] | Sequence[float] | None = None,
+        order: SearchOrder | None = None,
+        weights: Weights | None = None,
         rerank: Reranker | None = None,
     ) -> Hits:
         """As `CollectionView.search`."""
@@ -95,6 +96,7 @@ class AsyncCollectionView:
             group=group,
             collapse=collapse,
             recall=recall,
+            order=order,
             weights=weights,
             rerank=rerank,
         )

@@ -31,6 +31,7 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
                     'space=aidre.EmbeddingSpace("mine", 384, "cosine")'),
     **dict.fromkeys(["reranker", "rerank_with"], "rerank="),
     **dict.fromkeys(["order", "sort", "sort_by", "orderby"], "order_by="),
+    "order_by": "order=",
     **dict.fromkeys(["select", "columns"], "fields="),
     **dict.fromkeys(["alpha", "weight", "fusion"], "weights="),
     "skip": "offset=",

@@ -113,7 +113,7 @@ AT_ONCE: Final = {"path", "close", "collection"}
 """They read and write no collection, and are not awaited."""
 LEFT_OUT: Final = {"reader", "writer"}
 """A writer holds a lock from one call to the next: it stays in one thread."""
-LIBRARY_HEAD: Final = '''"""The library of an asynchronous program: the verbs for threads, awaited. `make twins` writes it.
+LIBRARY_HEAD: Final = '''"""The library for asynchronous programs: its verbs, awaited. `make twins` writes it.
 
 Each runs in a thread: the engine releases the interpreter's lock while it scans, so that an event loop stays free. A
 task that is cancelled leaves a write to its end: it is whole or not there.

@@ -1,4 +1,7 @@
 from .arguments import (
+    Direction as Direction,
+    SearchOrder as SearchOrder,
+    Weights as Weights,
     check_group as check_group,
     check_least as check_least,
     check_mode as check_mode,
@@ -6,7 +9,9 @@ from .arguments import (
     check_recall as check_recall,
     check_space_id as check_space_id,
     shown as shown,
+    to_field_order as to_field_order,
     to_ids as to_ids,
+    to_weight as to_weight,
 )
 from .display import as_html as as_html, beginning as beginning
 from .facets import (

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
-from typing import Any, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from aidre_client.errors import InvalidInput
 from aidre_client.values.model import Group, Mode
+
+Weights: TypeAlias = Mapping[str, float] | Sequence[float]
+"""Those of vectors and words, as {"dense": 0.7, "lexical": 0.3} or (0.7, 0.3)."""
+Direction: TypeAlias = Literal["ascending", "descending"]
+SearchOrder: TypeAlias = str | Mapping[str, str]
+"""A field, "-field" for the greatest first, or {"field": ..., "direction": ...} as AIDRE has it."""
 
 
 def check_range(name: str, value: Any, least: int, most: int) -> None:
@@ -41,6 +47,43 @@ def check_recall(recall: Any) -> None:
     is_number = isinstance(recall, Real) and not isinstance(recall, bool)
     if recall is not None and not (is_number and 0 < recall <= 1):  # nan is not either
         raise InvalidInput(f"recall must be a number above 0 and at most 1, such as 0.95, not {shown(recall)}")
+
+
+def to_weight(weights: Any) -> float | None:
+    """The weight of vectors in a hybrid search, of which that of words is the rest, from 0 to 1."""
+    if weights is None:
+        return None
+    names = ("dense", "lexical")
+    if isinstance(weights, Mapping):
+        pair = [weights.get(name, 0) for name in names] if weights.keys() <= set(names) else []
+    else:
+        pair = list(weights) if isinstance(weights, list | tuple) else []
+    are_numbers = all(
+        isinstance(one, Real) and not isinstance(one, bool) and 0 <= float(one) < math.inf for one in pair
+    )
+    if len(pair) != len(names) or not are_numbers or not 0 < sum(pair) < math.inf:
+        raise InvalidInput(
+            'weights= are numbers of at least 0 for vectors and words, as in {"dense": 0.7, "lexical": 0.3}, '
+            f"not {shown(weights)}"
+        )
+    return float(pair[0] / sum(pair))
+
+
+def to_field_order(order: Any) -> tuple[str, Direction] | None:
+    """The field and the direction of the order of a search."""
+    if order is None:
+        return None
+    field, direction = order, None
+    if isinstance(order, Mapping) and order.keys() == {"field", "direction"}:
+        field, direction = order["field"], order["direction"]
+    elif isinstance(order, str):
+        field, direction = order.removeprefix("-"), "descending" if order.startswith("-") else "ascending"
+    if not isinstance(field, str) or not field or direction not in get_args(Direction):
+        raise InvalidInput(
+            'order= is the name of a field, "-price" for the greatest first, or {"field": "price", "direction": '
+            f'"descending"}}, not {shown(order)}'
+        )
+    return field, direction
 
 
 def to_ids(ids: Any, verb: str) -> list[str]:
