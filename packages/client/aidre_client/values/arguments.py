@@ -73,7 +73,8 @@ def to_field_order(order: Any) -> tuple[str, Direction] | None:
     """The field and the direction of the order of a search."""
     if order is None:
         return None
-    field, direction = order, None
+    field: Any = order
+    direction: Any = None
     if isinstance(order, Mapping) and order.keys() == {"field", "direction"}:
         field, direction = order["field"], order["direction"]
     elif isinstance(order, str):
