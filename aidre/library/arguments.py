@@ -24,6 +24,7 @@ from aidre_client.values import (
     check_mode,
     check_range,
     check_space_id,
+    check_text,
     shown,
     to_field_order,
     to_requests,
@@ -166,7 +167,7 @@ def to_question(
     check_range("offset", offset, 0, MAX_K)
     check_mode(mode)
     check_space_id(space)
-    if text is not None and (not isinstance(text, str) or not text.strip()):
-        raise InvalidInput("the text of a search must be a string that is not blank")
-    given = None if vector is None else to_vector(vector, space or "the search")
+    if text is not None:
+        check_text(text)
+    given = None if vector is None else to_vector(vector, space)
     return Question(k, text, given, space, filter, mode, offset, scaled=False)

@@ -169,6 +169,7 @@ class AsyncCollectionView:
         """As `CollectionView.facets`."""
         return await asyncio.to_thread(self.view.facets, *fields, filter=filter, limit=limit)
 
+    @own_words
     async def suggest(self, text: str, *, limit: int = 8) -> list[str]:
         """As `CollectionView.suggest`."""
         return await asyncio.to_thread(self.view.suggest, text, limit=limit)
@@ -256,6 +257,7 @@ class AsyncCollection(AsyncCollectionView):
         """As `Collection.delete`."""
         return await asyncio.to_thread(self.collection.delete, ids, filter=filter, allow_unknown=allow_unknown)
 
+    @own_words
     async def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
         """As `Collection.patch`."""
         return await asyncio.to_thread(self.collection.patch, changes)

@@ -360,6 +360,9 @@ class CollectionView:
 
     def __getitem__(self, document_id: str) -> Document:
         """DocumentMissing, which is a KeyError."""
+        if not isinstance(document_id, str):
+            what = type(document_id).__name__
+            raise InvalidInput(f"collection[...] takes the id of a document, not {what}: scan() gives all documents")
         found = self.get([document_id])[0]
         if found is None:
             raise DocumentMissing(f"there is no document {document_id!r:.200}", document_id=document_id)
@@ -408,8 +411,8 @@ class CollectionView:
             >>> found.counts, found.minimum, found.maximum, found.missing
             (((15, 1), (35, 1)), 15, 35, 1)
         """
-        if not fields or not to_names(fields, "facets"):
-            raise InvalidInput("facets needs the names of fields")
+        if not fields or not all(isinstance(one, str) for one in fields):
+            raise InvalidInput('facets needs the names of fields, as in facets("price", "color")')
         if limit is not None:
             check_range("limit", limit, 1, MAX_LIMIT)
         reader, parsed = self.reader, to_filter(filter)
@@ -419,6 +422,7 @@ class CollectionView:
         self._unknown_fields(reader, parsed)
         return found
 
+    @own_words
     def suggest(self, text: str, *, limit: int = 8) -> list[str]:
         """The text with its last word completed by the words of the collection, the most frequent first.
 
@@ -736,6 +740,7 @@ class Collection(CollectionView):
         with self.writer() as writer:
             return writer.delete(ids, filter=filter, allow_unknown=allow_unknown)
 
+    @own_words
     def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
         """Change metadata, `title`, `url`, `type`, `updated_at`, `text` and `vectors` of documents, by id; None removes
         a name, and what is not named stays.

@@ -59,6 +59,7 @@ from aidre_client.values import (
     check_range,
     check_recall,
     check_space_id,
+    check_text,
     need_numpy,
     to_base64,
     to_field_order,
@@ -160,8 +161,8 @@ def check_asked(
     check_mode(mode)
     check_group(group)
     check_recall(recall)
-    if text is not None and (not isinstance(text, str) or not text.strip()):
-        raise InvalidInput("the text of a search must be a string that is not blank")
+    if text is not None:
+        check_text(text)
     check_filter(filter)
     check_space_id(space)
     check_least(min_score)

@@ -259,6 +259,17 @@ CASES: list[Case] = [
         )
     ),
     *((code, words, lambda s, v=v: s.docs.add(v)) for v, code, words in ROWS),
+    (INVALID, "not bytes", lambda s: s.docs.add(b"a text")),
+    (DOCUMENT, "vectors are vectors=", lambda s: s.vec.add(np.eye(3))),
+    *((DOCUMENT, f"in {n}: write \"vectors\"", lambda s, n=n: s.vec.add({n: [1, 0]})) for n in ("vector", "embedding")),
+    (INVALID, "1 vectors for 2 documents", lambda s: s.vec.add([{"id": "x"}, {"id": "y"}], vectors=[[1, 0, 0]])),
+    (INVALID, "takes rows without a name, and vectors= by name", lambda s: s.docs.add("a", "text")),  # type: ignore[call-arg]
+    (INVALID, "takes text without a name, and vector=, k=", lambda s: s.docs.search("text", 3)),  # type: ignore[call-arg]
+    (INVALID, "takes changes without a name, and nothing", lambda s: s.docs.patch("a", {})),  # type: ignore[call-arg]
+    (INVALID, "not list: a vector is vector=", lambda s: s.vec.search([1, 0, 0])),
+    (INVALID, "not int64: pass int(k)", lambda s: s.docs.search("x", k=np.int64(3))),
+    (INVALID, "scan() gives all", lambda s: list(s.docs)),  # type: ignore[call-overload]
+    (INVALID, 'as in facets("price"', lambda s: s.docs.facets(["price"])),  # type: ignore[arg-type]
     *((code, words, lambda s, v=v: s.docs.search(**v)) for v, code, words in SEARCHES),
     *((INVALID, words, lambda s, v=v: s.docs.search_many(v)) for v, words in MANY),
     (INVALID, "not both in one", lambda s: s.docs.search_many(["a", 3])),
@@ -269,7 +280,7 @@ CASES: list[Case] = [
         for v, words in IDS
         for verb in ("get", "delete")
     ),
-    *((INVALID, "strings, not", lambda s, v=v: s.docs[v]) for v in (3, None, b"a", ["a"])),
+    *((INVALID, "takes the id of a document, not", lambda s, v=v: s.docs[v]) for v in (3, None, b"a", ["a"])),
     ("document_missing", "'none'", lambda s: s.docs["none"]),
     (INVALID, "ids or filter=", lambda s: s.docs.delete()),
     (INVALID, "not both", lambda s: s.docs.delete(["a"], filter={"price": 1})),

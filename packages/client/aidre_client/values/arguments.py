@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Literal, TypeAlias, get_args
 
-from aidre_client.errors import InvalidInput
+from aidre_client.errors import InvalidDocument, InvalidInput
 from aidre_client.values.model import Group, Mode
 
 Weights: TypeAlias = Mapping[str, float] | Sequence[float]
@@ -19,7 +19,16 @@ SearchOrder: TypeAlias = str | Mapping[str, str]
 
 def check_range(name: str, value: Any, least: int, most: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidInput(f"{name} must be a whole number from {least} to {most:,}, not {shown(value)}")
+        cure = f": pass int({name})" if isinstance(value, Integral) and not isinstance(value, bool | int) else ""
+        raise InvalidInput(f"{name} must be a whole number from {least} to {most:,}, not {shown(value)}{cure}")
+
+
+def check_text(text: Any) -> None:
+    """That of a search."""
+    if isinstance(text, str) and text.strip():
+        return
+    cure = "" if isinstance(text, str) else f", not {type(text).__name__}: a vector is vector=, several are search_many"
+    raise InvalidInput(f"the text of a search must be a string that is not blank{cure}")
 
 
 def check_mode(mode: Any) -> None:
@@ -96,6 +105,21 @@ def to_ids(ids: Any, verb: str) -> list[str]:
         if not isinstance(one, str):
             raise InvalidInput(f"{verb} needs ids that are strings, not {type(one).__name__}")
     return listed
+
+
+def not_a_row(row: Any) -> str:
+    """Why something in the rows of `add` is no document."""
+    cure = "; vectors are vectors=, beside the rows" if hasattr(row, "__array__") else ""
+    return f"is {type(row).__name__}: a document is a text, a mapping or a Document{cure}"
+
+
+def check_misplaced_vector(members: Mapping[str, Any], *, has_vectors: bool) -> None:
+    """A vector where other stores have it, in a row that has nothing else to be found by. InvalidDocument."""
+    if has_vectors or members.get("text") is not None:
+        return
+    for name in ("vector", "embedding"):
+        if isinstance(members.get(name), list):
+            raise InvalidDocument(f'has a vector in {name}: write "vectors": {{"mine": [...]}}, by space, or vectors=')
 
 
 def shown(value: Any) -> str:
