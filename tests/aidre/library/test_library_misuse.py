@@ -142,7 +142,7 @@ FILTERS: list[tuple[Any, str]] = [
 ROWS: list[tuple[Any, str, str]] = [
     (None, INVALID, "not NoneType"),
     (3, INVALID, "not int"),
-    (b"x", DOCUMENT, "is int"),
+    (b"x", INVALID, "not bytes"),
     ("", DOCUMENT, "has no text"),
     (" ", DOCUMENT, "has no text"),
     ({}, DOCUMENT, "document 0: has no text"),
@@ -286,7 +286,7 @@ CASES: list[Case] = [
     (INVALID, "not both", lambda s: s.docs.delete(["a"], filter={"price": 1})),
     *((code, words, lambda s, v=v: s.docs.patch(v)) for v, code, words in PATCHES),
     (INVALID, "names of fields", lambda s: s.docs.facets()),
-    (INVALID, "strings", lambda s: s.docs.facets(3)),  # type: ignore[arg-type]
+    (INVALID, "names of fields", lambda s: s.docs.facets(3)),  # type: ignore[arg-type]
     *((INVALID, "limit must be", lambda s, v=v: s.docs.facets("price", limit=v)) for v in (0, -1, "3", 1.5)),
     *((INVALID, "list of names", lambda s, v=v: list(s.docs.scan(fields=v))) for v in ("price", 3, [3])),
     *((INVALID, "generation must be", lambda s, v=v: s.docs.at(v)) for v in (-1, "1", None, 1.5, 10**30)),
