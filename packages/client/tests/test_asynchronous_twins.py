@@ -25,8 +25,10 @@ def as_read(source: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             node.names.sort(key=lambda alias: alias.name)
-    for part in (tree, *(node for node in tree.body if isinstance(node, ast.If))):
-        part.body = _joined(part.body)
+    tree.body = _joined(tree.body)
+    for node in tree.body:
+        if isinstance(node, ast.If):
+            node.body = _joined(node.body)
     return ast.dump(tree)
 
 

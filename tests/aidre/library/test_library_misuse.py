@@ -265,9 +265,9 @@ CASES: list[Case] = [
     (INVALID, "1 vectors for 2 documents", lambda s: s.vec.add([{"id": "x"}, {"id": "y"}], vectors=[[1, 0, 0]])),
     (INVALID, "takes rows without a name, and vectors= by name", lambda s: s.docs.add("a", "text")),  # type: ignore[call-arg]
     (INVALID, "takes text without a name, and vector=, k=", lambda s: s.docs.search("text", 3)),  # type: ignore[call-arg]
-    (INVALID, "takes changes without a name, and nothing", lambda s: s.docs.patch("a", {})),  # type: ignore[call-arg]
-    (INVALID, "not list: a vector is vector=", lambda s: s.vec.search([1, 0, 0])),
-    (INVALID, "not int64: pass int(k)", lambda s: s.docs.search("x", k=np.int64(3))),
+    (INVALID, "takes changes without a name, and nothing", lambda s: s.docs.patch("a", {})),  # type: ignore[call-arg, arg-type]
+    (INVALID, "not list: a vector is vector=", lambda s: s.vec.search([1, 0, 0])),  # type: ignore[arg-type]
+    (INVALID, "not int64: pass int(k)", lambda s: s.docs.search("x", k=np.int64(3))),  # type: ignore[arg-type]
     (INVALID, "scan() gives all", lambda s: list(s.docs)),  # type: ignore[call-overload]
     (INVALID, 'as in facets("price"', lambda s: s.docs.facets(["price"])),  # type: ignore[arg-type]
     *((code, words, lambda s, v=v: s.docs.search(**v)) for v, code, words in SEARCHES),
