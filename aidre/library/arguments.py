@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from numbers import Real
 from pathlib import Path
 from typing import Any, Final, get_args
 
 import numpy as np
 
 from aidre.engine.errors import InvalidInput
-from aidre.engine.index.fields import Filter, parse_filter
+from aidre.engine.index.fields import Filter, parse_filter, stored_name
 from aidre.engine.model import Distance, EmbeddingSpace, Json, Mode, Precision
-from aidre.engine.retrieve import Question
+from aidre.engine.retrieve import FieldOrder, Question
 from aidre.library.documents import to_vector
 from aidre.library.values import to_comparable, to_filter_json
-from aidre_client.values import FacetRequest, Facets, check_mode, check_range, check_space_id, shown, to_requests
+from aidre_client.values import (
+    FacetRequest,
+    Facets,
+    SearchOrder,
+    check_mode,
+    check_range,
+    check_space_id,
+    check_text,
+    shown,
+    to_field_order,
+    to_requests,
+)
 
 MAX_DIMENSIONS = 65_536
 MAX_K = 10_000
@@ -78,24 +88,9 @@ def _to_ranges(request: FacetRequest) -> list[Any]:
     return [tuple(to_comparable(end, path) for end in pair) for pair in request.ranges]
 
 
-def to_weight(weights: Any) -> float | None:
-    """The weight of vectors in a hybrid search, of which that of words is the rest, from 0 to 1."""
-    if weights is None:
-        return None
-    names = ("dense", "lexical")
-    if isinstance(weights, Mapping):
-        pair = [weights.get(name, 0) for name in names] if weights.keys() <= set(names) else []
-    else:
-        pair = list(weights) if isinstance(weights, list | tuple) else []
-    are_numbers = all(
-        isinstance(one, Real) and not isinstance(one, bool) and 0 <= float(one) < math.inf for one in pair
-    )
-    if len(pair) != len(names) or not are_numbers or not sum(pair):
-        raise InvalidInput(
-            'weights= are numbers of at least 0 for vectors and words, as in {"dense": 0.7, "lexical": 0.3}, '
-            f"not {shown(weights)}"
-        )
-    return float(pair[0] / sum(pair))
+def to_order(order: SearchOrder | None) -> FieldOrder | None:
+    asked = to_field_order(order)
+    return None if asked is None else FieldOrder(stored_name(asked[0]), asked[1], all_relevant=True)
 
 
 def to_store_path(path: Any) -> Path | None:
@@ -172,7 +167,7 @@ def to_question(
     check_range("offset", offset, 0, MAX_K)
     check_mode(mode)
     check_space_id(space)
-    if text is not None and (not isinstance(text, str) or not text.strip()):
-        raise InvalidInput("the text of a search must be a string that is not blank")
-    given = None if vector is None else to_vector(vector, space or "the search")
+    if text is not None:
+        check_text(text)
+    given = None if vector is None else to_vector(vector, space)
     return Question(k, text, given, space, filter, mode, offset, scaled=False)

@@ -1,23 +1,25 @@
-"""The library for asynchronous programs: the same verbs, awaited; each runs in a thread.
+"""The library for asynchronous programs: its verbs, awaited. `make twins` writes it.
 
-The engine is synchronous and releases the interpreter's lock while it scans, so that an event loop stays free.
+Each runs in a thread: the engine releases the interpreter's lock while it scans, so that an event loop stays free. A
+task that is cancelled leaves a write to its end: it is whole or not there.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
-from aidre.engine.model import EmbeddingSpace, Group, HighlightLimits, Json, Mode
+from aidre.engine.model import Document, EmbeddingSpace, Group, HighlightLimits, Json, Mode
 from aidre.engine.types import Facet
 from aidre.library.collection import WAIT_SECONDS, Collection, CollectionView, OrderBy, Reranker
 from aidre.library.database import Database
 from aidre.library.documents import Rows
-from aidre_client.values import Facets, Hits, SearchResults
+from aidre.library.foreign import no_attribute, own_words
+from aidre_client.values import Facets, Hits, SearchOrder, SearchResults, Weights
 
 if TYPE_CHECKING:
     from aidre.engine.embedding import Endpoint
@@ -28,16 +30,7 @@ SCANNED = 256
 
 
 class AsyncCollectionView:
-    """One state of a collection, read-only. `view` is the same for threads.
-
-    Examples:
-        >>> async def before():
-        ...     async with aidre.open_async(folder) as store:
-        ...         view = await store.collection("kitchen").at(1)
-        ...         return await view.count()
-        >>> asyncio.run(before())
-        3
-    """
+    """As `CollectionView`, awaited; `view` is the one for threads."""
 
     def __init__(self, view: CollectionView) -> None:
         self.view = view
@@ -45,10 +38,24 @@ class AsyncCollectionView:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.view!r}>"
 
+    if not TYPE_CHECKING:  # to a type checker a name that is missing is a fault
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name)
+
     @property
     def name(self) -> str:
         return self.view.name
 
+    async def generation(self) -> int:
+        """As `CollectionView.generation`."""
+        return await asyncio.to_thread(lambda: self.view.generation)
+
+    async def spaces(self) -> tuple[EmbeddingSpace, ...]:
+        """As `CollectionView.spaces`."""
+        return await asyncio.to_thread(lambda: self.view.spaces)
+
+    @own_words
     async def search(
         self,
         text: str | None = None,
@@ -67,10 +74,11 @@ class AsyncCollectionView:
         group: Group = "chunk",
         collapse: bool = True,
         recall: float | None = None,
-        weights: Mapping[str, float] | Sequence[float] | None = None,
+        order: SearchOrder | None = None,
+        weights: Weights | None = None,
         rerank: Reranker | None = None,
     ) -> Hits:
-        """As `Collection.search`."""
+        """As `CollectionView.search`."""
         return await asyncio.to_thread(
             self.view.search,
             text,
@@ -88,10 +96,12 @@ class AsyncCollectionView:
             group=group,
             collapse=collapse,
             recall=recall,
+            order=order,
             weights=weights,
             rerank=rerank,
         )
 
+    @own_words
     async def search_many(
         self,
         queries: Any,
@@ -103,7 +113,7 @@ class AsyncCollectionView:
         operators: bool = True,
         recall: float | None = None,
     ) -> SearchResults:
-        """As `Collection.search_many`."""
+        """As `CollectionView.search_many`."""
         return await asyncio.to_thread(
             self.view.search_many,
             queries,
@@ -115,6 +125,24 @@ class AsyncCollectionView:
             recall=recall,
         )
 
+    @overload
+    async def get(
+        self, ids: Iterable[str], *, limit: int | None = None, offset: int = 0, vectors: bool = False
+    ) -> list[Document | None]: ...
+
+    @overload
+    async def get(
+        self,
+        ids: None = None,
+        *,
+        filter: Json | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
+        vectors: bool = False,
+    ) -> list[Document]: ...
+
+    @own_words
     async def get(
         self,
         ids: Iterable[str] | None = None,
@@ -124,29 +152,55 @@ class AsyncCollectionView:
         offset: int = 0,
         order_by: OrderBy | None = None,
         vectors: bool = False,
-    ) -> list[Any]:
-        """As `Collection.get`."""
-        get: Callable[..., list[Any]] = self.view.get
+    ) -> Any:
+        """As `CollectionView.get`."""
+        verb: Callable[..., Any] = self.view.get
         return await asyncio.to_thread(
-            get, ids, filter=filter, limit=limit, offset=offset, order_by=order_by, vectors=vectors
+            verb, ids, filter=filter, limit=limit, offset=offset, order_by=order_by, vectors=vectors
         )
 
+    @own_words
     async def count(self, filter: Json | None = None) -> int:
-        """As `Collection.count`; without a filter all documents."""
+        """As `CollectionView.count`."""
         return await asyncio.to_thread(self.view.count, filter)
 
+    @own_words
     async def facets(self, *fields: str, filter: Json | None = None, limit: int | None = None) -> dict[str, Facet]:
-        """As `Collection.facets`."""
+        """As `CollectionView.facets`."""
         return await asyncio.to_thread(self.view.facets, *fields, filter=filter, limit=limit)
 
+    @own_words
     async def suggest(self, text: str, *, limit: int = 8) -> list[str]:
-        """As `Collection.suggest`."""
+        """As `CollectionView.suggest`."""
         return await asyncio.to_thread(self.view.suggest, text, limit=limit)
 
     async def corrected(self, text: str) -> str | None:
-        """As `Collection.corrected`."""
+        """As `CollectionView.corrected`."""
         return await asyncio.to_thread(self.view.corrected, text)
 
+    @overload
+    def scan(
+        self,
+        filter: Json | None = None,
+        *,
+        vectors: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
+    ) -> AsyncIterator[Document]: ...
+
+    @overload
+    def scan(
+        self,
+        filter: Json | None = None,
+        *,
+        fields: Sequence[str],
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
+    ) -> AsyncIterator[dict[str, Any]]: ...
+
+    @own_words
     async def scan(
         self,
         filter: Json | None = None,
@@ -157,10 +211,10 @@ class AsyncCollectionView:
         offset: int = 0,
         order_by: OrderBy | None = None,
     ) -> AsyncIterator[Any]:
-        """As `Collection.scan`, for `async for`."""
-        scan: Callable[..., Iterator[Any]] = self.view.scan
+        """As `CollectionView.scan`."""
+        verb: Callable[..., Any] = self.view.scan
         found = await asyncio.to_thread(
-            scan, filter, fields=fields, vectors=vectors, limit=limit, offset=offset, order_by=order_by
+            verb, filter, fields=fields, vectors=vectors, limit=limit, offset=offset, order_by=order_by
         )
         while batch := await asyncio.to_thread(lambda: list(islice(found, SCANNED))):
             for one in batch:
@@ -168,16 +222,7 @@ class AsyncCollectionView:
 
 
 class AsyncCollection(AsyncCollectionView):
-    """A collection of a store. `collection` is the same for threads, which also has a writer for many small writes.
-
-    Examples:
-        >>> async def found():
-        ...     async with aidre.open_async(folder) as store:
-        ...         hits = await store.collection("kitchen").search("a flat tyre", k=1)
-        ...         return hits[0].title
-        >>> asyncio.run(found())
-        'Bicycle'
-    """
+    """As `Collection`, awaited; `collection` is the one for threads."""
 
     def __init__(self, collection: Collection) -> None:
         super().__init__(collection)
@@ -195,20 +240,24 @@ class AsyncCollection(AsyncCollectionView):
         """As `Collection.rename`."""
         await asyncio.to_thread(self.collection.rename, name)
 
+    @own_words
     async def add(self, rows: Rows, *, vectors: Any = None) -> list[str]:
-        """As `Collection.add`. A task that is cancelled leaves the write to its end: it is whole or not there."""
+        """As `Collection.add`."""
         return await asyncio.to_thread(self.collection.add, rows, vectors=vectors)
 
+    @own_words
     async def upsert(self, rows: Rows, *, vectors: Any = None) -> list[str]:
         """As `Collection.upsert`."""
         return await asyncio.to_thread(self.collection.upsert, rows, vectors=vectors)
 
+    @own_words
     async def delete(
         self, ids: Iterable[str] | None = None, *, filter: Json | None = None, allow_unknown: bool = False
     ) -> int:
         """As `Collection.delete`."""
         return await asyncio.to_thread(self.collection.delete, ids, filter=filter, allow_unknown=allow_unknown)
 
+    @own_words
     async def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
         """As `Collection.patch`."""
         return await asyncio.to_thread(self.collection.patch, changes)
@@ -219,22 +268,18 @@ class AsyncCollection(AsyncCollectionView):
 
 
 class AsyncDatabase:
-    """A store; also an asynchronous context manager that closes it. `database` is the same for threads.
-
-    Examples:
-        >>> async def names():
-        ...     async with aidre.open_async(folder) as store:
-        ...         await store.collection("salads").add("A leaf.")
-        ...         return await store.collections()
-        >>> asyncio.run(names())
-        ['kitchen', 'salads']
-    """
+    """As `Database`, awaited; `database` is the one for threads."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
     def __repr__(self) -> str:
-        return f"<AsyncDatabase of {self.database!r}>"
+        return f"<{type(self).__name__} of {self.database!r}>"
+
+    if not TYPE_CHECKING:  # to a type checker a name that is missing is a fault
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name)
 
     async def __aenter__(self) -> AsyncDatabase:
         return self
@@ -244,14 +289,20 @@ class AsyncDatabase:
     ) -> None:
         self.close()
 
+    @property
+    def path(self) -> Path:
+        """As `Database.path`."""
+        return self.database.path
+
     def close(self) -> None:
-        """As `Database.close`; it waits for nothing."""
+        """As `Database.close`."""
         self.database.close()
 
     async def collections(self) -> list[str]:
         """As `Database.collections`."""
         return await asyncio.to_thread(self.database.collections)
 
+    @own_words
     def collection(
         self,
         name: str,
@@ -262,9 +313,10 @@ class AsyncDatabase:
         dates: Sequence[str] = (),
         wait: float = WAIT_SECONDS,
     ) -> AsyncCollection:
-        """As `Database.collection`; it reads nothing. `embed` is called in a thread."""
-        collection = self.database.collection(name, space=space, embed=embed, endpoint=endpoint, dates=dates, wait=wait)
-        return AsyncCollection(collection)
+        """As `Database.collection`."""
+        return AsyncCollection(
+            self.database.collection(name, space=space, embed=embed, endpoint=endpoint, dates=dates, wait=wait)
+        )
 
     async def drop(self, name: str, *, purge: bool = False, wait: float = WAIT_SECONDS) -> None:
         """As `Database.drop`."""

@@ -21,12 +21,12 @@ from aidre.engine.errors import (
     printable_name,
 )
 from aidre.engine.index.fields import Filter, field_name
-from aidre.engine.listing import MAX_LIMIT, check_limits, documents, some_of, stored_document, to_order
+from aidre.engine.listing import MAX_LIMIT, check_limits, documents, some_of, stored_document, to_order as to_listing
 from aidre.engine.model import Document, EmbeddingSpace, Group, HighlightLimits, Json, Mode
 from aidre.engine.retrieve import Policy, State, answer, query_of, read, run
 from aidre.engine.storage import check_collection_name
 from aidre.engine.types import Facet
-from aidre.library.arguments import MAX_K, to_facets, to_filter, to_names, to_path, to_queries, to_question, to_weight
+from aidre.library.arguments import MAX_K, to_facets, to_filter, to_names, to_order, to_path, to_queries, to_question
 from aidre.library.documents import (
     Rows,
     select_members,
@@ -39,7 +39,9 @@ from aidre.library.writer import CollectionWriter
 from aidre_client.values import (
     Facets,
     Hits,
+    SearchOrder,
     SearchResults,
+    Weights,
     as_html,
     beginning,
     check_group,
@@ -48,6 +50,7 @@ from aidre_client.values import (
     check_recall,
     to_ids,
     to_limits,
+    to_weight,
 )
 
 if TYPE_CHECKING:
@@ -152,7 +155,8 @@ class CollectionView:
         group: Group = "chunk",
         collapse: bool = True,
         recall: float | None = None,
-        weights: Mapping[str, float] | Sequence[float] | None = None,
+        order: SearchOrder | None = None,
+        weights: Weights | None = None,
         rerank: Reranker | None = None,
     ) -> Hits:
         """The `k` best chunks after the `offset` best ones, best first; those below `min_score` are left out.
@@ -166,7 +170,9 @@ class CollectionView:
         With `group` "document" `k` and `offset` count documents: a hit is the best chunk of one, and `passages` of the
         hits has up to four more of each; with `collapse` documents that are near-copies of a better one are `copies` of
         its hit. `recall` is the share of the nearest vectors that is found: lower is faster, and 1 compares every
-        vector; without it that of the collection holds, .99 unless configured. `weights` are those of vectors and words
+        vector; without it that of the collection holds, .99 unless configured. `order` puts the relevant ones of the
+        hundred best hits first, by the greatest number or date that each has in a field, those without one last; the
+        others follow by score. `weights` are those of vectors and words
         in a hybrid search, as {"dense": 0.7, "lexical": 0.3}. `rerank` scores the best 50 hits anew, by their texts: a
         function of the text and a list of texts to numbers, the id of a second space, a cross-encoder or its folder.
         InvalidInput, InvalidFilter, InvalidVector, DimensionMismatch, SpaceMissing, ModelUnavailable, Unsupported.
@@ -189,6 +195,7 @@ class CollectionView:
             collapse: With `group="document"`: whether near-copies of a better document are counted, not
                 listed.
             recall: The share of the nearest vectors to find: lower is faster, 1 compares all.
+            order: A field with numbers or dates, `"-field"` for the greatest first.
             weights: The weights of meaning and of words in a hybrid search.
             rerank: What orders the best hits anew.
 
@@ -201,6 +208,8 @@ class CollectionView:
             >>> found = docs.search("dinner", facets=["vegan"], highlight=True)
             >>> found.facets["vegan"].counts
             ((True, 1),)
+            >>> [hit.document_id for hit in docs.search("a hot dish", order="-minutes", k=2)]
+            ['soup', 'toast']
         """
         requests = () if facets is None else to_facets(facets)
         limits = None if highlight is False else to_limits(highlight)
@@ -214,7 +223,9 @@ class CollectionView:
         check_recall(recall)
         if rerank is not None and text is None:
             raise InvalidInput("rerank= needs a text: it compares that with the texts of hits")
-        parsed, weight = to_filter(filter), to_weight(weights)
+        if rerank is not None and order is not None:
+            raise InvalidInput("order= and rerank= both say what comes first: pass one of them")
+        parsed, weight, ordered = to_filter(filter), to_weight(weights), to_order(order)
         question = to_question(text, vector, k=k, offset=offset, filter=parsed, mode=mode, space=space)
         if reader is None:
             nothing = Hits()
@@ -226,6 +237,8 @@ class CollectionView:
             )
         if recall is not None:
             question = question._replace(recall=float(recall))
+        if ordered is not None:
+            question = question._replace(order=ordered)
         if weight is not None or rerank is not None:
             by = None if rerank is None else to_rerank(rerank, reader, self._spaces)
             question = question._replace(weight=weight, rerank=by)
@@ -347,6 +360,9 @@ class CollectionView:
 
     def __getitem__(self, document_id: str) -> Document:
         """DocumentMissing, which is a KeyError."""
+        if not isinstance(document_id, str):
+            what = type(document_id).__name__
+            raise InvalidInput(f"collection[...] takes the id of a document, not {what}: scan() gives all documents")
         found = self.get([document_id])[0]
         if found is None:
             raise DocumentMissing(f"there is no document {document_id!r:.200}", document_id=document_id)
@@ -395,8 +411,8 @@ class CollectionView:
             >>> found.counts, found.minimum, found.maximum, found.missing
             (((15, 1), (35, 1)), 15, 35, 1)
         """
-        if not fields or not to_names(fields, "facets"):
-            raise InvalidInput("facets needs the names of fields")
+        if not fields or not all(isinstance(one, str) for one in fields):
+            raise InvalidInput('facets needs the names of fields, as in facets("price", "color")')
         if limit is not None:
             check_range("limit", limit, 1, MAX_LIMIT)
         reader, parsed = self.reader, to_filter(filter)
@@ -406,6 +422,7 @@ class CollectionView:
         self._unknown_fields(reader, parsed)
         return found
 
+    @own_words
     def suggest(self, text: str, *, limit: int = 8) -> list[str]:
         """The text with its last word completed by the words of the collection, the most frequent first.
 
@@ -497,7 +514,7 @@ class CollectionView:
         """
         names = [] if fields is None else to_names(fields, "fields")
         check_limits(limit, offset)
-        order, reader = to_order(order_by), self.reader
+        order, reader = to_listing(order_by), self.reader
         found: Iterator[Sequence[RetrievedChunk]] = self._passing(reader, filter)
         if reader is not None:
             found = some_of(found, order, limit=limit, offset=offset, document=reader.document)
@@ -723,6 +740,7 @@ class Collection(CollectionView):
         with self.writer() as writer:
             return writer.delete(ids, filter=filter, allow_unknown=allow_unknown)
 
+    @own_words
     def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> int:
         """Change metadata, `title`, `url`, `type`, `updated_at`, `text` and `vectors` of documents, by id; None removes
         a name, and what is not named stays.

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import orjson
@@ -26,6 +26,7 @@ from aidre.ingest.records import (
 )
 from aidre.library.columns import is_table, table_rows, to_batches
 from aidre.library.values import to_json
+from aidre_client.values import check_misplaced_vector, not_a_row
 
 Row: TypeAlias = str | Mapping[str, Any] | Document
 """A text, a mapping with the members of a document and metadata, or a document."""
@@ -46,14 +47,14 @@ def to_documents(rows: Rows, matrices: Mapping[str, Matrix]) -> Iterator[Documen
 
     InvalidDocument names the row, from 0; InvalidInput where rows and vectors differ in number.
     """
-    count = 0
-    for count, row in enumerate(_rows(rows), 1):
-        brought = {space: matrix[count - 1] for space, matrix in matrices.items() if count <= len(matrix)}
-        document = _to_document(row, count - 1, brought)
-        yield replace(document, vectors={**(document.vectors or {}), **brought}) if brought else document
+    listed = list(_rows(rows)) if matrices else _rows(rows)
     for space, matrix in matrices.items():
-        if len(matrix) != count:
-            raise InvalidInput(f"space {space!r} has {len(matrix)} vectors for {count} documents: bring one each")
+        if isinstance(listed, list) and len(matrix) != len(listed):
+            raise InvalidInput(f"space {space!r} has {len(matrix)} vectors for {len(listed)} documents: bring one each")
+    for number, row in enumerate(listed):
+        brought = {space: matrix[number] for space, matrix in matrices.items()}
+        document = _to_document(row, number, brought)
+        yield replace(document, vectors={**(document.vectors or {}), **brought}) if brought else document
 
 
 def to_columns(rows: Rows, matrices: Mapping[str, Matrix]) -> list[RowBatch] | None:
@@ -88,8 +89,8 @@ def to_matrices(vectors: Any, spaces: Sequence[str]) -> dict[str, Matrix]:
     return {space: _array(matrix, space, axes=2) for space, matrix in vectors.items()}
 
 
-def to_vector(value: Any, space: str) -> Matrix:
-    """A vector of numbers, shape (dimensions,); InvalidInput."""
+def to_vector(value: Any, space: str | None) -> Matrix:
+    """A vector of numbers, shape (dimensions,), of a space or of a search; InvalidInput."""
     return _array(value, space, axes=1)
 
 
@@ -112,7 +113,7 @@ def _rows(rows: Rows) -> Iterable[Row]:
         return [rows]
     if is_table(rows):
         return table_rows(rows)
-    if not isinstance(rows, Iterable):
+    if not isinstance(rows, Iterable) or isinstance(rows, bytes | bytearray):
         raise InvalidInput(f"documents are texts, mappings, Documents or a table, not {type(rows).__name__}")
     return rows
 
@@ -126,7 +127,7 @@ def _to_document(row: Row, number: int, brought: Mapping[str, Matrix]) -> Docume
         if isinstance(row, Document):
             return _checked(row, has_vectors=bool(brought))
         if not isinstance(row, Mapping):
-            raise InvalidDocument(f"is {type(row).__name__}: a document is a text, a mapping or a Document")
+            raise InvalidDocument(not_a_row(row))
         members = {
             name: value if name == "id" and type(value) is int else to_json(value, str(name))  # an id is a string
             for name, value in row.items()
@@ -135,6 +136,7 @@ def _to_document(row: Row, number: int, brought: Mapping[str, Matrix]) -> Docume
         if not all(type(name) is str for name in members):
             raise InvalidDocument("the names of its members must be strings")
         vectors = _vectors_of(row)
+        check_misplaced_vector(members, has_vectors=bool(vectors or brought))
         text = _text_of(members.get("text"), has_vectors=bool(vectors or brought))
         given = members.get("id")
         if given is None:
@@ -198,11 +200,18 @@ def _vectors_of(row: Mapping[str, Any]) -> dict[str, Matrix] | None:
     if vectors is None:
         return None
     if not isinstance(vectors, Mapping):
-        raise InvalidDocument("vectors must be a mapping of spaces to vectors")
+        raise InvalidDocument('vectors must be a mapping of spaces to vectors, as in {"mine": [0.1, 0.2]}')
     return {str(space): to_vector(vector, str(space)) for space, vector in vectors.items()}
 
 
-def _array(value: Any, space: str, *, axes: int) -> Matrix:
+_SHAPES: Final = {
+    1: "one is a list of numbers, shape (dimensions,)",
+    2: "bring a row for each document, shape (rows, dimensions)",
+}
+
+
+def _array(value: Any, space: str | None, *, axes: int) -> Matrix:
+    where = "the search" if space is None else f"space {space!r}"
     try:
         with np.errstate(over="ignore"):  # the engine refuses what is infinite
             given = np.asarray(value)
@@ -210,7 +219,7 @@ def _array(value: Any, space: str, *, axes: int) -> Matrix:
     except (TypeError, ValueError, OverflowError):
         given = array = np.empty(0, np.str_)
     if given.dtype.kind not in "fiu":
-        raise InvalidInput(f"the vectors of space {space!r} are not numbers in rows of one length")
+        raise InvalidInput(f"the vectors of {where} are not numbers in rows of one length: {_SHAPES[axes]}")
     if array.ndim != axes:
-        raise InvalidInput(f"the vectors of space {space!r} have {array.ndim} axes, not {axes}")
+        raise InvalidInput(f"the vectors of {where} have {array.ndim} axes, not {axes}: {_SHAPES[axes]}")
     return array

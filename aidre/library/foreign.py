@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
@@ -31,6 +32,7 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
                     'space=aidre.EmbeddingSpace("mine", 384, "cosine")'),
     **dict.fromkeys(["reranker", "rerank_with"], "rerank="),
     **dict.fromkeys(["order", "sort", "sort_by", "orderby"], "order_by="),
+    "order_by": "order=",
     **dict.fromkeys(["select", "columns"], "fields="),
     **dict.fromkeys(["alpha", "weight", "fusion"], "weights="),
     "skip": "offset=",
@@ -59,13 +61,21 @@ _VERBS: Final[Mapping[str, str]] = {
 
 
 def own_words(verb: Callable[P, T]) -> Callable[P, T]:
-    """The same verb, which tells our word for an argument of another library. InvalidInput."""
-    known = frozenset(inspect.signature(verb).parameters)
+    """The same verb, which tells our word for an argument of another library, and which arguments have to be named.
+    InvalidInput."""
+    parameters = inspect.signature(verb).parameters.values()
+    known = frozenset(one.name for one in parameters)
+    placed = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    by_name = [f"{one.name}=" for one in parameters if one.kind is one.KEYWORD_ONLY]
+    rest = f", and {', '.join(by_name)} by name" if by_name else ", and nothing else"
+    most = math.inf if any(one.kind is one.VAR_POSITIONAL for one in parameters) else len(placed)
 
     @wraps(verb)
     def checked(*args: P.args, **named: P.kwargs) -> T:
         if not named.keys() <= known:
             _refuse(verb.__name__, named.keys() - known)
+        if len(args) > most:
+            raise InvalidInput(f"{verb.__name__} takes {' and '.join(placed[1:])} without a name{rest}")
         return verb(*args, **named)
 
     return checked

@@ -192,7 +192,7 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
         reranked=_reranked(reader, query),
         problem=missing or problem,
     )
-    if question.scaled and question.text is not None:
+    if question.text is not None and (question.scaled or (question.order is not None and question.order.all_relevant)):
         if found.best is None and query.offset > 0:
             found = found._replace(best=(yield from _best_of(found)))
         found = found._replace(scale=(yield from scale_of(found)))

@@ -13,7 +13,7 @@ from aidre.api.config import Settings
 from aidre.api.http import present
 from aidre.api.protocols.aidre.browsing import BROWSING, milliseconds_of
 from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT, CHANGES_MAX
-from aidre.api.protocols.aidre.extensions import GROUP, ORDER, extensions
+from aidre.api.protocols.aidre.extensions import GROUP, ORDER, WEIGHTS, extensions
 from aidre.api.protocols.aidre.messages import (
     FILTER,
     VERSION,
@@ -91,6 +91,8 @@ BEHAVIOUR = {
     "order": "the relevant ones of the best extensions.order.results results come first, by the greatest number or "
     "date in the field order.field, those without one after them, and then the others by score; an order in the words "
     "of query has no effect then",
+    "weights": "what vectors (dense) and words (lexical) count in mode hybrid, for this search alone, as numbers of at "
+    "least 0 of which the ratio matters; other modes refuse it (400)",
     "recall": "the share of the nearest vectors that a search finds: extensions.recall.values are calibrated, the next "
     "higher one answers another, 1 compares every vector; a lower one is faster: extensions.recall.collections has the "
     "default of each public collection and, by space, the milliseconds of a search for extensions.recall.results",
@@ -147,6 +149,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
             "filter_operators": ["nin", "contains"],
             "group": GROUP,
             "order": ORDER,
+            **({"weights": WEIGHTS} if "hybrid" in modes else {}),
             "browse": BROWSING,
             "read": READING,
             **extensions(collections),

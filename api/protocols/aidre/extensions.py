@@ -6,6 +6,7 @@ chunks are counted, facets of texts are refused: their values would be texts tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
@@ -25,6 +26,7 @@ from aidre.api.protocols.aidre.messages import (
     HighlightRequest,
     Order,
     Passage,
+    Weights,
 )
 from aidre.api.retrieval import VisibleCollection, tells_text
 from aidre.engine import types
@@ -73,6 +75,7 @@ GROUP = {
     "copies_max": MAX_COPIES,
 }
 ORDER = {"results": ORDERED, "directions": ["ascending", "descending"], "values": "numbers and dates"}
+WEIGHTS = {"members": ["dense", "lexical"], "modes": ["hybrid"]}
 
 
 def read_limits(body: Mapping[str, Any], least: float) -> dict[str, Any]:
@@ -128,6 +131,14 @@ def parse_order(request: Order) -> FieldOrder:
     if not request.field or len(request.field) > MAX_CHARACTERS:
         raise BadRequest(f"order.field must name a field in 1 to {MAX_CHARACTERS:,} characters", member="order.field")
     return FieldOrder(stored_name(request.field), request.direction, all_relevant=True)
+
+
+def parse_weights(request: Weights) -> float:
+    """The weight of vectors, of which that of words is the rest. Raises BadRequest."""
+    total = request.dense + request.lexical
+    if not 0 < total < math.inf:
+        raise BadRequest("weights has no weight above 0, or one beyond float64", member="weights")
+    return request.dense / total
 
 
 def check_extensions(question: Question, collection: VisibleCollection) -> None:

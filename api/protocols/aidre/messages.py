@@ -89,6 +89,13 @@ class Order(Message):
     direction: Literal["ascending", "descending"]
 
 
+class Weights(Message):
+    """How much vectors and words count in a hybrid search; only their ratio matters."""
+
+    dense: Annotated[float, Meta(ge=0)]
+    lexical: Annotated[float, Meta(ge=0)]
+
+
 class SearchRequest(Message):
     """A search. Send exactly one of `query` and `query_vector`; a `query_vector` needs its `embedding_space`.
 
@@ -133,6 +140,10 @@ class SearchRequest(Message):
     order: Annotated[
         Order | None,
         Meta(description="Order the relevant ones of the best results by a field in place of scores"),
+    ] = None
+    weights: Annotated[
+        Weights | None,
+        Meta(description="What vectors and words count in mode hybrid. Left out: as the operator has configured it"),
     ] = None
     return_: Annotated[ReturnFields | None, Meta(description="Which members each result has")] = field(
         default=None, name="return"

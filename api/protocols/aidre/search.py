@@ -65,6 +65,7 @@ from aidre.api.protocols.aidre.extensions import (
     parse_facets,
     parse_highlight,
     parse_order,
+    parse_weights,
     read_limits,
     render_facets,
     render_highlight,
@@ -201,6 +202,7 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
         collapse=request.collapse is not False,
         order=None if request.order is None else parse_order(request.order),
         recall=request.recall,
+        weight=None if request.weights is None else parse_weights(request.weights),
     )
     return Search(question, request.filter, request.collection, request.top_k, request.return_ or DEFAULT_FIELDS)
 

@@ -46,7 +46,8 @@ def meant_field(name: str, has_field: HasField, path: str) -> str:
         return stored_name(name)
     if name not in _MEANINGS:
         raise InvalidFilter(
-            f"{path} is what a search looks in, and no field here: search for its words by a query in mode lexical",
+            f"{path} is what a search looks in, and no field here: search for its words by a query in mode lexical, a "
+            "phrase in double quotes",
             member=path.partition(".")[0],
         )
     return _MEANINGS[name]

@@ -34,7 +34,9 @@ from aidre_client.values import (
     Hits,
     Json,
     Mode,
+    SearchOrder,
     SearchResults,
+    Weights,
     join_hits,
 )
 from aidre_client.verification import Policy
@@ -86,14 +88,16 @@ class AsyncRemoteCollection:
         group: Group = "chunk",
         collapse: bool = True,
         recall: float | None = None,
+        order: SearchOrder | None = None,
+        weights: Weights | None = None,
     ) -> Hits:
         """The `k` best chunks after the `offset` best ones, as `Collection.search` of a local collection.
 
         Asks for as many pages as that takes, all of one state of the collection. `payload` asks for the semantic
         payload of each chunk, `vectors` for its vectors. With `correct` the server may answer a text without what may
         be typing errors in it, where it finds little as it is; with `operators` it may read quotes and `-word`, which
-        a text embedded here (embed="local") does not tell it. `facets`, `highlight`, `group` and `recall` are
-        those of a local search, where the server has these extensions. AccessDenied, CollectionMissing,
+        a text embedded here (embed="local") does not tell it. `facets`, `highlight`, `group`, `recall`, `order` and
+        `weights` are those of a local search, where the server has these extensions. AccessDenied, CollectionMissing,
         DimensionMismatch, InvalidFilter, InvalidInput, RequestFailed, SpaceMissing, Unsupported, VerificationFailed.
         """
         asked = check_asked(
@@ -112,6 +116,8 @@ class AsyncRemoteCollection:
             group=group,
             collapse=collapse,
             recall=recall,
+            order=order,
+            weights=weights,
         )
         return await self._transport.run(self._reader.search(asked, k, offset))
 
@@ -148,6 +154,8 @@ class AsyncRemoteCollection:
         group: Group = "chunk",
         collapse: bool = True,
         recall: float | None = None,
+        order: SearchOrder | None = None,
+        weights: Weights | None = None,
     ) -> AsyncIterator[list[Hit[RemoteChunk]]]:
         """All hits that the server gives, page by page, best first, no chunk twice, and by `group` no document.
 
@@ -166,6 +174,8 @@ class AsyncRemoteCollection:
             group=group,
             collapse=collapse,
             recall=recall,
+            order=order,
+            weights=weights,
         )
         pager = self._reader.pager(asked, size, restart)
         return self._transport.each(pager.next_page)

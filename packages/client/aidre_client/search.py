@@ -43,6 +43,7 @@ from aidre_client.messages import (
 )
 from aidre_client.session import Session, encode, expand
 from aidre_client.values import (
+    Direction,
     FacetRequest,
     Facets,
     Group,
@@ -50,20 +51,25 @@ from aidre_client.values import (
     Hit,
     Hits,
     Json,
+    SearchOrder,
+    Weights,
     check_group,
     check_least,
     check_mode,
     check_range,
     check_recall,
     check_space_id,
+    check_text,
     need_numpy,
     to_base64,
+    to_field_order,
     to_ids,
     to_json_filter,
     to_limits,
     to_members,
     to_requests,
     to_vector,
+    to_weight,
 )
 
 MAX_K = 10_000
@@ -112,11 +118,14 @@ class Asked:
     collapse: bool = True
     """Whether near-copies of a document count as one."""
     recall: float | None = None
+    order: tuple[str, Direction] | None = None
+    weight: float | None = None
+    """That of vectors in a hybrid search; that of words is the rest."""
 
     @property
     def needs_words(self) -> bool:
         """Whether the answer depends on the words of the text, and not on its vector alone."""
-        return self.highlight is not None or self.correct
+        return self.highlight is not None or self.correct or self.weight is not None
 
     @property
     def may_have_operators(self) -> bool:
@@ -143,6 +152,8 @@ def check_asked(
     group: Group = "chunk",
     collapse: bool = True,
     recall: float | None = None,
+    order: SearchOrder | None = None,
+    weights: Weights | None = None,
 ) -> Asked:
     """InvalidInput, with the rules of a local search."""
     if (text is None) == (vector is None):
@@ -150,13 +161,16 @@ def check_asked(
     check_mode(mode)
     check_group(group)
     check_recall(recall)
-    if text is not None and (not isinstance(text, str) or not text.strip()):
-        raise InvalidInput("the text of a search must be a string that is not blank")
+    if text is not None:
+        check_text(text)
     check_filter(filter)
     check_space_id(space)
     check_least(min_score)
     if vector is not None and mode not in {None, "dense"}:
         raise InvalidInput(f"mode {mode} needs a text: a vector has no words")
+    ordered, weight = to_field_order(order), to_weight(weights)
+    if weight is not None and (vector is not None or mode not in {None, "hybrid"}):
+        raise InvalidInput(f"weights are those of a hybrid search, and this one is {mode or 'dense'}: leave them out")
     numbers = None if vector is None else to_vector(vector)
     if vectors:
         need_numpy()
@@ -179,6 +193,8 @@ def check_asked(
         group=group,
         collapse=collapse,
         recall=None if recall is None else float(recall),
+        order=ordered,
+        weight=weight,
     )
 
 
@@ -279,7 +295,12 @@ class RemoteReader:
             if not found.can("filter"):
                 raise Unsupported("the server has no filters: it would ignore this one", capability="filter")
             members["filter"] = to_json_filter(asked.filter)
-        shared = {"group": None if asked.group == "chunk" else asked.group, "recall": asked.recall}
+        shared = {
+            "group": None if asked.group == "chunk" else asked.group,
+            "recall": asked.recall,
+            "order": None if asked.order is None else dict(zip(("field", "direction"), asked.order, strict=True)),
+            "weights": None if asked.weight is None else {"dense": asked.weight, "lexical": 1 - asked.weight},
+        }
         for name, value in {"facets": asked.facets, "highlight": asked.highlight, **shared}.items():
             if value and name not in found.extensions:
                 raise Unsupported(f"the server has no {name}", capability=name)
@@ -314,7 +335,7 @@ class RemoteReader:
             return None
         if asked.needs_words or (asked.may_have_operators and self.embedding.where == "auto"):
             if self.embedding.where == "local":
-                raise InvalidInput("highlight and correct need the text, which embed='local' does not send")
+                raise InvalidInput("highlight, correct and weights need the text, which embed='local' does not send")
             return None
         if not found.can("query_vector") and self.embedding.where == "auto":
             return None

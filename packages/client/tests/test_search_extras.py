@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,15 @@ def test_a_server_without_the_extensions_is_not_asked(proxy: FaultyServer) -> No
     canned = answering(200, json.dumps(discovery).encode())
     proxy.plan = lambda asked: canned if asked.target == "/.well-known/ai-discovery" else None
     with connected(proxy.url) as client:
-        for asked in ({"facets": "even"}, {"highlight": True}, {"group": "document"}, {"recall": 0.9}):
+        asked: dict[str, Any]
+        for asked in (
+            {"facets": "even"},
+            {"highlight": True},
+            {"group": "document"},
+            {"recall": 0.9},
+            {"order": "n"},
+            {"weights": (1, 1)},
+        ):
             with pytest.raises(aidre_client.Unsupported) as caught:
                 client.collection("docs").search("alpha", **asked)
             assert caught.value.details["capability"] in asked

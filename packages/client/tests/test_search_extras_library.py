@@ -33,6 +33,10 @@ ASKED: list[dict[str, Any]] = [
     {"group": "document", "mode": "lexical", "filter": {"n": {"lt": 9}}},
     {"recall": 0.9, "facets": "even", "highlight": True},
     {"recall": 1, "k": 120, "group": "document"},
+    {"order": "-n", "k": 7, "offset": 2},
+    {"order": {"field": "n", "direction": "ascending"}, "group": "document", "weights": {"dense": 1, "lexical": 3}},
+    {"weights": (0, 1), "k": 120},
+    {"weights": {"dense": 2}, "highlight": True},
 ]
 
 

@@ -142,7 +142,7 @@ FILTERS: list[tuple[Any, str]] = [
 ROWS: list[tuple[Any, str, str]] = [
     (None, INVALID, "not NoneType"),
     (3, INVALID, "not int"),
-    (b"x", DOCUMENT, "is int"),
+    (b"x", INVALID, "not bytes"),
     ("", DOCUMENT, "has no text"),
     (" ", DOCUMENT, "has no text"),
     ({}, DOCUMENT, "document 0: has no text"),
@@ -259,6 +259,17 @@ CASES: list[Case] = [
         )
     ),
     *((code, words, lambda s, v=v: s.docs.add(v)) for v, code, words in ROWS),
+    (INVALID, "not bytes", lambda s: s.docs.add(b"a text")),
+    (DOCUMENT, "vectors are vectors=", lambda s: s.vec.add(np.eye(3))),
+    *((DOCUMENT, f"in {n}: write \"vectors\"", lambda s, n=n: s.vec.add({n: [1, 0]})) for n in ("vector", "embedding")),
+    (INVALID, "1 vectors for 2 documents", lambda s: s.vec.add([{"id": "x"}, {"id": "y"}], vectors=[[1, 0, 0]])),
+    (INVALID, "takes rows without a name, and vectors= by name", lambda s: s.docs.add("a", "text")),  # type: ignore[call-arg]
+    (INVALID, "takes text without a name, and vector=, k=", lambda s: s.docs.search("text", 3)),  # type: ignore[call-arg]
+    (INVALID, "takes changes without a name, and nothing", lambda s: s.docs.patch("a", {})),  # type: ignore[call-arg, arg-type]
+    (INVALID, "not list: a vector is vector=", lambda s: s.vec.search([1, 0, 0])),  # type: ignore[arg-type]
+    (INVALID, "not int64: pass int(k)", lambda s: s.docs.search("x", k=np.int64(3))),  # type: ignore[arg-type]
+    (INVALID, "scan() gives all", lambda s: list(s.docs)),  # type: ignore[call-overload]
+    (INVALID, 'as in facets("price"', lambda s: s.docs.facets(["price"])),  # type: ignore[arg-type]
     *((code, words, lambda s, v=v: s.docs.search(**v)) for v, code, words in SEARCHES),
     *((INVALID, words, lambda s, v=v: s.docs.search_many(v)) for v, words in MANY),
     (INVALID, "not both in one", lambda s: s.docs.search_many(["a", 3])),
@@ -269,13 +280,13 @@ CASES: list[Case] = [
         for v, words in IDS
         for verb in ("get", "delete")
     ),
-    *((INVALID, "strings, not", lambda s, v=v: s.docs[v]) for v in (3, None, b"a", ["a"])),
+    *((INVALID, "takes the id of a document, not", lambda s, v=v: s.docs[v]) for v in (3, None, b"a", ["a"])),
     ("document_missing", "'none'", lambda s: s.docs["none"]),
     (INVALID, "ids or filter=", lambda s: s.docs.delete()),
     (INVALID, "not both", lambda s: s.docs.delete(["a"], filter={"price": 1})),
     *((code, words, lambda s, v=v: s.docs.patch(v)) for v, code, words in PATCHES),
     (INVALID, "names of fields", lambda s: s.docs.facets()),
-    (INVALID, "strings", lambda s: s.docs.facets(3)),  # type: ignore[arg-type]
+    (INVALID, "names of fields", lambda s: s.docs.facets(3)),  # type: ignore[arg-type]
     *((INVALID, "limit must be", lambda s, v=v: s.docs.facets("price", limit=v)) for v in (0, -1, "3", 1.5)),
     *((INVALID, "list of names", lambda s, v=v: list(s.docs.scan(fields=v))) for v in ("price", 3, [3])),
     *((INVALID, "generation must be", lambda s, v=v: s.docs.at(v)) for v in (-1, "1", None, 1.5, 10**30)),

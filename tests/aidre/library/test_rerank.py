@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import aidre
-from aidre.library.arguments import to_weight
+from aidre_client.values import to_weight
 from tests.aidre.library.conftest import letters
 
 

@@ -169,5 +169,6 @@ def test_a_filter_knows_the_members_of_a_row_and_refuses_what_is_searched(tmp_pa
         assert not client.search({"query": "apple", "filter": {"title": "none"}}).json()["results"]
         for name in ("text", "section"):
             answer = client.search({"query": "apple", "filter": {"not": {name: "a"}}})
-            assert refused(answer, 400, "invalid_request") == {"member": "filter"}
+            details = refused(answer, 400, "invalid_request")
+            assert details == {"member": "filter", "code": "invalid_filter"}
             assert f"filter.{name} " in answer.json()["message"]

@@ -44,6 +44,8 @@ def test_3_1_published_addresses_are_https_or_loopback(client: Client) -> None:
             "suggest": "https://ai.example.com/collections/{name}/suggest",
             "profile": "https://ai.example.com/collections/{name}/profile",
             "browse": "https://ai.example.com/collections/{name}/browse",
+            "query": "https://ai.example.com/collections/{name}/query",
+            "count": "https://ai.example.com/collections/{name}/count",
             "nlweb": "https://ai.example.com/ask",
             "mcp": "https://ai.example.com/mcp",
         }

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from aidre_client.errors import ConfigurationError, InvalidDocument, InvalidInput
-from aidre_client.values import Document, Json, to_json, to_rows, to_vector
+from aidre_client.values import Document, Json, check_misplaced_vector, not_a_row, to_json, to_rows, to_vector
 
 ONLY = ""
 """Stands for the id of the only space of a collection."""
@@ -71,7 +71,7 @@ def _to_change(name: str, value: Any) -> Json:
 
 def _vectors_of(given: Any) -> Mapping[Any, Any]:
     if not isinstance(given, Mapping):
-        raise InvalidDocument("vectors must be a mapping of spaces to vectors")
+        raise InvalidDocument('vectors must be a mapping of spaces to vectors, as in {"mine": [0.1, 0.2]}')
     return given
 
 
@@ -80,7 +80,7 @@ def _rows(rows: Any) -> Iterable[Any]:
         return [rows]
     if hasattr(rows, "__arrow_c_stream__"):
         return _table_rows(rows)
-    if not isinstance(rows, Iterable):
+    if not isinstance(rows, Iterable) or isinstance(rows, bytes | bytearray):
         raise InvalidInput(f"documents are texts, mappings, Documents or a table, not {type(rows).__name__}")
     return rows
 
@@ -110,9 +110,10 @@ def _members(row: Any, brought: Mapping[str, Any]) -> dict[str, Any]:
         members = {name: to_json(one, name) for name, one in row.items() if name != "vectors"}
         given = row.get("vectors")
     else:
-        raise InvalidDocument(f"is {type(row).__name__}: a document is a text, a mapping or a Document")
+        raise InvalidDocument(not_a_row(row))
     every = {**({} if given is None else _vectors_of(given)), **brought}
     vectors = {str(space): to_vector(one) for space, one in every.items()}
+    check_misplaced_vector(members, has_vectors=bool(vectors))
     if isinstance(row, Mapping):
         members["id"] = _content_id(members, vectors) if members.get("id") is None else _to_id(members["id"])
     if vectors:

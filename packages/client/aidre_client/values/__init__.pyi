@@ -1,12 +1,20 @@
 from .arguments import (
+    Direction as Direction,
+    SearchOrder as SearchOrder,
+    Weights as Weights,
     check_group as check_group,
     check_least as check_least,
+    check_misplaced_vector as check_misplaced_vector,
     check_mode as check_mode,
     check_range as check_range,
     check_recall as check_recall,
     check_space_id as check_space_id,
+    check_text as check_text,
+    not_a_row as not_a_row,
     shown as shown,
+    to_field_order as to_field_order,
     to_ids as to_ids,
+    to_weight as to_weight,
 )
 from .display import as_html as as_html, beginning as beginning
 from .facets import (

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from numbers import Real
-from typing import Any, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, Literal, TypeAlias, get_args
 
-from aidre_client.errors import InvalidInput
+from aidre_client.errors import InvalidDocument, InvalidInput
 from aidre_client.values.model import Group, Mode
+
+Weights: TypeAlias = Mapping[str, float] | Sequence[float]
+"""Those of vectors and words, as {"dense": 0.7, "lexical": 0.3} or (0.7, 0.3)."""
+Direction: TypeAlias = Literal["ascending", "descending"]
+SearchOrder: TypeAlias = str | Mapping[str, str]
+"""A field, "-field" for the greatest first, or {"field": ..., "direction": ...} as AIDRE has it."""
 
 
 def check_range(name: str, value: Any, least: int, most: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidInput(f"{name} must be a whole number from {least} to {most:,}, not {shown(value)}")
+        cure = f": pass int({name})" if isinstance(value, Integral) and not isinstance(value, bool | int) else ""
+        raise InvalidInput(f"{name} must be a whole number from {least} to {most:,}, not {shown(value)}{cure}")
+
+
+def check_text(text: Any) -> None:
+    """That of a search."""
+    if isinstance(text, str) and text.strip():
+        return
+    cure = "" if isinstance(text, str) else f", not {type(text).__name__}: a vector is vector=, several are search_many"
+    raise InvalidInput(f"the text of a search must be a string that is not blank{cure}")
 
 
 def check_mode(mode: Any) -> None:
@@ -43,6 +58,44 @@ def check_recall(recall: Any) -> None:
         raise InvalidInput(f"recall must be a number above 0 and at most 1, such as 0.95, not {shown(recall)}")
 
 
+def to_weight(weights: Any) -> float | None:
+    """The weight of vectors in a hybrid search, of which that of words is the rest, from 0 to 1."""
+    if weights is None:
+        return None
+    names = ("dense", "lexical")
+    if isinstance(weights, Mapping):
+        pair = [weights.get(name, 0) for name in names] if weights.keys() <= set(names) else []
+    else:
+        pair = list(weights) if isinstance(weights, list | tuple) else []
+    are_numbers = all(
+        isinstance(one, Real) and not isinstance(one, bool) and 0 <= float(one) < math.inf for one in pair
+    )
+    if len(pair) != len(names) or not are_numbers or not 0 < sum(pair) < math.inf:
+        raise InvalidInput(
+            'weights= are numbers of at least 0 for vectors and words, as in {"dense": 0.7, "lexical": 0.3}, '
+            f"not {shown(weights)}"
+        )
+    return float(pair[0] / sum(pair))
+
+
+def to_field_order(order: Any) -> tuple[str, Direction] | None:
+    """The field and the direction of the order of a search."""
+    if order is None:
+        return None
+    field: Any = order
+    direction: Any = None
+    if isinstance(order, Mapping) and order.keys() == {"field", "direction"}:
+        field, direction = order["field"], order["direction"]
+    elif isinstance(order, str):
+        field, direction = order.removeprefix("-"), "descending" if order.startswith("-") else "ascending"
+    if not isinstance(field, str) or not field or direction not in get_args(Direction):
+        raise InvalidInput(
+            'order= is the name of a field, "-price" for the greatest first, or {"field": "price", "direction": '
+            f'"descending"}}, not {shown(order)}'
+        )
+    return field, direction
+
+
 def to_ids(ids: Any, verb: str) -> list[str]:
     """The ids of documents or chunks in a list."""
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
@@ -52,6 +105,21 @@ def to_ids(ids: Any, verb: str) -> list[str]:
         if not isinstance(one, str):
             raise InvalidInput(f"{verb} needs ids that are strings, not {type(one).__name__}")
     return listed
+
+
+def not_a_row(row: Any) -> str:
+    """Why something in the rows of `add` is no document."""
+    cure = "; vectors are vectors=, beside the rows" if hasattr(row, "__array__") else ""
+    return f"is {type(row).__name__}: a document is a text, a mapping or a Document{cure}"
+
+
+def check_misplaced_vector(members: Mapping[str, Any], *, has_vectors: bool) -> None:
+    """A vector where other stores have it, in a row that has nothing else to be found by. InvalidDocument."""
+    if has_vectors or members.get("text") is not None:
+        return
+    for name in ("vector", "embedding"):
+        if isinstance(members.get(name), list):
+            raise InvalidDocument(f'has a vector in {name}: write "vectors": {{"mine": [...]}}, by space, or vectors=')
 
 
 def shown(value: Any) -> str:
