@@ -292,7 +292,8 @@ def _nlweb(client: Client, name: str, documents: list[str]) -> Iterator[Shown]:
         yield f"mcp {method}", call(method, {})
     yield "mcp resource", call("resources/read", {"uri": f"aidre://collections/{name}"})
     yield "mcp ask", call("tools/call", {"name": "ask", "arguments": {"query": query}})
-    yield "mcp search", call("tools/call", {"name": "search", "arguments": {"query": query}})
+    for more in ({}, {"k": 50, "collection": name, "mode": "lexical"}):
+        yield "mcp search", call("tools/call", {"name": "search", "arguments": {"query": query, **more}})
     for document in documents:
         yield "mcp fetch", call("tools/call", {"name": "fetch", "arguments": {"id": f"{name}:{document}"}})
 

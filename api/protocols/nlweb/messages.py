@@ -260,14 +260,15 @@ class SiteList(Message):
 
 
 class RpcError(OpenMessage):
-    """An error of JSON-RPC; of the server where the code is a word."""
+    """An error of JSON-RPC. Where the server refuses, `data.code` is the code of NLWeb."""
 
-    code: int | str
+    code: int
     message: str
+    data: Any | UnsetType = UNSET
 
 
 class RpcResponse(OpenMessage):
-    """The response to a message, or a failure of the server (`error` as in NLWeb, `_meta` beside it)."""
+    """The response to a message; of one that was not read without its `id`."""
 
     jsonrpc: Literal["2.0"] | UnsetType = UNSET
     id: str | int | UnsetType | None = UNSET

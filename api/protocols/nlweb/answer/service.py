@@ -46,12 +46,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The collaborators of an answer; one per process. Without a `model`, rules rewrite and summarize."""
+    """The collaborators of an answer; one per process. Without a `model`, rules rewrite and summarize. `cites_chunks`:
+    a document without a URL is cited by the address of its chunk, which somebody has to serve."""
 
     retrieval: Retrieval
     promises: Promises
     items: Items
     model: ChatModel | None = None
+    cites_chunks: bool = True
 
 
 @dataclass(frozen=True, slots=True)

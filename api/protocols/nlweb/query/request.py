@@ -165,7 +165,7 @@ def _attributes(query: Members, dialect: Dialect) -> Members:
     attributes = {
         name: value
         for name, value in query.items()
-        if name not in non_filters and not name.startswith("@") and value is not None
+        if name not in non_filters and not name.startswith("@") and value is not None and value != ""
     }
     if len(attributes) > MAX_ATTRIBUTES:
         raise NlwebFailure("TOKEN_LIMIT", f"query has more than {MAX_ATTRIBUTES} filter attributes: send fewer")
