@@ -190,7 +190,7 @@ def _endpoints(retrieval: Retrieval, caller: Caller, collections: list[VisibleCo
         search=f"{base}/search",
         collections=f"{base}/collections",
         changes=f"{base}/collections/{{name}}/changes",
-        chunk=f"{base}/chunks/{{id}}",
+        chunk=f"{base}/chunks/{{id}}{{?collection}}",
         suggest=present(f"{base}/collections/{{name}}/suggest" if _tells_words(collections) else None),
         profile=f"{base}/collections/{{name}}/profile",
         browse=f"{base}/collections/{{name}}/browse",
