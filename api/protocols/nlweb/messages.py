@@ -145,6 +145,9 @@ class NlwebMeta(OpenMessage):
     ignored_filters: Annotated[list[str], Meta(description="Members of the query that do not filter")] | UnsetType = (
         UNSET
     )
+    ignored_members: Annotated[
+        list[str], Meta(description="Members beside the query that were read and changed nothing")
+    ] | (UnsetType) = UNSET
     rewriting_method: Literal["rule", "llm"] | UnsetType = UNSET
     summary_method: Literal["extractive", "llm"] | UnsetType = UNSET
     remembered: bool | UnsetType = UNSET
