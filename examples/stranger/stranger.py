@@ -38,8 +38,8 @@ def main(page: str, question: str) -> None:
 
 def members(description: dict[str, Any], operation: dict[str, Any]) -> dict[str, Any]:
     """What the body of a request may have."""
-    schema = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
-    return dict(description["components"]["schemas"][schema]["properties"])
+    name = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    return dict(description["components"]["schemas"][name]["properties"])
 
 
 def read(description: dict[str, Any], operation: dict[str, Any], found: Any, about: dict[str, Any]) -> None:
@@ -67,9 +67,8 @@ def pointed(found: Any, expression: str) -> str:
 
 
 def get(url: str, body: Any = None) -> Any:
-    content = None if body is None else json.dumps(body).encode()
     headers = {"Accept": "application/json, */*;q=0.1", "Content-Type": "application/json"}
-    with urlopen(Request(url, content, headers)) as answer:
+    with urlopen(Request(url, None if body is None else json.dumps(body).encode(), headers)) as answer:
         return json.load(answer)
 
 

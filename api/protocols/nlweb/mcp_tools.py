@@ -281,7 +281,7 @@ def _filter(value: Json) -> Json:
 def _mode(value: Json) -> Mode | None:
     if value is None or value == "":
         return None
-    mode = next((mode for mode in get_args(Mode) if mode == value), None)
+    mode: Mode | None = next((mode for mode in get_args(Mode) if mode == value), None)
     if mode is None:
         raise invalid_query(f"mode must be one of {', '.join(get_args(Mode))}, or left out")
     return mode
