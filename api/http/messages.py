@@ -44,8 +44,8 @@ MIN_FLOAT_INTEGER = 2.0**64
 
 FORM = "x-form"
 AS_TEXT, AS_LIST = {FORM: "string"}, {FORM: "array"}
-"""The one form that is described of a member that takes a text or a list: generators for Java and others make code of a
-union of both that does not compile. `extra_json_schema` takes it."""
+"""The one form that is described of a member that takes a text or a list or an object, too: generators for Java and
+others make code of such a union that does not compile. `extra_json_schema` takes it."""
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 AtLeastOne: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]

@@ -81,7 +81,9 @@ class AskMeta(OpenMessage):
     version: str | None = None
     api_version: Annotated[str | None, Meta(description="The same in NLWeb 0.54")] = None
     session_context: Annotated[dict[str, Any] | None, Meta(description="Comes back in the answer")] = None
-    user: str | dict[str, Any] | None = None
+    user: Annotated[
+        str | dict[str, Any] | None, Meta(description="An id, or a Person; it has no effect", extra_json_schema=AS_TEXT)
+    ] = None
     remember: Annotated[bool | None, Meta(description="Accepted; nothing is remembered")] = None
     start_num: Start | None = None
 
