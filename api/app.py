@@ -34,7 +34,7 @@ from aidre.api.http import (
     make_private_folder,
     render_error,
 )
-from aidre.api.operations import Scrubber, health, llms_text, openapi, prometheus
+from aidre.api.operations import Scrubber, crawling, health, links, llms_text, openapi, prometheus
 from aidre.api.operations.page import docs_page, search_page
 from aidre.api.protocols.aidre import mount as mount_aidre
 from aidre.api.protocols.intake import mount as mount_intake
@@ -137,7 +137,7 @@ def _retrieval(source: Source, state: Path, settings: Settings, guard: Guard, me
 
 
 def _operations() -> Mounted:
-    modules = (openapi, health, prometheus, metadata, search_page, docs_page, llms_text)
+    modules = (openapi, health, prometheus, metadata, search_page, docs_page, llms_text, links, crawling)
     return Mounted(routes=[route for module in modules for route in module.routes])
 
 

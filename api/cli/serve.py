@@ -111,7 +111,8 @@ def serve_stdio(store: Path, settings_path: Path | None) -> None:
     check_granted_collections(settings.store.open(store), settings)
     fetch_served(settings.store.open(store), settings)
     _report_missing(store, settings)
-    asyncio.run(_answer_stdio(create_app(settings.store.open(store), settings)))
+    app = create_app(settings.store.open(store), settings)
+    asyncio.run(_answer_stdio(app, cites_chunks=settings.server.base_url is not None))
 
 
 def _report_missing(store: Path, settings: Settings) -> None:
@@ -119,10 +120,10 @@ def _report_missing(store: Path, settings: Settings) -> None:
         console.print_message(message)
 
 
-async def _answer_stdio(app: Starlette) -> None:
+async def _answer_stdio(app: Starlette, *, cites_chunks: bool = True) -> None:
     app.state.retrieval.preloads = False  # a client that starts the server waits for its first answer
     async with app.router.lifespan_context(app):
-        await app.state.mcp.serve_stdio()
+        await app.state.mcp.serve_stdio(cites_chunks=cites_chunks)
 
 
 def with_base_url(settings: Settings, host: str, port: int) -> Settings:

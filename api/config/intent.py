@@ -30,6 +30,15 @@ class Publisher(Section):
     #: Default: the host of `server.origin`.
     domain: Annotated[str, matching(HOSTNAME.pattern, "be a host such as example.com", "example.com")] | None = None
 
+    #: Where partners ask for a key: an address of mail or of a page, which the declaration shows.
+    contact: (
+        Annotated[
+            str,
+            matching("(mailto:|https://)[!-~]{1,256}", "begin with mailto: or https://", "mailto:partners@example.com"),
+        ]
+        | None
+    ) = None
+
 
 class Compliance(Section):
     """What the declaration promises to partners."""

@@ -50,6 +50,8 @@ from .media_types import (
     quality as quality,
 )
 from .messages import (
+    AS_LIST as AS_LIST,
+    AS_TEXT as AS_TEXT,
     MIN_FLOAT_INTEGER as MIN_FLOAT_INTEGER,
     NOT_BLANK as NOT_BLANK,
     AtLeastOne as AtLeastOne,

@@ -95,7 +95,7 @@ def render_error(request: Request, error: AidreError) -> Response:
     identifier = request_id(request)
     body = Error(error=parts.code, message=parts.message, details=dict(parts.details), request_id=identifier)
     accept = accept_header(request)
-    media_type = JSON if quality(accept, AIDRE_JSON) == 0 < quality(accept, JSON) else AIDRE_JSON
+    media_type = JSON if quality(accept, AIDRE_JSON) < quality(accept, JSON) else AIDRE_JSON
     if exact_quality(accept, PROBLEM_JSON) > max(quality(accept, AIDRE_JSON), quality(accept, JSON)) * bool(accept):
         media_type = PROBLEM_JSON
         body = structs.replace(
@@ -130,12 +130,12 @@ def _error_parts(error: AidreError) -> _ErrorParts:
 
 
 def negotiate(request: Request) -> Variant:
-    """The variant for Accept (14.1, 15.3): application/aidre+json if acceptable; raises NotAcceptable."""
+    """The variant for Accept (14.1, 15.3): the one of greater weight, of two equal ones application/aidre+json; raises
+    NotAcceptable."""
     accept = accept_header(request)
-    if not accept or quality(accept, AIDRE_JSON) > 0:
-        return AIDRE_VARIANT
-    if quality(accept, JSON) > 0:
-        return JSON_VARIANT
+    own, plain = quality(accept, AIDRE_JSON), quality(accept, JSON)
+    if max(own, plain) > 0:
+        return AIDRE_VARIANT if own >= plain else JSON_VARIANT
     raise NotAcceptable(f"Accept must admit {AIDRE_JSON} or {JSON}")
 
 

@@ -42,6 +42,11 @@ NULL = {"type": "null"}
 MIN_FLOAT_INTEGER = 2.0**64
 """orjson reads integers from this value on as floats."""
 
+FORM = "x-form"
+AS_TEXT, AS_LIST = {FORM: "string"}, {FORM: "array"}
+"""The one form that is described of a member that takes a text or a list or an object, too: generators for Java and
+others make code of such a union that does not compile. `extra_json_schema` takes it."""
+
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 AtLeastOne: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 DateTime: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
@@ -316,8 +321,10 @@ def _simplify(schema: Schema) -> Schema:
             made[name] = _simplify(made[name])
     if "enum" in made:
         made["type"] = "string"
+    form = made.pop(FORM, None)
     if "anyOf" in made:
-        made |= _simplify_union(list(map(_simplify, made.pop("anyOf"))))
+        options = list(map(_simplify, made.pop("anyOf")))
+        made |= _simplify_union([one for one in options if one == NULL or form in {None, one.get("type")}])
     return made
 
 
@@ -325,4 +332,6 @@ def _simplify_union(options: list[Schema]) -> Schema:
     """A plain type that may be null is a list of two types."""
     rest = [option for option in options if option != NULL]
     is_plain = len(rest) == 1 < len(options) and "type" in rest[0] and "enum" not in rest[0]
-    return {**rest[0], "type": [rest[0]["type"], "null"]} if is_plain else {"anyOf": options}
+    if is_plain:
+        return {**rest[0], "type": [rest[0]["type"], "null"]}
+    return rest[0] if len(options) == 1 else {"anyOf": options}

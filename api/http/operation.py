@@ -109,7 +109,8 @@ class Operation:
         return {str(status): responses[status] for status in sorted(responses)}
 
 
-def link(operation: str, description: str, body: Schema | None = None, **parameters: str) -> Schema:
-    """A link from an answer to a further request, whose parameters are runtime expressions."""
+def link(operation: str, description: str, **parameters: str) -> Schema:
+    """A link from an answer to a further request, whose parameters are runtime expressions. What goes into the body is
+    said in the description: many generators refuse a document with a `requestBody` here that is no string."""
     described: Schema = {"operationId": operation, "description": description}
-    return described | ({"requestBody": body} if body else {}) | ({"parameters": parameters} if parameters else {})
+    return described | ({"parameters": parameters} if parameters else {})

@@ -1,7 +1,11 @@
 from . import (
+    crawling as crawling,
     health as health,
+    links as links,
     llms_text as llms_text,
     openapi as openapi,
     prometheus as prometheus,
 )
+from .crawling import site_data as site_data
+from .links import link_header as link_header
 from .scrubber import Scrubber as Scrubber, read_findings as read_findings

@@ -47,6 +47,7 @@ def _lines(retrieval: Retrieval, caller: Caller) -> Iterator[str]:
     if settings.intakes:
         yield f"- [Agent Intake]({origin}/.well-known/agent-intake.json): requests that are answered with offers"
     yield f"- [OpenAPI]({base}/openapi.json): every route"
+    yield f"- [Catalog]({origin}/.well-known/api-catalog): the interfaces and what describes each (RFC 9727)"
     yield f"- [Search page]({base}/): for people"
 
 

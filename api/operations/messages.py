@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, field
 
 from aidre.api.http import Link, Message
 
@@ -33,6 +33,39 @@ class Description(Message):
     openapi: str
     info: dict[str, Any]
     paths: dict[str, Any]
+
+
+class Linkset(Message):
+    """Links of interfaces (RFC 9264), the catalog's own first."""
+
+    linkset: list[dict[str, Any]]
+
+
+class Remote(Message):
+    """Where a server of the Model Context Protocol is."""
+
+    type: Literal["streamable-http"]
+    url: Link
+    supported_protocol_versions: list[str] = field(name="supportedProtocolVersions")
+
+
+class ServerCard(Message):
+    """A server of the Model Context Protocol, for clients that have not connected (SEP-2127)."""
+
+    schema: Link = field(name="$schema")
+    name: Annotated[str, Meta(description="Reversed host and name of the server")]
+    version: str
+    description: str
+    website_url: Link = field(name="websiteUrl")
+    remotes: list[Remote]
+    title: str | UnsetType = UNSET
+
+
+class Datasets(Message):
+    """The website and its public collections as JSON-LD."""
+
+    context: str = field(name="@context")
+    graph: list[dict[str, Any]] = field(name="@graph")
 
 
 class ProtectedResource(Message):

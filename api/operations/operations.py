@@ -6,8 +6,29 @@ from functools import partial
 
 from aidre.api.access import MCP, RESOURCE_METADATA
 from aidre.api.http import AIDRE_JSON, JSON, PROBLEM_JSON, Content, Error, Operation
+from aidre.api.operations.crawling import ROBOTS, TEXT as ROBOTS_TYPE
+from aidre.api.operations.links import (
+    API_CATALOG,
+    CATALOG,
+    JSON_LD,
+    LINKSET,
+    OPENSEARCH,
+    OPENSEARCH_TYPE,
+    SERVER_CARD,
+    SITEMAP,
+    XML,
+)
 from aidre.api.operations.llms_text import MEDIA_TYPE as LLMS_MEDIA_TYPE
-from aidre.api.operations.messages import Description, KeySet, Liveness, ProtectedResource, Readiness
+from aidre.api.operations.messages import (
+    Datasets,
+    Description,
+    KeySet,
+    Linkset,
+    Liveness,
+    ProtectedResource,
+    Readiness,
+    ServerCard,
+)
 from aidre.api.operations.page import HTML, Signpost
 from aidre.api.operations.prometheus import MEDIA_TYPE
 from aidre.api.protocols.provenance import KEYS_MEDIA_TYPE, WELL_KNOWN
@@ -63,6 +84,55 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="What may be searched here, for language models",
         description="Collections and interfaces as Markdown, by the conventions of llmstxt.org.",
         answers={200: Content(TEXT, (LLMS_MEDIA_TYPE.partition(";")[0],))},
+        conditional=True,
+    ),
+    _get(
+        path=API_CATALOG,
+        name="listInterfaces",
+        summary="The interfaces of this server (RFC 9727)",
+        description="A linkset (RFC 9264): each interface with what describes it.",
+        answers={200: Content(Linkset, (LINKSET,))},
+        conditional=True,
+    ),
+    _get(
+        path=SERVER_CARD,
+        name="showServerCard",
+        summary="The server card of the Model Context Protocol",
+        description="Name, address and versions, for clients that have not connected yet.",
+        answers={200: Content(ServerCard)},
+        errors=(404,),
+        conditional=True,
+    ),
+    _get(
+        path=CATALOG,
+        name="listDatasets",
+        summary="The public collections as JSON-LD",
+        description="A schema.org WebSite with its SearchAction, and a DataCatalog.",
+        answers={200: Content(Datasets, (JSON_LD,))},
+        conditional=True,
+    ),
+    _get(
+        path=OPENSEARCH,
+        name="describeSearch",
+        summary="How browsers search here",
+        description="An OpenSearch 1.1 description.",
+        answers={200: Content(TEXT, (OPENSEARCH_TYPE,))},
+        conditional=True,
+    ),
+    _get(
+        path=ROBOTS,
+        name="showRobots",
+        summary="What crawlers may read",
+        description="Everything that is public; it names the sitemap.",
+        answers={200: Content(TEXT, (ROBOTS_TYPE,))},
+        conditional=True,
+    ),
+    _get(
+        path=SITEMAP,
+        name="showSitemap",
+        summary="The documents that are on this website",
+        description="Documents of public collections whose addresses begin as that of this server; 50,000 at most.",
+        answers={200: Content(TEXT, (XML,))},
         conditional=True,
     ),
     _open(

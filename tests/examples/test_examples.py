@@ -31,6 +31,12 @@ SEEN = {
         "Repair a puncture, https://example.com/notes/puncture.md",
         "signed: notes/puncture",
     ),
+    "stranger": (
+        r"the page links to http://127\.0\.0\.1:\d+/\.well-known/api-catalog",
+        "press a patch on the glue",
+        "from: Repair a puncture, https://example.com/notes/puncture.md",
+        r"verified: http://127\.0\.0\.1:\d+ has signed this text",
+    ),
     "chat_program": ("tools: ask, await, search, fetch", "Lentil soup"),
     "shop": ("Wool jacket, 129 EUR", "order: POST https://shop.example.com/orders", "'name': 'Wool jacket'"),
     "publisher": (

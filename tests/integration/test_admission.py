@@ -25,7 +25,10 @@ SAID = {401: ("unauthorized", "UNAUTHORIZED", "auth_failed"), 429: ("rate_limite
 
 def code_of(name: str, body: dict[str, Any]) -> str:
     """What the envelope of the protocol says was wrong."""
-    if name in {"ask", "sites", "mcp"}:
+    if name == "mcp":
+        assert (body["jsonrpc"], body["id"]) == ("2.0", None)
+        return str(body["error"]["data"]["code"])
+    if name in {"ask", "sites"}:
         assert body["_meta"]["response_type"] == "failure"
         return str(body["error"]["code"])
     if name == "intake":

@@ -62,6 +62,8 @@ def keys(proxy: httpx.Client) -> bytes:
 
 WELL_KNOWN = [
     "ai-discovery",
+    "api-catalog",
+    "mcp/server-card.json",
     "aidre-keys.json",
     "aip.json",
     "agent-intake.json",
@@ -72,7 +74,7 @@ WELL_KNOWN = [
 
 def test_the_table_of_the_documentation_is_what_these_tests_ask_for() -> None:
     text = (ROOT / "docs/proxies.md").read_text("utf-8").partition("## Well-known documents")[2]
-    assert set(re.findall(r"^\| `([\w.-]+)`", text, re.M)) == {name.partition("/")[0] for name in WELL_KNOWN}
+    assert set(re.findall(r"^\| `([\w./-]+)`", text, re.M)) == {name.removesuffix("/ai/mcp") for name in WELL_KNOWN}
 
 
 @pytest.mark.parametrize("name", WELL_KNOWN)

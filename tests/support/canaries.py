@@ -25,7 +25,7 @@ from aidre.ingest.pipeline.ingest import ingest
 from aidre.ingest.pipeline.progress import Event, Problem
 from aidre.ingest.pipeline.run import IngestOptions
 from aidre.ingest.records import parse_mappings
-from tests.support.clients import TEXT, Client
+from tests.support.clients import AIDRE, TEXT, Client
 from tests.support.intent_platform import Platform, Sent
 
 COMMON = "numbat"
@@ -225,7 +225,8 @@ PATHS = (
     "/", "/docs", "/llms.txt", "/metrics", "/openapi.json", "/healthz", "/readyz", "/sites", "/collections",
     "/.well-known/ai-discovery", "/.well-known/aip.json", "/.well-known/agent-intake.json", "/aip/capabilities",
     "/.well-known/oauth-protected-resource", "/collections/NAME", "/collections/NAME/profile",
-    "/collections/NAME/changes", "/collections/NAME/browse?limit=500",
+    "/collections/NAME/changes", "/collections/NAME/browse?limit=500", "/robots.txt", "/sitemap.xml",
+    "/opensearch.xml", "/catalog.jsonld", "/.well-known/api-catalog", "/.well-known/mcp/server-card.json",
 )  # fmt: skip
 
 
@@ -261,6 +262,9 @@ def _searches(client: Client, name: str) -> Iterator[Shown]:
         facets = {"facets": [{"field": member, "limit": 1_000}], "return": {"text": False}}
         yield "search facets", client.search({**asked, "top_k": 1, **facets}).text
         yield "search filter", client.search({**asked, "filter": {member: {"contains": COMMON}}}).text
+    for at, asking in (("query", {"limit": 500}), ("count", {})):
+        path = f"/collections/{name}/{at}"
+        yield f"documents {at}", client.request("POST", path, json=asking, headers={"content-type": AIDRE}).text
     yield "search in the dark", client.search({**asked, "collection": f"{name}x", "filter": {"a": {"b": 1}}}).text
 
 
@@ -288,11 +292,17 @@ def _nlweb(client: Client, name: str, documents: list[str]) -> Iterator[Shown]:
         if json.loads(answer)["_meta"]["response_type"] != "promise":
             break
     yield "await", answer
-    for method in ("tools/list", "resources/list"):
+    prompt = {
+        "ref": {"type": "ref/prompt", "name": "ask_with_sources"},
+        "argument": {"name": "collection", "value": ""},
+    }
+    yield "mcp completion", call("completion/complete", prompt)
+    for method in ("tools/list", "resources/list", "resources/templates/list", "prompts/list"):
         yield f"mcp {method}", call(method, {})
     yield "mcp resource", call("resources/read", {"uri": f"aidre://collections/{name}"})
     yield "mcp ask", call("tools/call", {"name": "ask", "arguments": {"query": query}})
-    yield "mcp search", call("tools/call", {"name": "search", "arguments": {"query": query}})
+    for more in ({}, {"k": 50, "collection": name, "mode": "lexical"}):
+        yield "mcp search", call("tools/call", {"name": "search", "arguments": {"query": query, **more}})
     for document in documents:
         yield "mcp fetch", call("tools/call", {"name": "fetch", "arguments": {"id": f"{name}:{document}"}})
 

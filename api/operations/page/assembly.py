@@ -18,10 +18,16 @@ from aidre.api.http import etag_digest
 
 HTML = "text/html"
 FOLDER = Path(__file__).parent
-LITERAL = re.compile(rb'("[^"\\]*"|`(?:[^`$\\]|\$(?!\{)|\$\{[^{}`]*\})*`)')
-"""A string in double quotes, or a template with plain expressions. A pattern begins with a slash that is in neither."""
-UNSURE = re.compile(rb"[\"'`/\\]")
-OPERATORS = re.compile(rb"\s*([=<>?:,;{}()&|\[\]]+|(?<!\+)(?<!\+ )\+(?!\+)(?! \+))\s*")
+LITERAL = re.compile(
+    rb'("(?:[^"\\]|\\.)*"|`(?:[^`$\\]|\\.|\$(?!\{)|\$\{[^{}`]*\})*`'
+    rb"|(?:(?<=[=(,:&|!?\[{;])|(?<=return)) ?/(?![/*])(?:[^/\\\[]|\\.|\[(?:[^\]\\]|\\.)*\])+/[a-z]*)"
+)
+"""A string in double quotes, a template with plain expressions, or a pattern, which follows an operator or `return`."""
+UNSURE = re.compile(rb"[\"'`\\]|/[/*]")
+OPERATORS = re.compile(rb"\s*([=<>?:,;{}()&|*\[\]]+|(?<!\+)(?<!\+ )\+(?!\+)(?! \+)|(?<!-)(?<!- )-(?!-)(?! -))\s*")
+BLOCKS = rb"</?(?:meta|link|title|style|head|body|header|nav|main|form|div|section|article|ol|ul|p|h1|details|dialog)\b"
+BESIDE_BLOCKS = re.compile(rb"(%b[^>]*>)\n|\n(%b)" % (BLOCKS, BLOCKS))
+"""Ends of lines beside an element that is a block or is not shown: they separate nothing."""
 STRICT = b'"use strict";\n'
 
 
@@ -39,7 +45,7 @@ def assembled(
     """The page of some files of this folder. With `images` it may show those of documents; without, `main` is
     marked."""
     parts = [(b"style", _without_spaces(_joined(styles))), (b"script", STRICT + _squeezed(_joined(scripts)))]
-    content = (FOLDER / markup).read_bytes()
+    content = BESIDE_BLOCKS.sub(rb"\1\2", (FOLDER / markup).read_bytes())
     for element, inner in parts:
         content = content.replace(b"<%b></%b>" % (element, element), b"<%b>\n%b</%b>" % (element, inner, element), 1)
     if not images:
@@ -52,6 +58,14 @@ def assembled(
         "Content-Security-Policy": allowed,
     }
     return Page(content, headers)
+
+
+def with_data(page: Page, data: bytes) -> Page:
+    """The page with JSON-LD in its head. The policy needs no hash for it: browsers do not run it."""
+    element = b'<script type="application/ld+json">%b</script></head>' % data.replace(b"<", b"\\u003c")
+    content = page.content.replace(b"</head>", element, 1)
+    allowed = page.headers["Content-Security-Policy"]
+    return Page(content, {**page.headers, "ETag": f'"{etag_digest(content + allowed.encode())}-h"'})
 
 
 def policy(page: bytes, *, images: bool = False) -> str:
@@ -82,12 +96,12 @@ def _joined(names: Sequence[str]) -> bytes:
 
 def _without_spaces(style: bytes) -> bytes:
     """No string of a style has a brace, comma, colon, semicolon or `>`, so the spaces beside these can go."""
-    return re.sub(rb":\s+", b":", re.sub(rb"(?<!\s)\s*([{};,>])\s*", rb"\1", style))
+    return re.sub(rb":\s+", b":", re.sub(rb"(?<!\s)\s*([{};,>])\s*", rb"\1", style)).replace(b";}", b"}")
 
 
 def _squeezed(script: bytes) -> bytes:
     """Without the spaces around operators, and without the ends of lines after those that need none, in lines whose
-    strings and templates are plain; others stay as they are, those with patterns among them."""
+    templates are plain; others stay as they are."""
     made = b""
     for line in script.splitlines():
         parts = LITERAL.split(line)
@@ -96,8 +110,10 @@ def _squeezed(script: bytes) -> bytes:
             continue
         parts[::2] = [OPERATORS.sub(rb"\1", part) for part in parts[::2]]
         squeezed = b"".join(parts)
-        made += squeezed if squeezed.endswith((b";", b"{", b",", b"(")) else squeezed + b"\n"
-    return made
+        # A brace alone in its line ends a block: values end with "};".
+        is_open = squeezed == b"}" or squeezed.endswith((b";", b"{", b",", b"("))
+        made += squeezed if is_open else squeezed + b"\n"
+    return made.replace(b"\n}", b"}")
 
 
 def _hashes(page: bytes, element: bytes) -> str:

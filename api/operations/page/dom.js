@@ -29,7 +29,8 @@ function web(address) {
   try {
     const url = new URL(address);
     if (/^https?:$/.test(url.protocol)) return url;
-  } catch { /* it is shown as it is */ }
+  // Otherwise it is shown as it is.
+  } catch { }
 }
 
 function sourceLink(address, label) {

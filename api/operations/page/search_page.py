@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from aidre.api.http import JSON, Link, Message, accept_header, answer_unless_known, cacheable_response, quality
-from aidre.api.operations.page.assembly import HTML, assembled
+from aidre.api.operations import link_header, site_data
+from aidre.api.operations.page.assembly import HTML, Page, assembled, with_data
 
 SCRIPTS = (
     "dom.js",
@@ -45,10 +47,21 @@ class Signpost(Message):
 async def root(request: Request) -> Response:
     accept = accept_header(request)
     for_people = quality(accept, HTML) > quality(accept, JSON)
-    if for_people:
-        page = PAGE if request.app.state.retrieval.settings.server.images else PLAIN
-        return answer_unless_known(request, page.content, page.headers, HTML)
-    return _signpost(request)
+    page = _page(request) if for_people else None
+    response = _signpost(request) if page is None else answer_unless_known(request, page.content, page.headers, HTML)
+    response.headers["Link"] = link_header(request.app.state.retrieval.settings)
+    return response
+
+
+def _page(request: Request) -> Page:
+    """The page with the data of this site, put together once."""
+    state = request.app.state
+    if not hasattr(state, "page"):
+        settings = state.retrieval.settings
+        page = PAGE if settings.server.images else PLAIN
+        state.page = with_data(page, orjson.dumps(site_data(settings)))
+    made: Page = state.page
+    return made
 
 
 def _signpost(request: Request) -> Response:

@@ -1,11 +1,12 @@
 const here = () => location.origin + location.pathname.replace(/docs$/, "");
 const NOTE = "aidre " + location.pathname.replace(/docs$/, "");
 let key = "";
-try { key = sessionStorage.getItem(NOTE) ?? "" } catch { /* then it is forgotten with the page */ }
+// Without a storage it is forgotten with the page.
+try { key = sessionStorage.getItem(NOTE) ?? "" } catch { }
 
 function useKey(given) {
   key = given;
-  try { given ? sessionStorage.setItem(NOTE, given) : sessionStorage.removeItem(NOTE) } catch { /* likewise */ }
+  try { given ? sessionStorage.setItem(NOTE, given) : sessionStorage.removeItem(NOTE) } catch { }
 }
 
 async function ask(path, {signal, body} = {}) {

@@ -33,6 +33,8 @@ from aidre.engine.model import COSTED_RESULTS, MAX_NORM, RECALLS, Mode
 from aidre.engine.retrieve import RELEVANT, is_lexical, tells_words
 from aidre.engine.storage import PROMISED_SECONDS
 
+NLWEB, NLWEB_DIALECTS = "0.55", ("0.55", "0.54")
+"""The version of NLWeb that is answered, and those whose requests are answered in their own form."""
 SCORES = {
     "cosine": "cosine similarity, from -1 to 1",
     "dot": "inner product",
@@ -154,6 +156,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
             "read": READING,
             **extensions(collections),
             **_recall(collections),
+            **_nlweb(retrieval, caller),
             **({"replica": {"protocols": ["aidre", "nlweb"]}} if retrieval.is_replica else {}),
             **({"documents": WRITING} if _may_write(settings, caller) else {}),
         },
@@ -161,6 +164,21 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
         provenance=present(None if provenance is None else provenance.declaration()),
         openapi=f"{settings.server.base_url}/openapi.json",
     )
+
+
+def _nlweb(retrieval: Retrieval, caller: Caller) -> dict[str, Any]:
+    """The extension `nlweb`: what `endpoints.nlweb` speaks, and where its promises are kept."""
+    if not retrieval.collections.names(caller, "nlweb"):
+        return {}
+    base = retrieval.settings.server.base_url
+    return {
+        "nlweb": {
+            "version": NLWEB,
+            "dialects": list(NLWEB_DIALECTS),
+            "await": f"{base}/await",
+            "sites": f"{base}/sites",
+        }
+    }
 
 
 def _recall(collections: list[VisibleCollection]) -> dict[str, Any]:
@@ -193,7 +211,7 @@ def _endpoints(retrieval: Retrieval, caller: Caller, collections: list[VisibleCo
         search=f"{base}/search",
         collections=f"{base}/collections",
         changes=f"{base}/collections/{{name}}/changes",
-        chunk=f"{base}/chunks/{{id}}",
+        chunk=f"{base}/chunks/{{id}}{{?collection}}",
         suggest=present(f"{base}/collections/{{name}}/suggest" if _tells_words(collections) else None),
         profile=f"{base}/collections/{{name}}/profile",
         browse=f"{base}/collections/{{name}}/browse",

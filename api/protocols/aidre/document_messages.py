@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from aidre.api.http import AtLeastOne, Count, DateTime, Message
+from aidre.api.http import AS_LIST, AtLeastOne, Count, DateTime, Message
 from aidre.api.protocols.aidre.messages import FILTER, MAX_FACETS, Facet, FacetRequest
 
 MAX_IDS, MAX_FIELDS, MAX_DELETED = 1_000, 100, 10_000
@@ -68,7 +68,7 @@ class DocumentQuery(Message):
         Meta(description="Documents by id, answered in this order, null for one that is not there"),
     ] = None
     filter: Annotated[dict[str, Any] | None, Meta(description=FILTER)] = None
-    order_by: Annotated[str | list[str] | None, Meta(description=ORDER)] = None
+    order_by: Annotated[str | list[str] | None, Meta(description=ORDER, extra_json_schema=AS_LIST)] = None
     limit: Annotated[
         AtLeastOne | None, Meta(description="Documents at most; a larger one than the maximum is clamped")
     ] = None

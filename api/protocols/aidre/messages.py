@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType, field, structs
 
-from aidre.api.http import AtLeastOne, Count, DateTime, Message, NotBlank, OpenMessage
+from aidre.api.http import AS_LIST, AtLeastOne, Count, DateTime, Message, NotBlank, OpenMessage
 
 VERSION = "1"
 FLOAT32_MAX = 3.4e38
@@ -105,7 +105,10 @@ class SearchRequest(Message):
     query: Annotated[NotBlank | None, Meta(description="The text to search for")] = None
     query_vector: Annotated[
         Vector | Base64 | None,
-        Meta(description="A vector of the dimensions of `embedding_space`, or base64 of its numbers as float32"),
+        Meta(
+            description="A vector of the dimensions of `embedding_space`; or base64 of its numbers as float32",
+            extra_json_schema=AS_LIST,
+        ),
     ] = None
     embedding_space: Annotated[str | None, Meta(description="The id of an embedding space of the collection")] = None
     collection: Annotated[str | None, Meta(description="Left out: the default one, or the only one there is")] = None

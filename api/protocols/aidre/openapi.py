@@ -271,12 +271,7 @@ OPERATIONS: tuple[Operation, ...] = (
         links={
             "next": link(
                 "search",
-                "The next page of a text query without further members: a cursor needs the query that it came from",
-                {
-                    "query": "$request.body#/query",
-                    "collection": f"{BODY}/collection",
-                    "cursor": f"{BODY}/meta/next_cursor",
-                },
+                "The next page: the same request with `cursor`, which is `meta.next_cursor` of this answer",
             ),
             "chunk": link("showChunk", "The best result", id=f"{BODY}/results/0/id", collection=f"{BODY}/collection"),
         },

@@ -51,13 +51,8 @@ OPERATIONS: tuple[Operation, ...] = (
         links={
             "bind": link(
                 "bindOffer",
-                "Accept the offer; agent and bind_data come from the user",
-                {
-                    "offer_id": "$response.body#/offer/id",
-                    "session_id": "$response.body#/session_id",
-                    "agent": {"id": "$request.body#/agent/id", "consent_scope": ["bind"]},
-                    "bind_data": {},
-                },
+                "Accept the offer: `offer_id` is `offer.id` of this answer, `session_id` is its own; agent and "
+                "bind_data come from the user, whose consent has the scope bind",
             )
         },
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import date
+from typing import Any
 from urllib.parse import urlsplit
 
 from aidre.api.config import HOSTNAME, Intent, Settings
@@ -22,6 +23,14 @@ from aidre.api.protocols.intent.messages import (
     IntentPublisher,
     IntentRetrieval,
     IntentSupports,
+)
+from aidre.api.protocols.intent.signing import (
+    KEY_ID_FIELD,
+    NONCE_FIELD,
+    SCHEME,
+    SIGNATURE_FIELD,
+    TIMESTAMP_FIELD,
+    VERSION_FIELD,
 )
 
 SCHEMA = f"https://schemas.agenticintentprotocol.com/aip/{DEFAULT_VERSION}/schema.json"
@@ -63,8 +72,20 @@ def build_declaration(settings: Settings, started: date) -> IntentDeclaration:
         ),
         retrieval=_retrieval(intent),
         compliance=_compliance(intent, started),
-        extensions={"aidre.versions": list(VERSIONS), "aidre.tokens": TOKEN_COUNT_METHOD, **fraction},
+        extensions={"aidre.versions": list(VERSIONS), "aidre.tokens": TOKEN_COUNT_METHOD, **fraction, **_keys(intent)},
     )
+
+
+def _keys(intent: Intent) -> dict[str, Any]:
+    """The extension that says how requests are signed and where a partner gets the key for it."""
+    return {
+        "aidre.keys": {
+            "obtain": intent.publisher.contact or "ask the publisher, who gives each partner a key id and a secret",
+            "signature": "HMAC-SHA256 with the secret over method, path, hexadecimal SHA-256 of the body, timestamp "
+            f"and nonce, joined by line feeds; {SCHEME} and base64",
+            "fields": [VERSION_FIELD, KEY_ID_FIELD, TIMESTAMP_FIELD, NONCE_FIELD, SIGNATURE_FIELD],
+        }
+    }
 
 
 def build_capabilities(settings: Settings) -> IntentCapabilities:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from importlib.metadata import version
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -21,42 +20,41 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Scope
 
-from aidre.api.access import ANONYMOUS, Caller, Guard, caller_of
-from aidre.api.http import JSON, Unauthorized, UnsupportedMediaType, parse_content_type, read_body, renders_errors_with
+from aidre.api.access import Guard, caller_of
+from aidre.api.http import (
+    JSON,
+    Unauthorized,
+    UnsupportedMediaType,
+    note_error_code,
+    parse_content_type,
+    read_body,
+    renders_errors_with,
+)
 from aidre.api.protocols.nlweb.answer import Service
-from aidre.api.protocols.nlweb.envelope import refuse
-from aidre.api.protocols.nlweb.mcp_tools import Tool, ToolResult, call_tool, list_tools
+from aidre.api.protocols.nlweb.envelope import to_failure
+from aidre.api.protocols.nlweb.mcp_server import INVALID_PARAMS, create_server
 from aidre.api.protocols.nlweb.stream import cancel_on_disconnect
 from aidre.api.retrieval import Retrieval
+from aidre.engine.errors import AidreError
 
 if TYPE_CHECKING:
-    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-    from mcp.server.lowlevel.server import Server
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     from mcp.shared.message import SessionMessage
-    from mcp_types import (
-        CallToolRequestParams,
-        CallToolResult,
-        ListResourcesResult,
-        ListToolsResult,
-        PaginatedRequestParams,
-        ReadResourceRequestParams,
-        ReadResourceResult,
-    )
 
 logger = logging.getLogger("aidre")
 
 REQUEST_ID_TYPES = (str, int)
 RESPONSE_ID_TYPES = (str, int, type(None))
-PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32_700, -32_600, -32_602
-RESOURCE_NOT_FOUND = -32_002
-SCHEME = "aidre://collections/"
-MIME_TYPE = "application/json"
+PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR = -32_700, -32_600, -32_603
+SERVER_ERROR = -32_000
+"""Refused for another reason than the message: the rate, a missing token."""
+HEADER_MISMATCH = -32_020
+VERSION_HEADER, VERSION_MEMBER = "mcp-protocol-version", "io.modelcontextprotocol/protocolVersion"
+"""From 2026-07-28 on a request names its version twice, for programs on the way that read no bodies."""
 DEFAULT_ACCEPT = b"application/json, text/event-stream"
 """Sent to the SDK for a request without Accept."""
 DRAIN_SECONDS = 10.0
 """Time for pending requests after the end of standard input."""
-UNKNOWN_CLIENT = {"name": "unknown", "version": "0"}
 
 
 class McpEndpoint:
@@ -74,22 +72,22 @@ class McpEndpoint:
         if parse_content_type(request.headers.get("content-type", ""))[0] != JSON:
             raise UnsupportedMediaType(f"Content-Type must be {JSON}", {"Accept": JSON})
         body = await read_body(request, settings.limits.body_bytes)
-        rejection = _reject_malformed(body)
+        rejection = _reject_malformed(body, request.headers.get(VERSION_HEADER))
         if rejection is not None:
             return rejection
         manager = await self._start()
         scope = _sdk_scope(request)
         return await cancel_on_disconnect(request.receive, _exchange(manager, scope, body))
 
-    async def serve_stdio(self) -> None:
-        """Serves one client on standard input and output until the input ends.
+    async def serve_stdio(self, *, cites_chunks: bool = True) -> None:
+        """Serves one client on standard input and output until the input ends. `cites_chunks` as in `Service`.
 
         Models are loaded after the first answer, that to `initialize`, which clients wait for at their start.
         """
         import anyio
         from mcp.server.stdio import stdio_server
 
-        server = _create_server(self._service)
+        server = create_server(replace(self._service, cites_chunks=cites_chunks))
         to_server, server_input = anyio.create_memory_object_stream[Any](0)
         server_output, from_server = anyio.create_memory_object_stream[Any](0)
         pending = _PendingRequests()
@@ -134,18 +132,32 @@ class McpEndpoint:
             started.set_exception(error)
 
 
+def _create_session_manager(service: Service) -> StreamableHTTPSessionManager:
+    """Without security settings: Host and Origin were checked before every route."""
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    logging.getLogger("mcp").setLevel(logging.ERROR)  # its warnings quote requests
+    return StreamableHTTPSessionManager(
+        app=create_server(service),
+        json_response=True,
+        stateless=True,
+        max_request_body_size=service.retrieval.settings.limits.body_bytes,
+    )
+
+
 # -- JSON-RPC messages -----------------------------------------------------------------------------------------
 
 
-def _reject_malformed(body: bytes) -> Response | None:
-    """A 400 response to a body that is no JSON-RPC message; None for one that the SDK can read."""
+def _reject_malformed(body: bytes, version: str | None) -> Response | None:
+    """A 400 response to a body that is no JSON-RPC message, or of another version than the header field; None for one
+    that the SDK can read."""
     try:
         message = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         return _error_response(400, PARSE_ERROR, f"the body is not JSON: {error}")
     if type(message) is not dict:
         return _error_response(400, INVALID_REQUEST, "the body must be one JSON-RPC message: batches are not supported")
-    fault = _find_fault(message)
+    fault = _find_fault(message) or _find_mismatch(message, version)
     if fault is None:
         return None
     code, text = fault
@@ -172,6 +184,30 @@ def _find_fault(message: Mapping[str, Any]) -> tuple[int, str] | None:
     if type(message.get("params")) not in {dict, type(None)}:
         return INVALID_PARAMS, "params must be an object"
     return None
+
+
+def _find_mismatch(message: Mapping[str, Any], version: str | None) -> tuple[int, str] | None:
+    """A fault where the header field and `_meta` name two versions. The SDK compares them in modern requests only, and
+    takes the header's word for what is one."""
+    meta = (message.get("params") or {}).get("_meta")
+    named = meta.get(VERSION_MEMBER) if type(meta) is dict else None
+    if version is None or type(named) is not str or named == version:
+        return None
+    return (
+        HEADER_MISMATCH,
+        f"{VERSION_HEADER} is {version[:64]!r}, params._meta has {named[:64]!r}: send one",
+    )
+
+
+def refuse_rpc(request: Request, error: AidreError) -> Response:
+    """Renders every rejection on the route as an error of JSON-RPC. The body was not read, so it names no id."""
+    failure = to_failure(error)
+    note_error_code(request, failure.failure_code)
+    code = SERVER_ERROR if failure.status in {401, 403, 429} else INVALID_REQUEST
+    code = INTERNAL_ERROR if failure.status >= 500 else code
+    told = {"code": code, "message": failure.message, "data": {"code": failure.failure_code}}
+    content = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": told})
+    return Response(content, failure.status, {"Cache-Control": "no-store", **failure.headers}, JSON)
 
 
 def _error_response(status: int, code: int, text: str, message_id: str | int | None = None) -> Response:
@@ -304,158 +340,7 @@ def _parse_leniently(line: Any) -> Any:
         return None
 
 
-# -- resources -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """`text` is the JSON that reading it gives."""
-
-    uri: str
-    name: str
-    description: str
-    text: str
-
-
-def list_resources(caller: Caller, service: Service) -> Iterator[Resource]:
-    """The collections that the caller may see over NLWeb."""
-    for one in service.retrieval.collections.visible(caller, "nlweb"):
-        snapshot = one.snapshot
-        content = {
-            "name": one.name,
-            "description": one.description,
-            "visibility": one.visibility,
-            "updated_at": snapshot.collection.updated_at,
-            "documents": snapshot.documents,
-            "chunks": snapshot.chunks,
-            "site": one.name,
-        }
-        text = orjson.dumps(content, option=orjson.OPT_INDENT_2).decode()
-        yield Resource(SCHEME + one.name, one.name, one.description, text)
-
-
-def read_resource(uri: str, caller: Caller, service: Service) -> Resource | None:
-    """None for one that does not exist for the caller."""
-    return next((one for one in list_resources(caller, service) if one.uri == uri), None)
-
-
-# -- SDK -------------------------------------------------------------------------------------------------------
-
-
-def _create_session_manager(service: Service) -> StreamableHTTPSessionManager:
-    """Without security settings: Host and Origin were checked before every route."""
-    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-
-    logging.getLogger("mcp").setLevel(logging.ERROR)  # its warnings quote requests
-    return StreamableHTTPSessionManager(
-        app=_create_server(service),
-        json_response=True,
-        stateless=True,
-        max_request_body_size=service.retrieval.settings.limits.body_bytes,
-    )
-
-
-def _create_server(service: Service) -> Server[Any]:
-    from mcp.server.lowlevel.server import Server
-    from mcp.shared.exceptions import MCPError
-    from mcp_types import (
-        ListResourcesResult,
-        ListToolsResult,
-        ReadResourceResult,
-        Resource as McpResource,
-        TextResourceContents,
-    )
-
-    async def on_list_tools(
-        context: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None
-    ) -> ListToolsResult:
-        return ListToolsResult(tools=[_describe(tool, service) for tool in list_tools(_caller(context), service)])
-
-    async def on_call_tool(context: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> CallToolResult:
-        result = await call_tool(params.name, params.arguments, _caller(context), service)
-        if result is None:
-            raise MCPError(code=INVALID_PARAMS, message=f"there is no tool {params.name[:64]!r}")
-        return _to_sdk_result(result)
-
-    async def on_list_resources(
-        context: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None
-    ) -> ListResourcesResult:
-        return ListResourcesResult(
-            resources=[
-                McpResource(uri=one.uri, name=one.name, description=one.description or None, mime_type=MIME_TYPE)
-                for one in list_resources(_caller(context), service)
-            ]
-        )
-
-    async def on_read_resource(
-        context: ServerRequestContext[Any, Any], params: ReadResourceRequestParams
-    ) -> ReadResourceResult:
-        found = read_resource(str(params.uri), _caller(context), service)
-        if found is None:
-            raise MCPError(code=RESOURCE_NOT_FOUND, message="there is no such resource: resources/list names all")
-        return ReadResourceResult(contents=[TextResourceContents(uri=found.uri, mime_type=MIME_TYPE, text=found.text)])
-
-    organization = service.retrieval.settings.server.organization
-    server: Server[Any] = Server(
-        "aidre",
-        version=version("aidre"),
-        title=organization or None,
-        instructions="Ask in natural language with the tool ask; search and fetch give plain documents.",
-        on_list_tools=on_list_tools,
-        on_call_tool=on_call_tool,
-        on_list_resources=on_list_resources,
-        on_read_resource=on_read_resource,
-    )
-    server.middleware[:] = [_complete_initialize]  # replaces the SDK's tracer, which has no exporter here
-    return server
-
-
-async def _complete_initialize(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Adds members of `initialize` that the SDK requires and some clients omit; the SDK reads this object later."""
-    if ctx.method == "initialize" and type(ctx.params) is dict:
-        for name, value in (("capabilities", {}), ("clientInfo", UNKNOWN_CLIENT)):
-            if ctx.params.get(name) is None:
-                ctx.params[name] = value
-    return await call_next(ctx)
-
-
-def _caller(context: ServerRequestContext[Any, Any]) -> Caller:
-    """The caller of the request; anonymous on standard input."""
-    return ANONYMOUS if context.request is None else caller_of(context.request)
-
-
-def _describe(tool: Tool, service: Service) -> Any:
-    from mcp_types import Tool as McpTool, ToolAnnotations
-
-    template = service.retrieval.settings.nlweb.template if tool.name == "ask" else None
-    meta: dict[str, Any] | None = None
-    if template is not None:
-        meta = {"openai/outputTemplate": template.uri, "openai/widgetAccessible": template.widget_accessible}
-    return McpTool(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        input_schema=dict(tool.schema),
-        annotations=ToolAnnotations(
-            title=tool.title,
-            read_only_hint=tool.read_only,
-            destructive_hint=False,
-            idempotent_hint=True,
-            open_world_hint=False,
-        ),
-        _meta=meta,
-    )
-
-
-def _to_sdk_result(result: ToolResult) -> CallToolResult:
-    from mcp_types import CallToolResult, TextContent
-
-    return CallToolResult(
-        content=[TextContent(type="text", text=text) for text in result.texts],
-        structured_content=dict(result.structured),
-        is_error=result.is_error,
-        _meta=None if result.meta is None else dict(result.meta),
-    )
+# -- route -------------------------------------------------------------------------------------------------------
 
 
 async def _post(request: Request) -> Response:
@@ -469,7 +354,7 @@ async def _post(request: Request) -> Response:
     return await endpoint.respond(request)
 
 
-_answer = renders_errors_with(refuse)(_post)
+_answer = renders_errors_with(refuse_rpc)(_post)
 routes = [
     Route("/mcp", _answer, methods=["POST"]),
     # For a user who typed a slash behind the address: a redirection would lose the body.

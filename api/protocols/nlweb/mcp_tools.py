@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeAlias, get_args
 from urllib.parse import quote
 
 import orjson
 
 from aidre.api.access import Caller
-from aidre.api.protocols.nlweb.answer import Service, answer, find_documents, rewrite
+from aidre.api.protocols.nlweb.answer import Narrowing, Service, answer, find_documents, rewrite
 from aidre.api.protocols.nlweb.envelope import (
     INTERNAL_ERROR_MESSAGE,
     NlwebFailure,
@@ -26,7 +26,7 @@ from aidre.api.protocols.nlweb.envelope import (
 from aidre.api.protocols.nlweb.query import read_ask
 from aidre.api.retrieval import VisibleCollection
 from aidre.engine.errors import AidreError
-from aidre.engine.model import Json
+from aidre.engine.model import Json, Mode
 from aidre.engine.retrieve import told_copies
 from aidre.engine.types import Hit, RetrievedChunk, own_text
 
@@ -46,49 +46,73 @@ FILTERS = (
     "and any other property narrow it, query.limit is how many results; prefer.mode is list or summarize, or both with "
     "a comma."
 )
+SEARCHED = (
+    "Gives the best passage of each document that fits, with its relevance (0 to 1), its source to cite, its span in "
+    "the document, and an id for the tool fetch."
+)
+TEXT: Mapping[str, Json] = {"type": "string"}
+META: Mapping[str, Json] = {"type": "object", "properties": {"version": TEXT}}
 ASK_SCHEMA: Mapping[str, Json] = {
     "type": "object",
     "properties": {
         "query": {
             "type": "object",
             "description": "The query object containing text and filters",
-            "properties": {
-                "text": {"type": "string"},
-                "site": {"type": "string"},
-                "itemType": {"type": "string"},
-            },
+            "properties": {"text": TEXT, "site": TEXT, "itemType": TEXT},
             "required": ["text"],
         },
-        "context": {"type": "object", "description": "Semantic context including conversation history"},
-        "prefer": {"type": "object", "description": "Response preferences (streaming, formatting, mode)"},
-        "meta": {"type": "object", "description": "Protocol metadata, version, and session context"},
+        "context": {
+            "type": "object",
+            "description": "Semantic context including conversation history",
+            "properties": {"prev": {"type": "array", "items": TEXT}, "text": TEXT, "memory": TEXT},
+        },
+        "prefer": {
+            "type": "object",
+            "description": "Response preferences (streaming, formatting, mode)",
+            "properties": {"mode": TEXT, "response_format": TEXT},
+        },
+        "meta": {"description": "Protocol metadata, version, and session context", **META},
     },
     "required": ["query"],
 }
+"""Strict modes of agents' frameworks close every object and demand all of its members, so each object names some, and
+empty ones count as absent. Unnamed members are accepted all the same."""
 AWAIT_SCHEMA: Mapping[str, Json] = {
     "type": "object",
     "properties": {
-        "promise_token": {"type": "string"},
+        "promise_token": TEXT,
         "action": {"type": "string", "enum": ["checkin", "cancel"]},
-        "meta": {"type": "object"},
+        "meta": META,
     },
     "required": ["promise_token", "action"],
 }
 SEARCH_SCHEMA: Mapping[str, Json] = {
     "type": "object",
-    "properties": {"query": {"type": "string", "description": "What to look for, in natural language"}},
+    "properties": {
+        "query": {"type": "string", "description": "What to look for, in natural language"},
+        "collection": {"type": "string", "description": "The collection to search; left out: all"},
+        "k": {"type": "integer", "minimum": 1, "description": "How many documents at most"},
+        "filter": {
+            "type": "string",
+            "description": 'Conditions on fields of the documents as JSON, such as {"price": {"lt": 20}}',
+        },
+        "mode": {"type": "string", "enum": list(get_args(Mode)), "description": "How to search; left out: the best"},
+    },
     "required": ["query"],
+    "additionalProperties": False,
 }
+"""A filter has one form here, that of strict modes, which take no objects with free names; an object is accepted."""
 FETCH_SCHEMA: Mapping[str, Json] = {
     "type": "object",
     "properties": {"id": {"type": "string", "description": "The id of a search result"}},
     "required": ["id"],
+    "additionalProperties": False,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """The description of a tool for a model; `schema` allows additional members."""
+    """The description of a tool for a model."""
 
     name: str
     title: str
@@ -113,7 +137,7 @@ def list_tools(caller: Caller, service: Service) -> list[Tool]:
     return [
         Tool("ask", "Ask", f"Natural language interface to {content}. {FILTERS}", ASK_SCHEMA),
         Tool("await", "Await", "Check status or cancel a long-running promise.", AWAIT_SCHEMA, read_only=False),
-        Tool("search", "Search", f"Searches {content}. Gives ids for the tool fetch.", SEARCH_SCHEMA),
+        Tool("search", "Search", f"Searches {content}. {SEARCHED}", SEARCH_SCHEMA),
         Tool("fetch", "Fetch", "The whole text of a document that the tool search has found.", FETCH_SCHEMA),
     ]
 
@@ -188,12 +212,19 @@ async def _await(arguments: Arguments, caller: Caller, service: Service) -> byte
 
 async def _search(arguments: Arguments, caller: Caller, service: Service) -> bytes:
     retrieval = service.retrieval
+    _refuse_unknown("search", arguments, SEARCH_SCHEMA)
     if arguments.get("query") is None:
         raise invalid_query("query is missing: say what to look for")
     if type(arguments["query"]) not in (str, dict):  # an object is taken as /ask takes it
         raise invalid_query("query must be a string: say what to look for")
     ask = read_ask({"query": arguments["query"]}, retrieval.settings)
-    page = await find_documents(retrieval, ask, rewrite(ask.text), caller)
+    count = _count(arguments.get("k"), retrieval.settings.limits.top_k_max) or ask.count
+    scope = Narrowing(
+        _collection(arguments.get("collection"), caller, service),
+        _filter(arguments.get("filter")),
+        _mode(arguments.get("mode")),
+    )
+    page = await find_documents(retrieval, replace(ask, count=count), rewrite(ask.text), caller, scope)
     results = [
         _search_result(document.collection, document.hits[0].chunk, service)
         | {"relevance": round(document.score / 100, 4)}
@@ -206,8 +237,70 @@ async def _search(arguments: Arguments, caller: Caller, service: Service) -> byt
     return orjson.dumps({"results": results, **{name: value for name, value in said.items() if value is not None}})
 
 
+def _refuse_unknown(tool: str, arguments: Arguments, schema: Mapping[str, Any]) -> None:
+    known = list(schema["properties"])
+    unknown = next((name for name in arguments if name not in known), None)
+    if unknown is not None:
+        raise invalid_query(f"{tool} has no argument {unknown[:64]!r}: use {', '.join(known)}")
+
+
+def _count(value: Json, most: int) -> int | None:
+    """The number of documents, at most what the server gives."""
+    if value is None:
+        return None
+    if type(value) is float and value.is_integer():  # the parser reads very large integers as floats
+        value = int(value)
+    if type(value) is not int or value < 1:
+        raise invalid_query("k must be a whole number of at least 1")
+    return min(value, most)
+
+
+def _collection(value: Json, caller: Caller, service: Service) -> str | None:
+    if value is None or value == "":
+        return None
+    names = service.retrieval.collections.names(caller, "nlweb")
+    if type(value) is not str or value not in names:
+        raise NlwebFailure("NOT_FOUND", f"collection names none that there is: use {', '.join(names) or 'none'}")
+    return value
+
+
+def _filter(value: Json) -> Json:
+    """The conditions of an object, or of JSON in a string, in the language of AIDRE; None for none."""
+    if type(value) is str and value.strip():
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            value = False
+    if value is None or value in ("", {}):
+        return None
+    if type(value) is not dict:
+        raise invalid_query('filter must be an object, or one as JSON in a string: {"price": {"lt": 20}}')
+    return value
+
+
+def _mode(value: Json) -> Mode | None:
+    if value is None or value == "":
+        return None
+    mode: Mode | None = next((mode for mode in get_args(Mode) if mode == value), None)
+    if mode is None:
+        raise invalid_query(f"mode must be one of {', '.join(get_args(Mode))}, or left out")
+    return mode
+
+
 def _search_result(collection: VisibleCollection, chunk: RetrievedChunk, service: Service) -> dict[str, Json]:
-    result = {"id": f"{collection.name}:{chunk.document_id}", **_citation(collection, chunk, service)}
+    citation = _citation(collection, chunk, service)
+    source = {**citation, "section": chunk.section, "updated_at": chunk.updated_at}
+    result = {
+        "id": f"{collection.name}:{chunk.document_id}",
+        **citation,
+        "source": {
+            "collection": collection.name,
+            "document": chunk.document_id,
+            "chunk": chunk.id,
+            **{name: value for name, value in source.items() if value},
+        },
+        "span": list(chunk.span),
+    }
     return {**result, "text": chunk.text} if collection.settings.return_text else result
 
 
@@ -216,9 +309,10 @@ def _copies(hits: Sequence[Hit]) -> dict[str, Json]:
 
 
 def _citation(collection: VisibleCollection, chunk: RetrievedChunk, service: Service) -> dict[str, Json]:
-    """Title and URL, which connectors cite; a document without a URL gets the address of its chunk on this server."""
+    """Title and URL, which connectors cite. A document without a URL gets the address of its chunk on this server if it
+    is listening."""
     url = chunk.url
-    if url is None and "aidre" in collection.settings.protocols:
+    if url is None and service.cites_chunks and "aidre" in collection.settings.protocols:
         # The collection is part of the address: another one may have a document of the same id.
         base = service.retrieval.settings.server.base_url
         url = f"{base}/chunks/{quote(chunk.id, safe='')}?collection={collection.name}"
@@ -226,6 +320,7 @@ def _citation(collection: VisibleCollection, chunk: RetrievedChunk, service: Ser
 
 
 async def _fetch(arguments: Arguments, caller: Caller, service: Service) -> bytes:
+    _refuse_unknown("fetch", arguments, FETCH_SCHEMA)
     result_id = arguments.get("id")
     if type(result_id) is not str or not result_id.strip():
         raise invalid_query("id must be the id of a search result")

@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from aidre.api.http import NOT_BLANK, Message, NotBlank, OpenMessage, Text
+from aidre.api.http import AS_LIST, AS_TEXT, NOT_BLANK, Message, NotBlank, OpenMessage, Text
 
 Texts: TypeAlias = str | list[str]
+"""A string, or a list of them. The form that the specification has is the one that is described."""
 Start: TypeAlias = Annotated[int, Meta(ge=0, description="Documents to skip")]
 
 
@@ -22,7 +23,9 @@ class AskQuery(OpenMessage):
     """The question. Further members are filters: `itemType`, `price`, `location`, dates, any property of the items."""
 
     text: Annotated[NotBlank, Meta(description="The question", examples=["how is a backup restored"])]
-    site: Annotated[Texts | None, Meta(description="Collections or hosts; left out: all")] = None
+    site: Annotated[
+        Texts | None, Meta(description="A collection or a host, or a list; left out: all", extra_json_schema=AS_TEXT)
+    ] = None
     limit: Annotated[int, Meta(ge=1, description="Documents at most")] | None = None
     start_num: Start | None = None
     decontextualized_query: Annotated[
@@ -33,10 +36,14 @@ class AskQuery(OpenMessage):
 class AskContext(OpenMessage):
     """The conversation so far. In a context of another `@type` these members are used if they are texts."""
 
-    type: Annotated[Texts | None, Meta(description="ConversationalContext")] = field(default=None, name="@type")
-    prev: Annotated[Texts | None, Meta(description="Earlier questions, the oldest first")] = None
+    type: Annotated[Texts | None, Meta(description="ConversationalContext", extra_json_schema=AS_TEXT)] = field(
+        default=None, name="@type"
+    )
+    prev: Annotated[
+        Texts | None, Meta(description="Earlier questions, the oldest first", extra_json_schema=AS_LIST)
+    ] = None
     text: Annotated[str | None, Meta(description="Background of the question")] = None
-    memory: Annotated[Texts | None, Meta(description="Facts about the user")] = None
+    memory: Annotated[Texts | None, Meta(description="Facts about the user", extra_json_schema=AS_TEXT)] = None
 
 
 class AskPrefer(OpenMessage):
@@ -47,9 +54,15 @@ class AskPrefer(OpenMessage):
         default=None, name="respond-async"
     )
     response_format: Annotated[
-        Texts | None, Meta(description="conversational_search or chatgpt_app; of a list the first that is supported")
+        Texts | None,
+        Meta(
+            description="conversational_search or chatgpt_app; of a list the first that is supported",
+            extra_json_schema=AS_TEXT,
+        ),
     ] = None
-    mode: Annotated[Texts | None, Meta(description="list or summarize, or both")] = None
+    mode: Annotated[
+        Texts | None, Meta(description="list or summarize, or both with a comma", extra_json_schema=AS_TEXT)
+    ] = None
     accept_language: Annotated[str | None, Meta(description="As the header field Accept-Language")] = field(
         default=None, name="accept-language"
     )
@@ -68,7 +81,9 @@ class AskMeta(OpenMessage):
     version: str | None = None
     api_version: Annotated[str | None, Meta(description="The same in NLWeb 0.54")] = None
     session_context: Annotated[dict[str, Any] | None, Meta(description="Comes back in the answer")] = None
-    user: str | dict[str, Any] | None = None
+    user: Annotated[
+        str | dict[str, Any] | None, Meta(description="An id, or a Person; it has no effect", extra_json_schema=AS_TEXT)
+    ] = None
     remember: Annotated[bool | None, Meta(description="Accepted; nothing is remembered")] = None
     start_num: Start | None = None
 
@@ -132,6 +147,9 @@ class NlwebMeta(OpenMessage):
     ignored_filters: Annotated[list[str], Meta(description="Members of the query that do not filter")] | UnsetType = (
         UNSET
     )
+    ignored_members: Annotated[
+        list[str], Meta(description="Members beside the query that were read and changed nothing")
+    ] | (UnsetType) = UNSET
     rewriting_method: Literal["rule", "llm"] | UnsetType = UNSET
     summary_method: Literal["extractive", "llm"] | UnsetType = UNSET
     remembered: bool | UnsetType = UNSET
@@ -165,7 +183,9 @@ class Action(OpenMessage):
 class Item(OpenMessage):
     """A schema.org object with its properties, or the summary of the answer."""
 
-    type: Texts | UnsetType = field(default=UNSET, name="@type")
+    type: Annotated[Any, Meta(description="A type of schema.org, or a list of them")] | UnsetType = field(
+        default=UNSET, name="@type"
+    )
     url: str | UnsetType = UNSET
     name: str | UnsetType = UNSET
     score: Annotated[float, Meta(ge=0, le=100, description="Relevance in percent")] | UnsetType = UNSET
@@ -260,14 +280,15 @@ class SiteList(Message):
 
 
 class RpcError(OpenMessage):
-    """An error of JSON-RPC; of the server where the code is a word."""
+    """An error of JSON-RPC. Where the server refuses, `data.code` is the code of NLWeb."""
 
-    code: int | str
+    code: int
     message: str
+    data: Any | UnsetType = UNSET
 
 
 class RpcResponse(OpenMessage):
-    """The response to a message, or a failure of the server (`error` as in NLWeb, `_meta` beside it)."""
+    """The response to a message; of one that was not read without its `id`."""
 
     jsonrpc: Literal["2.0"] | UnsetType = UNSET
     id: str | int | UnsetType | None = UNSET

@@ -29,9 +29,7 @@ QUERY = Parameter(
 )
 PROMISE = Content(PromiseAnswer, description="A promise")
 AWAIT = {
-    "await": link(
-        "await", "Check on the promise", {"promise_token": "$response.body#/promise/token", "action": "checkin"}
-    )
+    "await": link("await", "Check on the promise: `promise_token` is `promise.token` of this answer, `action` checkin")
 }
 
 _operation = partial(Operation, tag="NLWeb", method="post", error=Content(Failure, description="A failure"))

@@ -234,7 +234,7 @@ def mount(retrieval: Retrieval, folders: Sequence[Path]) -> Mounted:
     return Mounted(
         routes=[*routes, *mcp.routes],
         error_codes=get_args(Code),
-        error_renderers=dict.fromkeys(("ask", "await", "mcp", "sites"), refuse),
+        error_renderers={**dict.fromkeys(("ask", "await", "sites"), refuse), "mcp": mcp.refuse_rpc},
         state={"nlweb": service, "mcp": endpoint},
         open=promises.open,
         close=close,

@@ -391,8 +391,8 @@ class RemoteReader:
         if not isinstance(chunk_id, str) or not chunk_id:
             raise InvalidInput("the id of a chunk is a string that is not empty")
         template = yield from self.session.endpoint("chunk")
-        url = expand(template, id=chunk_id)
-        if self.name is not None:
+        url = expand(template, id=chunk_id, **({} if self.name is None else {"collection": self.name}))
+        if self.name is not None and "{?collection}" not in template:
             url += ("&" if "?" in url else "?") + expand("collection={name}", name=self.name)
         response = yield from self.session.respond("GET", url, collection=self.name)
         sent = decode(response, ChunkAnswer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -33,10 +34,14 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
+QUERY_EXPRESSION = re.compile(r"\?\w+(,\w+)*", re.ASCII)
+
+
 def expand(template: str, **values: str) -> str:
     """Expand a URI template of level 1 (RFC 6570, 3.2.2): every character that is not unreserved is percent-encoded.
+    `{?a,b}` (3.2.8) becomes a query of those that are given.
 
-    Unsupported for an expression of a higher level, or a variable that is not known.
+    Unsupported for any other expression, or a variable of level 1 that is not given.
     """
     parts, rest = list[str](), template
     while rest:
@@ -45,6 +50,10 @@ def expand(template: str, **values: str) -> str:
         if not opened:
             break
         name, closed, rest = rest.partition("}")
+        if closed and QUERY_EXPRESSION.fullmatch(name):
+            given = [one for one in name[1:].split(",") if one in values]
+            parts += [f"{'&' if at else '?'}{one}={quote(values[one], safe='-._~')}" for at, one in enumerate(given)]
+            continue
         if not closed or name not in values:
             raise Unsupported(f"the URI template {template!r} of the server has an expression other than its variable")
         parts.append(quote(values[name], safe="-._~"))

@@ -22,13 +22,15 @@ from tests.support.remote import connected
         ("/none", "a", "/none"),
         ("/{id}", "{id}", "/%7Bid%7D"),
         ("/{id}", "", "/"),
+        ("/{id}{?collection}", "a", "/a"),
+        ("/{?x,id,y}", "a b", "/?id=a%20b"),
     ],
 )
 def test_a_template_of_level_1_is_expanded(template: str, value: str, expected: str) -> None:
     assert expand(template, id=value) == expected
 
 
-@pytest.mark.parametrize("template", ["/{+id}", "/{id*}", "/{name}", "/{id", "/{?id}", "/{id,name}", "/{}"])
+@pytest.mark.parametrize("template", ["/{+id}", "/{id*}", "/{name}", "/{id", "/{?id*}", "/{?}", "/{id,name}", "/{}"])
 def test_a_template_of_another_level_is_unsupported(template: str) -> None:
     with pytest.raises(aidre_client.Unsupported):
         expand(template, id="1")

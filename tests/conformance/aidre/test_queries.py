@@ -40,7 +40,7 @@ def test_3_1_published_addresses_are_https_or_loopback(client: Client) -> None:
             "search": "https://ai.example.com/search",
             "collections": "https://ai.example.com/collections",
             "changes": "https://ai.example.com/collections/{name}/changes",
-            "chunk": "https://ai.example.com/chunks/{id}",
+            "chunk": "https://ai.example.com/chunks/{id}{?collection}",
             "suggest": "https://ai.example.com/collections/{name}/suggest",
             "profile": "https://ai.example.com/collections/{name}/profile",
             "browse": "https://ai.example.com/collections/{name}/browse",
@@ -81,6 +81,8 @@ def test_24_1_endpoints_resolve_on_the_running_server(client: Client) -> None:
     endpoints = client.get(DISCOVERY).json()["endpoints"]
     assert client.get(endpoints["collections"].removeprefix(BASE)).status_code == 200
     chunk = endpoints["chunk"].removeprefix(BASE).replace("{id}", "doc_1%23chunk_1")
+    assert client.get(chunk.replace("{?collection}", "")).json()["id"] == "doc_1#chunk_1"
+    chunk = chunk.replace("{?collection}", "?collection=docs")
     assert client.get(chunk).json()["id"] == "doc_1#chunk_1"
     body = {"query": "alpha"}
     path = endpoints["search"].removeprefix(BASE)

@@ -8,13 +8,14 @@ and the request models of nlweb-ai/nlweb-ask-agent.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.clients import Client, serving
+from tests.support.clients import Client, fill, serving
 from tests.support.ingests import Bench
-from tests.support.recipes import STREAM, ask, events, results
+from tests.support.recipes import STREAM, an_object, ask, events, results
 
 FILES = {
     **{f"guide-{n}.md": f"# Guide {n}\n\nHow to patch tube {n} of a bicycle." for n in range(6)},
@@ -137,3 +138,20 @@ def test_the_least_score_of_the_configuration_stays(client: Client) -> None:
         assert not shown_by_react(strict, react_request(QUESTION, min_score=0))
     with serving(client.store, "[nlweb]\nmin_score = 0") as lenient:
         assert shown_by_react(lenient, react_request(QUESTION, min_score=0))
+
+
+def test_the_react_component_shows_objects_of_types_that_it_does_not_know(tmp_path: Path) -> None:
+    kinds = ["Product", ["Place", "Museum"], "Event", "Recipe", "NewsArticle"]
+    items = [{"@type": kind, "name": f"Tube {at}", "url": f"https://a.example/{at}"} for at, kind in enumerate(kinds)]
+    fill(tmp_path, "docs", [an_object(str(at), f"{QUESTION} {at}", one) for at, one in enumerate(items)])
+    with serving(tmp_path, "[nlweb]\nmin_score = 0") as client:
+        shown = {item["name"]: item["@type"] for item in shown_by_react(client, react_request(QUESTION))}
+        plain = {item["name"]: item["@type"] for item in results(ask(client, {"query": {"text": QUESTION}}))}
+    assert plain == {one["name"]: one["@type"] for one in items}
+    assert shown == {
+        "Tube 0": ["Product", "Article"],
+        "Tube 1": ["Place", "Museum", "Article"],
+        "Tube 2": ["Event", "Article"],
+        "Tube 3": "Recipe",
+        "Tube 4": "NewsArticle",
+    }

@@ -23,7 +23,7 @@ from aidre.api.protocols.nlweb.answer import service
 from aidre.engine.collection.store import Store
 from tests.support.clients import Client, a_document, fill, serving
 from tests.support.clocks import until
-from tests.support.mcp_calls import call, message, post, refused, result
+from tests.support.mcp_calls import ENVELOPE, MODERN, call, message, post, refused, result
 from tests.support.recipes import CONFIGURATION, as_caller, ask, failed, query, without_time
 
 JSONS = st.recursive(
@@ -65,7 +65,7 @@ def test_m2_the_tool_await_has_the_schema_of_appendix_a(client: Client) -> None:
         "properties": {
             "promise_token": {"type": "string"},
             "action": {"type": "string", "enum": ["checkin", "cancel"]},
-            "meta": {"type": "object"},
+            "meta": {"type": "object", "properties": {"version": {"type": "string"}}},
         },
         "required": ["promise_token", "action"],
     }
@@ -187,10 +187,11 @@ def test_search_and_fetch_have_the_shape_that_connectors_look_for(client: Client
     called = call(client, "search", {"query": "homemade pasta dough"})
     assert json.loads(called["content"][0]["text"]) == called["structuredContent"]
     found = called["structuredContent"]["results"]
+    texts = {"id", "title", "url", "text"}
     assert all(
-        set(one) == {"id", "title", "url", "text", "relevance"} or one["id"].startswith("textless:") for one in found
+        set(one) == {*texts, "relevance", "source", "span"} or one["id"].startswith("textless:") for one in found
     )
-    assert all(type(value) is str for one in found for name, value in one.items() if name != "relevance")
+    assert all(type(one[name]) is str for one in found for name in texts & one.keys())
     assert all(0.51 <= one["relevance"] <= 1 for one in found)
     assert (found[0]["title"], found[0]["url"]) == ("Classic Homemade Pasta Dough", "https://recipes.example/pasta")
     fetched = call(client, "fetch", {"id": found[0]["id"]})["structuredContent"]
@@ -283,6 +284,21 @@ def test_a_resource_is_read_as_json(client: Client) -> None:
 def test_a_resource_that_the_caller_may_not_see_does_not_exist(client: Client, uri: str) -> None:
     error = read(client, uri).json()["error"]
     assert (error["code"], "resources/list" in error["message"]) == (-32_002, True)
+    error = refused(modern(client, "resources/read", {"uri": uri}, mcp_name=uri), -32_602, 400)
+    assert "resources/list" in error
+
+
+def modern(client: Client, method: str, params: Any = None, **headers: str) -> Any:
+    """A request of 2026-07-28."""
+    body = message(method, {**(params or {}), "_meta": ENVELOPE})
+    return post(client, body, mcp_protocol_version=MODERN, mcp_method=method, **headers)
+
+
+def test_there_are_no_templates_of_resources_in_any_version(client: Client) -> None:
+    method = "resources/templates/list"
+    for version in ({}, {"mcp_protocol_version": "2025-11-25"}):
+        assert result(post(client, message(method), **version))["resourceTemplates"] == []
+    assert result(modern(client, method))["resourceTemplates"] == []
 
 
 def test_a_template_is_named_on_the_tool_that_shows_it(tmp_path: Path) -> None:

@@ -95,6 +95,16 @@ def test_both_modes_over_http_and_standard_input_get_the_same_answers(filled: Pa
     assert all(answer == answers[0] for answer in answers)
 
 
+def test_over_standard_input_nothing_links_to_a_server_that_is_not_there(filled: Path) -> None:
+    call = {"name": "search", "arguments": {"query": "whale", "collection": "long"}}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    begin = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
+    done = exchange(filled, json.dumps(begin), json.dumps(asked))
+    [_, answered] = map(json.loads, done.stdout.splitlines())
+    results = answered["result"]["structuredContent"]["results"]
+    assert {one["url"] for one in results} == {""}
+
+
 def settled(post: Callable[[str, Any], httpx.Response], token: str) -> httpx.Response:
     """The answer of /await when it is no promise any more."""
     checking = {"promise_token": token, "action": "checkin"}

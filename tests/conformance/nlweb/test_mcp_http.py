@@ -17,7 +17,7 @@ from tests import ROOT
 from tests.support.clients import Client, serving
 from tests.support.clocks import WAIT_SECONDS
 from tests.support.mcp_calls import ENVELOPE, MODERN, call, message, post, refused, result
-from tests.support.recipes import CONFIGURATION, JSON, failed, query
+from tests.support.recipes import CONFIGURATION, JSON, query
 
 AXIOS = "application/json, text/plain, */*"
 
@@ -127,9 +127,29 @@ def test_a_media_type_is_the_same_in_capitals(client: Client) -> None:
     assert result(post(client, message("ping"), content_type="Application/JSON; Charset=UTF-8")) == {}
 
 
-def test_limits_of_http_are_said_in_the_failure_envelope(client: Client) -> None:
-    failed(post(client, b'{"a":"' + b"x" * 20_000 + b'"}'), "PAYLOAD_TOO_LARGE", 413)
-    failed(post(client, message("ping"), content_type="text/plain"), "INVALID_QUERY", 415)
+def test_limits_of_http_are_said_as_errors_of_json_rpc(client: Client) -> None:
+    assert "bytes" in refused(post(client, b'{"a":"' + b"x" * 20_000 + b'"}'), -32_600, 413)
+    assert "Content-Type" in refused(post(client, message("ping"), content_type="text/plain"), -32_600, 415)
+
+
+def test_beyond_the_rate_an_error_of_json_rpc_says_when_to_come_back(filled: Path) -> None:
+    with serving(filled, CONFIGURATION.replace("[limits]", '[limits]\nrate = "1/minute"')) as limited:
+        answers = [post(limited, message("ping")) for _ in range(3)]
+    late = answers[-1]
+    refused(late, -32_000, 429)
+    assert (late.json()["id"], late.json()["error"]["data"]) == (None, {"code": "RATE_LIMITED"})
+    assert int(late.headers["retry-after"]) >= 1
+
+
+def test_two_versions_in_one_request_are_refused(client: Client) -> None:
+    body = message("tools/list", {"_meta": ENVELOPE})
+    for version in ("2025-11-25", "2024-11-05", "1999-01-01"):
+        assert MODERN in refused(
+            post(client, body, mcp_protocol_version=version, mcp_method="tools/list"), -32_020, 400
+        )
+    older = message("tools/list", {"_meta": {**ENVELOPE, "io.modelcontextprotocol/protocolVersion": "2025-11-25"}})
+    refused(post(client, older, mcp_protocol_version=MODERN, mcp_method="tools/list"), -32_020, 400)
+    assert result(post(client, body, mcp_protocol_version=MODERN, mcp_method="tools/list"))["tools"]
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])

@@ -304,3 +304,19 @@ def test_r24_unknown_members_are_accepted_everywhere(client: Client) -> None:
     more = {"@context": "https://example.com", "unknown": {"a": [None]}}
     body = {"query": {"text": "cinnamon", "@context": "x"}, "context": more, "prefer": more, "meta": more, **more}
     assert names(ask(client, body)) == names(ask(client, query()))
+
+
+def test_what_has_no_effect_is_named(client: Client) -> None:
+    def ignored(**sections: Any) -> Any:
+        return ask(client, {**query("pasta"), **sections}).json()["_meta"].get("ignored_members")
+
+    assert ignored() is None
+    assert ignored(prefer={"mode": "list", "accept-language": "de", "user-agent": "x"}) == [
+        "prefer.user-agent",
+        "prefer.accept-language",
+    ]
+    assert ignored(context={"@type": "UserDiet", "restrictions": ["vegan"]}) == ["context.restrictions"]
+    assert ignored(context={"memory": "and the"}) == ["context.memory"]
+    assert ignored(context={"memory": "likes flour"}) is None
+    assert ignored(meta={"user": "me", "version": "0.55", "session_context": {}}) == ["meta.user"]
+    assert ignored(meta={"user": "me", "api_version": "0.54"}) is None

@@ -1,4 +1,4 @@
-from .documents import find_documents as find_documents
+from .documents import Narrowing as Narrowing, find_documents as find_documents
 from .items import Items as Items
 from .llm import ChatModel as ChatModel
 from .rewriting import rewrite as rewrite

@@ -14,7 +14,7 @@ from aidre.api.protocols.nlweb.answer.rewriting import RewrittenQuery
 from aidre.api.protocols.nlweb.query import Ask, AttributeFilter, build_filter, has_location
 from aidre.api.retrieval import Retrieval, VisibleCollection, tells_text
 from aidre.engine.index.fields import site_of, unmistakable_name
-from aidre.engine.model import Json
+from aidre.engine.model import Json, Mode
 from aidre.engine.ports import Reader
 from aidre.engine.retrieve import RELEVANT, Question, Reading
 from aidre.engine.types import Hit
@@ -70,9 +70,23 @@ class SearchScope:
     filter: Json | None = None
 
 
-async def find_documents(retrieval: Retrieval, ask: Ask, query: RewrittenQuery, caller: Caller) -> DocumentPage:
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """What a caller may ask for beside an Ask: the name of one collection, a filter of AIDRE, and the mode."""
+
+    collection: str | None = None
+    filter: Json | None = None
+    mode: Mode | None = None
+
+
+ANYWHERE = Narrowing()
+
+
+async def find_documents(
+    retrieval: Retrieval, ask: Ask, query: RewrittenQuery, caller: Caller, narrowing: Narrowing = ANYWHERE
+) -> DocumentPage:
     """One page of documents for the rewritten query of `ask`; raises the errors of Retrieval."""
-    scopes = _searchable(_resolve_sites(retrieval, ask.sites, caller))
+    scopes = _searchable(_resolve_sites(retrieval, ask.sites, caller), narrowing)
     filtered = AttributeFilter()
     if ask.attributes:
         # A location scans many stored texts, so it is resolved in a thread.
@@ -81,10 +95,14 @@ async def find_documents(retrieval: Retrieval, ask: Ask, query: RewrittenQuery, 
     end = ask.start + ask.count
     k = max(end, MIN_RERANKED) if query.keywords else end
     ranking, text = await retrieval.documents(
-        [(scope.collection, _conjunction(scope.filter, filtered.filter)) for scope in scopes],
+        [
+            (scope.collection, _conjunction(_conjunction(scope.filter, filtered.filter), narrowing.filter))
+            for scope in scopes
+        ],
         Question(
             k,
             text=query.query if query.turn is None else ask.text,
+            mode=narrowing.mode,
             correct=ask.correct,
             operators=ask.operators,
             collapse=ask.collapse,
@@ -170,9 +188,11 @@ def _resolve_sites(retrieval: Retrieval, sites: Sequence[str], caller: Caller) -
     ]
 
 
-def _searchable(scopes: list[SearchScope]) -> list[SearchScope]:
-    """Without the collections that take no text; if none takes text, all, which then say why."""
-    return [scope for scope in scopes if scope.collection.text_modes] or scopes
+def _searchable(scopes: list[SearchScope], narrowing: Narrowing) -> list[SearchScope]:
+    """The collections that take text in the mode; if none does, all of them, which then say why."""
+    named = [scope for scope in scopes if narrowing.collection in {None, scope.collection.name}]
+    modes = [(scope, scope.collection.text_modes) for scope in named]
+    return [scope for scope, has in modes if (narrowing.mode in has if narrowing.mode else has)] or named
 
 
 def server_hosts(settings: Settings) -> frozenset[str]:

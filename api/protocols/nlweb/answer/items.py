@@ -34,6 +34,8 @@ EXCERPT_CHARS = 240
 _OWN_MEMBERS = frozenset({*TITLES, "@context", "@id", "@type", "@language", "id", "type", "url", "dateModified"})
 """Labels that an item has from its document."""
 _PROPERTIES = (LABELS | {"offers", "aggregateRating"}) - _OWN_MEMBERS
+SHOWN_TYPES = frozenset({"Recipe", "Movie", "Article", "NewsArticle", "BlogPosting"})
+"""The types that NLWeb's React component shows."""
 TYPE_NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
 INLINE_BYTES = 262_144
 """Bytes of stored JSON; the items of one answer with more are made in a thread."""
@@ -87,8 +89,8 @@ class Items:
     async def build(self, documents: Sequence[DocumentHit], *, as_articles: bool = False) -> list[Item]:
         """The items of the documents, in their order.
 
-        With `as_articles` a document without a stored object is an Article beside its own type, for clients that show
-        only the types that they know.
+        With `as_articles` an item whose types NLWeb's React component does not know is an Article, too: the component
+        shows no others.
         """
         cached = [self._cache.get(_cache_key(document, as_articles)) for document in documents]
         missing = [document for document, entry in zip(documents, cached, strict=True) if entry is None]
@@ -135,8 +137,11 @@ class Items:
             schema_object = _default_object(chunk, returns_text, as_articles)
         else:
             schema_object = visible_object(orjson.loads(stored), chunk, collection.settings) or {}
+        is_hidden = stored is not None and as_articles and SHOWN_TYPES.isdisjoint(types := _types(schema_object))
+        if is_hidden:
+            schema_object["@type"] = [*types, "Article"]
         added = self._added_members(schema_object, chunk.document_id, url, collection.name)
-        if stored is None or not returns_text or not {*ADDED_MEMBERS, *added}.isdisjoint(schema_object):
+        if stored is None or is_hidden or not returns_text or not {*ADDED_MEMBERS, *added}.isdisjoint(schema_object):
             own = {name: value for name, value in schema_object.items() if name not in ADDED_MEMBERS}
             head = orjson.dumps({**own, **added})
         else:
@@ -161,6 +166,11 @@ class Items:
         if actions or type(own) is not list:
             added["actions"] = [*own, *actions] if type(own) is list else actions
         return added
+
+
+def _types(schema_object: Mapping[str, Json]) -> list[str]:
+    types = schema_object.get("@type", [])
+    return [one for one in (types if type(types) is list else [types]) if type(one) is str]
 
 
 def _cache_key(document: DocumentHit, as_article: bool) -> CacheKey:

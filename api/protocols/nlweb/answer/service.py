@@ -46,12 +46,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The collaborators of an answer; one per process. Without a `model`, rules rewrite and summarize."""
+    """The collaborators of an answer; one per process. Without a `model`, rules rewrite and summarize. `cites_chunks`:
+    a document without a URL is cited by the address of its chunk, which somebody has to serve."""
 
     retrieval: Retrieval
     promises: Promises
     items: Items
     model: ChatModel | None = None
+    cites_chunks: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +152,27 @@ async def _find(ask: Ask, caller: Caller, service: Service, now: float) -> Parti
         meta["understood"] = page.reading.understood
     if page.ignored:
         meta["ignored_filters"] = list(page.ignored)
+    unused = _unused(ask, query, service.model) if ask.dialect == "0.55" else ()
+    if unused:
+        meta["ignored_members"] = list(unused)
     if not page.documents:
         message = "nothing relevant was found" if page.irrelevant else "nothing was found that matches the query"
         raise NlwebFailure("NO_RESULTS", message, meta=meta)
     items = await service.items.build(page.documents, as_articles=ask.dialect == "0.54")
     meta = {"response_format": ask.format, **meta}
     return PartialAnswer(page.query, items, meta, now, _embedding_of(retrieval, page.documents[0].collection, caller))
+
+
+def _unused(ask: Ask, query: RewrittenQuery, model: ChatModel | None) -> tuple[str, ...]:
+    """Members of the request that were read and changed nothing in the answer."""
+    has_language = model is not None and "summarize" in ask.modes
+    dynamic = {
+        "prefer.accept-language": ask.language is not None and not has_language,
+        "context.prev": bool(ask.prev) and ask.decontextualized is not None,
+        "context.memory": ask.memory is not None and not query.keywords,
+        "context.text": ask.background is not None and not query.keywords,
+    }
+    return (*ask.unused, *(name for name, is_unused in dynamic.items() if is_unused))
 
 
 async def _rewrite(ask: Ask, model: ChatModel | None) -> RewrittenQuery:

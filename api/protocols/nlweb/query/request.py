@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal, TypeAlias
 
 import orjson
@@ -49,6 +50,14 @@ NON_FILTERS = frozenset({"text", "site", "start_num", "decontextualized_query", 
 MIN_SCORE_DIALECTS = frozenset[Dialect]({"0.54", "legacy"})
 """Dialects in which `query.min_score` is the least score of a result; in 0.55 it is a filter attribute as any other."""
 MAX_SCORE = 100
+USED: Mapping[str, frozenset[str]] = {
+    "context": frozenset({"@type", "@context", *AskContext.__struct_encode_fields__}),
+    "prefer": frozenset(AskPrefer.__struct_encode_fields__),
+    "meta": frozenset(AskMeta.__struct_encode_fields__) - {"user"},
+}
+"""Members of each section that have an effect, or say of which kind it is."""
+MAX_UNUSED, MAX_MEMBER_CHARS = 32, 64
+"""Names of members without an effect that an answer has, and characters of each."""
 HINTS = {"query": ': send {"query": {"text": "..."}}', "query.text": ": say what to look for"}
 """What is added to the message about a member."""
 
@@ -57,7 +66,8 @@ HINTS = {"query": ': send {"query": {"text": "..."}}', "query.text": ": say what
 class Ask:
     """A checked request. `sites` is empty for all sites; `attributes` are the members of `query` that may filter;
     `count` and `start` are numbers of documents; `decontextualized` is the client's own rewriting of the query;
-    `min_score` is the least score (0 to 100) of a result, None for the bound of the server."""
+    `min_score` is the least score (0 to 100) of a result, None for the bound of the server; `unused` names members that
+    have no effect."""
 
     text: str
     count: int
@@ -79,6 +89,7 @@ class Ask:
     correct: bool = True
     operators: bool = True
     collapse: bool = True
+    unused: tuple[str, ...] = ()
     dialect: Dialect = "0.55"
 
 
@@ -111,6 +122,7 @@ def read_ask(body: Members, settings: Settings, *, streaming: bool = False) -> A
         correct=prefer.correct is not False,
         operators=prefer.operators is not False,
         collapse=prefer.collapse is not False,
+        unused=_unused(to_canonical(body)),
         dialect=dialect,
     )
 
@@ -165,7 +177,7 @@ def _attributes(query: Members, dialect: Dialect) -> Members:
     attributes = {
         name: value
         for name, value in query.items()
-        if name not in non_filters and not name.startswith("@") and value is not None
+        if name not in non_filters and not name.startswith("@") and value is not None and value != ""
     }
     if len(attributes) > MAX_ATTRIBUTES:
         raise NlwebFailure("TOKEN_LIMIT", f"query has more than {MAX_ATTRIBUTES} filter attributes: send fewer")
@@ -214,6 +226,19 @@ def _context(context: AskContext, limits: Limits) -> tuple[tuple[str, ...], str 
 def _is_text(value: Json) -> bool:
     """Whether a value is a string or a list of strings."""
     return type(value) is str or (type(value) is list and all(type(item) is str for item in value))
+
+
+def _unused(body: Body) -> tuple[str, ...]:
+    """Members beside the query that are accepted without an effect, such as those of a context of another type."""
+    sections = ((name, body.get(name)) for name in USED)
+    members = (
+        f"{name}.{member}"
+        for name, section in sections
+        if type(section) is dict
+        for member, value in section.items()
+        if member not in USED[name] and value is not None
+    )
+    return tuple(member[:MAX_MEMBER_CHARS] for member in islice(members, MAX_UNUSED))
 
 
 def _texts(value: Texts | None) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -145,10 +146,10 @@ def sample_results(target: Target) -> list[dict[str, Any]]:
 
 
 def chunk_url(target: Target, chunk_id: str) -> str:
-    """The chunk template with an id (RFC 6570, level 1)."""
+    """The chunk template with an id (RFC 6570), and without an optional query such as `{?collection}`."""
     template = endpoint(target, "chunk")
     require("{id}" in template, "endpoints.chunk has no {id}")
-    return template.replace("{id}", quote(chunk_id, safe="-._~"))
+    return re.sub(r"\{\?[^{}]*\}", "", template).replace("{id}", quote(chunk_id, safe="-._~"))
 
 
 def sample_ids(target: Target) -> list[str]:

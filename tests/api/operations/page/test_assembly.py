@@ -46,10 +46,41 @@ def test_templates_and_sums_are_squeezed_where_that_changes_nothing(folder: Path
 
 def test_lines_are_joined_where_no_semicolon_would_be_put(folder: Path) -> None:
     page = joined(folder, "a();\nif (b) {\nc(d,\ne);\n}\nf = g\nh()\n")
-    assert "a();if(b){c(d,e);}\nf=g\nh()\n</script>" in page
+    assert "a();if(b){c(d,e);}f=g\nh()\n</script>" in page
 
 
-@pytest.mark.parametrize("line", ["const a = 'b , c';", r'const a = "b \" , c";', "a = /b , c/;"])
+@pytest.mark.parametrize(
+    ("line", "squeezed"),
+    [
+        (r'const a = "b \" , c";', r'const a="b \" , c";'),
+        ("a = /b , c/;", "a= /b , c/;"),
+        ("f(/[/] , c/g, d);", "f(/[/] , c/g,d);"),
+        ("return /b , c/ && d;", "return /b , c/&&d;"),
+        ("a = b / c / d - e * f;", "a=b / c / d-e*f;"),
+        ("a = b - -c;", "a=b - -c;"),
+        ("a = b-- - --c;", "a=b-- - --c;"),
+    ],
+)
+def test_what_stands_in_strings_and_patterns_stays(folder: Path, line: str, squeezed: str) -> None:
+    assert f"\n{squeezed}" in joined(folder, f"  {line}\n")
+
+
+def test_ends_of_lines_stay_between_words_alone(folder: Path) -> None:
+    (folder / "page.html").write_text("<style></style>\n<p>\na\n<b>c</b>\n<a>d</a>\n</p>\n<script></script>")
+    assert "</style><p>a\n<b>c</b>\n<a>d</a></p>" in joined(folder, "a();\n")
+
+
+def test_data_of_a_page_end_no_element_and_change_its_tag(folder: Path) -> None:
+    (folder / "page.html").write_text("<head></head><style></style><script></script>")
+    joined(folder, "a();\n")
+    page = assembly.assembled("page.html", ["a.css"], ["a.js"])
+    made = assembly.with_data(page, b'{"a": "</script>"}')
+    assert b'<script type="application/ld+json">{"a": "\\u003c/script>"}</script></head>' in made.content
+    assert made.headers["ETag"] != page.headers["ETag"]
+    assert made.headers["Content-Security-Policy"] == page.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("line", ["const a = 'b , c';", "a() /* b , c */;"])
 def test_a_line_with_other_strings_stays(folder: Path, line: str) -> None:
     assert f"\n{line}\n" in joined(folder, f"  {line}\n")
 
