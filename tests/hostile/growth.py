@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import orjson
+
 from aidre.ingest.formats.pages.attributes import MAX_ATTRIBUTES
 from aidre.ingest.records.file import File
 from aidre.ingest.records.items import Rejected
@@ -370,7 +372,8 @@ def parsed_here() -> Iterator[None]:
         if kind not in parsers:
             parsers[kind] = _load(KINDS[kind])
         given = dict(options or {}) | ({} if file is None else {"descriptor": file})
-        return parsers[kind](content, given)
+        answer = parsers[kind](content, given)
+        return answer if isinstance(answer, Iterator) else orjson.loads(orjson.dumps(answer))
 
     with mock.patch.multiple(SHARED, parse=parse, stream=parse), mock.patch.multiple(TABLES, parse=parse, stream=parse):
         yield
