@@ -532,6 +532,7 @@ class Connection(HttpToolsProtocol):
         if now - began > self.body_seconds or (is_slow and (cycle.response_started or cycle.is_refused)):
             self.transport.abort()
         elif is_slow:
+            cycle.keep_alive = False
             self._refuse(RequestTimeout(BODY_TOO_SLOW))
 
     def _patience(self, seconds: float, budget: MemoryBudget) -> float:
