@@ -21,7 +21,7 @@ from unittest import mock
 
 import orjson
 
-from aidre.ingest.formats.pages.attributes import MAX_ATTRIBUTES
+from aidre.ingest.formats.pages.bounds import MAX_ATTRIBUTES
 from aidre.ingest.records.file import File
 from aidre.ingest.records.items import Rejected
 from aidre.ingest.records.vectors import VectorRules
@@ -154,6 +154,8 @@ HTML = {
     "anchors": repeated("<a href='#i%d'>x</a><p id='i%d'>".replace("%d", "1")),
     "forms": repeated("<form><input>"),
     "selects": repeated("<option>x", "<select>"),
+    "groups of options": repeated("<optgroup>x<option>x", "<select>"),
+    "lists of options": repeated("<select><option>x</select>"),
     "templates": repeated("<template>"),
     "frames": repeated("<frameset>"),
     "svg": nested("<svg>", "</svg>"),

@@ -1,4 +1,4 @@
-"""Tags with absurdly many attributes lose those beyond the limit; nothing else changes."""
+"""Tags with absurdly many attributes lose those beyond the limit, as do lists of options; nothing else changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 
 from aidre.ingest.formats.html_parser import parse
-from aidre.ingest.formats.pages.attributes import MAX_ATTRIBUTES, cut_attributes
+from aidre.ingest.formats.pages.bounds import MAX_ATTRIBUTES, MAX_OPTIONS, bound_markup, cut_attributes
 
 MANY = 3 * MAX_ATTRIBUTES
 
@@ -50,3 +50,11 @@ def test_a_page_keeps_its_text_around_such_a_tag() -> None:
     many = "".join(f" a{number}=1" for number in range(20_000))
     page = parse(f"<title>t</title><body{many}><p{many}>The text.</p><p>More of it.</p>".encode(), {})
     assert re.sub(r"\s+", " ", str(page["text"])) == "The text. More of it."
+
+
+def test_options_beyond_the_limit_are_no_options() -> None:
+    few, many = "<select>" + "<option>x" * 10, "<SELECT>" + "<OPTION value=1>x" * (2 * MAX_OPTIONS)
+    tree = LexborHTMLParser(bound_markup(many))
+    assert bound_markup(few) is few
+    assert len(tree.css("option")) == MAX_OPTIONS
+    assert (tree.body.text() if tree.body else "") == "x" * (2 * MAX_OPTIONS)
