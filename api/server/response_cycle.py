@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.types import Message, Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
@@ -12,9 +12,6 @@ from aidre.api.http import CONNECTION_ERROR, HttpError
 from aidre.api.server.fast_path import Answer
 from aidre.api.server.memory import PIECE_BYTES
 from aidre.api.server.overload import REJECTED
-
-if TYPE_CHECKING:
-    from aidre.api.server.connection import Connection
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 DISCONNECT: Message = {"type": "http.disconnect"}
@@ -26,10 +23,10 @@ MAX_DECLARED = 16 << 20
 class ResponseCycle(RequestResponseCycle):
     """One request and its response, as the application receives and sends them.
 
-    The header is held back and written together with the first content, except before chunked or unbounded content.
+    `connection` is the `Connection` that it is on. The header is held back and written together with the first content, except before chunked or unbounded content.
     """
 
-    def __init__(self, connection: Connection, scope: Scope, *, keep_alive: bool) -> None:
+    def __init__(self, connection: Any, scope: Scope, *, keep_alive: bool) -> None:
         self.scope: Scope = scope  # type: ignore[assignment]
         self.transport = connection.transport
         self.flow = connection.flow
