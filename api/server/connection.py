@@ -75,6 +75,9 @@ MAX_PIPELINED = 512
 """Requests of a connection that wait for the one before them; the connection ends after their answers if more come."""
 PRESSED_SHARE = 5
 """Under pressure of memory, who makes no progress is given up in a fifth of the time."""
+MAX_REFUSED, REFUSING_SHARE = 20, 10
+"""Requests that the application answers after one check of all connections, and how much sooner the next check is then:
+those that are slow together must not hold up the others."""
 FULL_SECONDS = 5
 """Retry-After where memory lacks: soon after those who make no progress are given up."""
 FILES_RESERVED = 256
@@ -494,20 +497,24 @@ class Connection(HttpToolsProtocol):
     @classmethod
     def _check_timeouts(cls, loop: asyncio.AbstractEventLoop, state: ServerState) -> None:
         """Checks all connections of a server, and again later while there are any."""
-        now = loop.time()
+        now, refused, pause = loop.time(), 0, cls.check_seconds
         for connection in list(state.connections):
             if isinstance(connection, Connection):
-                connection._check_timeout(now)
+                refused += connection._check_timeout(now)
+                if refused >= MAX_REFUSED:
+                    pause /= REFUSING_SHARE
+                    break
         if state.connections:
-            loop.call_later(cls.check_seconds, cls._check_timeouts, loop, state)
+            loop.call_later(pause, cls._check_timeouts, loop, state)
         else:
             cls._checked_servers.discard(state)
 
-    def _check_timeout(self, now: float) -> None:
+    def _check_timeout(self, now: float) -> bool:
+        """Ends what takes too long; whether the application has to answer it."""
         if self._is_reader_stalled(now):
             self.transport.abort()
         elif self.transport.is_closing():
-            return
+            return False
         elif self._half_closed_until is not None and now > self._half_closed_until:
             if not self.cycle.response_started or now > self._half_closed_until + self.half_closed_seconds:
                 self.transport.abort()
@@ -517,12 +524,13 @@ class Connection(HttpToolsProtocol):
             else:
                 self.transport.close()
         elif self._state == BODY and not self.flow.read_paused:
-            self._check_body(now)
+            return self._check_body(now)
         elif self._state == IDLE and now - self._since > self.idle_seconds:
             self.transport.close()
+        return False
 
-    def _check_body(self, now: float) -> None:
-        """Ends a body that takes too long or comes too slowly."""
+    def _check_body(self, now: float) -> bool:
+        """Ends a body that takes too long or comes too slowly; whether the application has to answer."""
         cycle = self.cycle
         began, since, size = self._pace if self._pace[0] == self._since else (self._since, self._since, 0)
         if cycle.size - size >= self.pace_bytes:
@@ -534,6 +542,8 @@ class Connection(HttpToolsProtocol):
         elif is_slow:
             cycle.keep_alive = False
             self._refuse(RequestTimeout(BODY_TOO_SLOW))
+            return True
+        return False
 
     def _patience(self, seconds: float, budget: MemoryBudget) -> float:
         return seconds / PRESSED_SHARE if budget.is_pressed else seconds

@@ -173,8 +173,8 @@ def _walk(root: LexborNode, skipped: frozenset[str], parts: PageParts) -> Iterat
     Titles of boxes and rows of data have names of their own.
     """
     node, end = root, root.mem_id  # `==` on nodes would compare their whole markup
-    names = ((parts.grids, _GRID), (parts.titles, _BOX_TITLE), (parts.boxes, _BOX), (parts.rows, _DATA_ROW))
-    names = tuple((nodes, name) for nodes, name in names if nodes)
+    named = ((parts.grids, _GRID), (parts.titles, _BOX_TITLE), (parts.boxes, _BOX), (parts.rows, _DATA_ROW))
+    names = [(nodes, name) for nodes, name in named if nodes]
 
     def name_of(node: LexborNode) -> str:
         return next((name for nodes, name in names if node.mem_id in nodes), node.tag or "")
