@@ -35,6 +35,7 @@ import logging
 import random
 import re
 import resource
+from collections import deque
 from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
@@ -126,6 +127,7 @@ class Connection(HttpToolsProtocol):
     """Interval between two checks of all time-outs."""
     _checked_servers: ClassVar[WeakSet[ServerState]] = WeakSet()
     cycle: ResponseCycle
+    pipeline: deque[tuple[ResponseCycle, Any]]  # type: ignore[assignment]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -84,11 +84,6 @@ class TimedConnection(CountingConnection):
     """How often all connections of the server were checked."""
 
     @property
-    def is_taking(self) -> bool:
-        """Whether the connection still reads."""
-        return self._is_reading
-
-    @property
     def has_ended_its_side(self) -> bool:
         """Whether the client's end of file has come."""
         return self._half_closed_until is not None
