@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from aidre.api.access import Guard, OriginalTarget, WebOrigins, metadata
+from aidre.api.access import ClientAddresses, Guard, OriginalTarget, WebOrigins, metadata
 from aidre.api.config import Intent, Protocol, Settings
 from aidre.api.http import (
     STATUS,
@@ -43,6 +43,7 @@ from aidre.api.protocols.nlweb import mount as mount_nlweb
 from aidre.api.protocols.provenance import mount as mount_provenance
 from aidre.api.retrieval import Cursors, LiveSnapshots, QueryEmbedders, Retrieval, store_secret
 from aidre.api.server import (
+    ClientMemory,
     ErrorResponses,
     FastPath,
     FastRoutes,
@@ -101,7 +102,8 @@ def create_app(
     log = AccessLog(STDOUT, metrics.add_dropped) if settings.server.log == "requests" else None
     scrubber = Scrubber(source, settings.server.scrub, state)
 
-    fast: dict[str, Any] = {"rejections": RejectionCache(guard.running, metrics, log)}
+    memory = ClientMemory(settings.limits.client_memory, ClientAddresses(settings.server.trusted_proxies))
+    fast: dict[str, Any] = {"rejections": RejectionCache(guard.running, metrics, log), "memory": memory}
     lifespan = _lifespan(mounted, retrieval, scrubber, guard, metrics=metrics, log=log, state=fast)
     app = Starlette(routes=routes, lifespan=lifespan)
     app.router.redirect_slashes = False

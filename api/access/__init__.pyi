@@ -9,6 +9,7 @@ from .caller import (
     may_see as may_see,
     visibility_in_force as visibility_in_force,
 )
+from .client_address import ClientAddresses as ClientAddresses
 from .guard import (
     UNMETERED as UNMETERED,
     WELL_KNOWN as WELL_KNOWN,

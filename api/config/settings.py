@@ -110,6 +110,9 @@ class Limits(Section):
     top_k_max: Count = 100  #: The most results of a request.
     body_bytes: Count = 1_048_576  #: The longest body of a request.
     write_bytes: Count = 16_777_216  #: The longest body of documents.
+    #: Bytes that a process keeps of requests that have not come whole, then 503, and as many of answers that nobody
+    #: reads; a quarter of them for one address. Default: 134217728, or twice the longest body if that is more.
+    unfinished_bytes: Annotated[Count, like(134_217_728)] | None = None
     query_chars: Count = 8_192  #: The longest query, in characters.
     rate: Rate | None = None  #: The rate of a caller. Default: unlimited on loopback, 600/minute beyond.
     chunks_per_day: Whole = 0  #: Distinct chunks per caller and day; 0: unlimited.
@@ -117,6 +120,16 @@ class Limits(Section):
     wait: Duration = Duration(2)  #: The longest expected time in the queue; beyond it, a search is rejected with 503.
     concurrency: Count = 256  #: Requests in progress per process, then 503.
     deadline: Period = Period(30)  #: Until an answer begins, then 503; longer than `nlweb.budget`.
+
+    @property
+    def client_memory(self) -> int:
+        """`unfinished_bytes`, or its default."""
+        longest = 2 * max(self.body_bytes, self.write_bytes)
+        return max(134_217_728, longest) if self.unfinished_bytes is None else self.unfinished_bytes
+
+    def __post_init__(self) -> None:
+        if self.client_memory < 2 * max(self.body_bytes, self.write_bytes):
+            raise ValueError(".unfinished_bytes must be at least twice body_bytes and write_bytes, so that one fits")
 
 
 class FusionSettings(Section):

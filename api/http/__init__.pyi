@@ -35,6 +35,7 @@ from .errors import (
     NotFound as NotFound,
     Overloaded as Overloaded,
     RateLimited as RateLimited,
+    RequestTimeout as RequestTimeout,
     ServerFault as ServerFault,
     Unauthorized as Unauthorized,
     Unavailable as Unavailable,

@@ -5,7 +5,8 @@ response:
 
     state     until                 next      limits
     HEADER    on_headers_complete   BODY      `header_seconds`; `header_bytes` since its first byte
-    BODY      on_message_complete   RESPONSE  `body_seconds`; `header_bytes` since the last piece of it
+    BODY      on_message_complete   RESPONSE  `body_seconds`; `pace_bytes` within `pace_seconds`; `header_bytes` since
+                                              the last piece of it
     RESPONSE  on_response_complete  IDLE      `half_closed_seconds` after the client shut down its side; the application
                                               has its own deadline
     IDLE      on_message_begin      HEADER    `idle_seconds`
@@ -14,12 +15,17 @@ In every state a peer that reads less than PROGRESS_BYTES of what was written wi
 A request for the fast path (`fast_path.py`) is postponed until its body has come, and answered then; if that does not
 come soon, or if it is large, the request is started as any other.
 
+What a connection keeps is limited by the budgets of the process (`memory.py`). They count a request that is unfinished
+when a piece of it has been read, or queued behind another one: without room it is answered 503, in the envelope of its
+protocol, before the rest is kept. A response of which more is left unread than there is room for is cut off, and
+nothing is started for a peer that does not read.
+
 A response that ends before its request does not change the state: it stays BODY until the rest of the body has come,
 then becomes IDLE. All connections are checked together, every `check_seconds`, so that a request pays for its time-outs
 with a few assignments.
 
 uvicorn's class still provides on_url, the task of a request, flow control, pipelining, loss of the connection and
-shutdown. `ResponseCycle` is what the application sees of one request.
+shutdown. `ResponseCycle` (`response_cycle.py`) is what the application sees of one request.
 """
 
 from __future__ import annotations
@@ -29,6 +35,7 @@ import logging
 import random
 import re
 import resource
+from collections import deque
 from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
@@ -38,14 +45,16 @@ from weakref import WeakSet
 
 import orjson
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
-from starlette.types import Message, Scope
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from aidre.api.http import AIDRE_JSON, CONNECTION_ERROR, TARGET, BadRequest
+from aidre.api.http import AIDRE_JSON, CONNECTION_ERROR, TARGET, BadRequest, HttpError, RequestTimeout, Unavailable
 from aidre.api.server.fast_path import Answer, FastPath
 from aidre.api.server.frame import BROWSER_FIELDS
-from aidre.api.server.overload import REJECTED, RejectionCache, kind_of
+from aidre.api.server.memory import QUEUED_BYTES, REQUEST_BYTES, SMALL_BYTES, Charge, ClientMemory, MemoryBudget
+from aidre.api.server.overload import RejectionCache, kind_of
+from aidre.api.server.response_cycle import ResponseCycle
 
 logger = logging.getLogger("aidre")
 
@@ -53,9 +62,6 @@ HEADER, BODY, RESPONSE, IDLE = range(4)
 """States of a connection, see the table above."""
 
 ASGI_VERSIONS = {"version": "3.0", "spec_version": "2.3"}
-CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-DISCONNECT: Message = {"type": "http.disconnect"}
-STATUSES_WITHOUT_CONTENT = frozenset({204, 304})
 
 MAX_BUFFERED_BODY_BYTES = 65_536
 """Body bytes that the application has not taken, beyond which reading pauses."""
@@ -66,6 +72,15 @@ PROGRESS_BYTES = 16_384
 POSTPONED_SECONDS = 0.005
 """How long a request for the fast path may wait for its body before it is started in the general way: many clients send
 the body apart from the header, but at once."""
+MAX_PIPELINED = 512
+"""Requests of a connection that wait for the one before them; the connection ends after their answers if more come."""
+PRESSED_SHARE = 5
+"""Under pressure of memory, who makes no progress is given up in a fifth of the time."""
+MAX_REFUSED, REFUSING_SHARE = 20, 10
+"""Requests that the application answers after one check of all connections, and how much sooner the next check is then:
+those that are slow together must not hold up the others."""
+FULL_SECONDS = 5
+"""Retry-After where memory lacks: soon after those who make no progress are given up."""
 FILES_RESERVED = 256
 """File descriptors for everything except connections."""
 MAX_FILES = 65_536
@@ -73,6 +88,8 @@ MAX_FILES = 65_536
 HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|(?:[0-9A-Za-z._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?[ \t]*")
 """A valid Host field (RFC 9110, 7.2; RFC 3986, 3.2.2)."""
 HOST_REQUIRED = "a request must say for which host it is: send one Host field, with a valid value"
+MEMORY_FULL = "too many requests that have not come whole are kept: come back as Retry-After says"
+BODY_TOO_SLOW = "the body comes too slowly: send the request again, all of it at once"
 BODY_UNFRAMED = "nobody can say where the body of this request ends: send Content-Length, or chunks (RFC 9112, 7.1)"
 ERRORS: Mapping[HTTPStatus, tuple[str, str]] = {
     HTTPStatus.BAD_REQUEST: (
@@ -94,6 +111,9 @@ class Connection(HttpToolsProtocol):
     header_seconds: ClassVar[float] = 9.0
     """For a whole header, from its first byte, or from the start of the connection."""
     body_seconds: ClassVar[float] = 29.0
+    pace_seconds: ClassVar[float] = 10.0
+    """Within which `pace_bytes` of an unfinished body must come."""
+    pace_bytes: ClassVar[int] = 10_240
     writing_seconds: ClassVar[float] = 30.0
     idle_seconds: ClassVar[float] = 75.0
     half_closed_seconds: ClassVar[float] = 10.0
@@ -101,10 +121,13 @@ class Connection(HttpToolsProtocol):
     header_bytes: ClassVar[int] = 65_536
     max_connections: ClassVar[int] = 16_384
     """Connections of one worker; see `connection_capacity`."""
+    memory: ClassVar[ClientMemory] = ClientMemory()
+    """For applications that have none of their own in their state."""
     check_seconds: ClassVar[float] = 0.5
     """Interval between two checks of all time-outs."""
     _checked_servers: ClassVar[WeakSet[ServerState]] = WeakSet()
     cycle: ResponseCycle
+    pipeline: deque[tuple[ResponseCycle, Any]]  # type: ignore[assignment]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -121,6 +144,13 @@ class Connection(HttpToolsProtocol):
         self._rejections: RejectionCache | None = self.app_state.get("rejections")
         self._running = None if self._rejections is None else self._rejections.running
         self._fast_path: FastPath | None = self.app_state.get("fast_path")
+        self._memory: ClientMemory = self.app_state.get("memory") or self.memory
+        self._held = Charge(self._memory.requests)
+        self._unsent = Charge(self._memory.answers)
+        self._is_next_due = False
+        """Whether the next request waits only until the peer has read what was written."""
+        self._pace = (0.0, 0.0, 0)
+        """Of the body that came last: when it began, and the time of its last progress with its bytes then."""
         self._postponed: ResponseCycle | None = None
         """A request for the fast path that is not started, because its body has not come."""
         self._is_fast_path_open = True
@@ -154,11 +184,18 @@ class Connection(HttpToolsProtocol):
         # Chunk headers and trailers are limited as a header is.
         if self._state <= BODY and self._received > self.header_bytes:
             self._stop_reading(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, is_new=self.cycle is not before)
-        elif self._postponed is not None and self.cycle is not before:
+            return
+        if self._postponed is not None and self.cycle is not before:
             self.loop.call_later(POSTPONED_SECONDS, self._start_postponed, self.cycle)
+            if self.cycle.size <= SMALL_BYTES:
+                return
+        if self._state <= BODY or self._held.size or self.pipeline:
+            self._count_memory()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._start_postponed()  # it is counted and logged as every request whose caller has gone
+        self._held.release()
+        self._unsent.release()
         super().connection_lost(exc)
 
     def eof_received(self) -> bool:  # type: ignore[override]
@@ -200,6 +237,8 @@ class Connection(HttpToolsProtocol):
                 raise ValueError("this server is no proxy")
             return  # the header is parsed again, see `_without_upgrade`
         version = self.parser.get_http_version()
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise ValueError("too many requests are sent ahead")
         if version not in {"1.1", "1.0"}:
             self._stop_reading(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
             raise ValueError("unsupported version")
@@ -218,10 +257,10 @@ class Connection(HttpToolsProtocol):
         self._start_cycle(scope, rejection, keep_alive=version != "1.0" and self.parser.should_keep_alive())
 
     def _start_cycle(self, scope: Scope, rejection: bytes | None, *, keep_alive: bool) -> None:
-        """Starts the response, or queues the request behind the one that is being answered."""
+        """Starts the response, or queues the request behind the one that is being answered, or is not read."""
         previous = self.cycle
         self.cycle = ResponseCycle(self, scope, keep_alive=keep_alive)
-        if previous is None or previous.response_complete:
+        if (previous is None or previous.response_complete) and not self.flow.write_paused:
             if rejection is not None:
                 self.cycle.write_whole(rejection)
             elif self._is_fast(scope):
@@ -229,8 +268,16 @@ class Connection(HttpToolsProtocol):
             else:
                 self._start_asgi_task(self.cycle, self.app)
         else:
+            self._is_next_due = previous is None or previous.response_complete
             self.flow.pause_reading()
             self.pipeline.appendleft((self.cycle, self.app))
+
+    def _start_next(self) -> None:
+        """Starts the request that waits for the response that has ended, or for its reader."""
+        self._is_next_due = bool(self.pipeline)
+        if self.pipeline and not self.flow.write_paused:
+            self._is_next_due = False
+            self._start_asgi_task(*self.pipeline.pop())
 
     def _is_fast(self, scope: Scope) -> bool:
         fast_path = self._fast_path
@@ -244,6 +291,8 @@ class Connection(HttpToolsProtocol):
         if postponed is not None and (cycle is None or cycle is postponed):
             self._postponed = None
             self._start_asgi_task(postponed, self.app)
+            if postponed.more_body:
+                self._count_memory()
 
     def _answer_postponed(self, cycle: ResponseCycle) -> None:
         """Answers a request whose body has come, or starts it if that takes a task or the client reads too slowly."""
@@ -262,7 +311,8 @@ class Connection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self._received = 0
         cycle = self.cycle
-        if not cycle.response_complete:
+        cycle.size += len(body)
+        if not cycle.response_complete and not cycle.is_refused:
             cycle.parts.append(body)
             cycle.buffered += len(body)
             if cycle.buffered > MAX_BUFFERED_BODY_BYTES:
@@ -289,14 +339,17 @@ class Connection(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if not self.transport.is_closing():
             self.flow.resume_reading()
-            if self.pipeline:
-                self._start_asgi_task(*self.pipeline.pop())
+            self._start_next()
+            if self._held.size:
+                self._held.shrink(self._kept())
         if self._state == RESPONSE and self.cycle.response_complete:
             self._set_idle()
 
     def _set_idle(self) -> None:
         self._state = IDLE
         self._since = self.loop.time()
+        if self._held.size:
+            self._held.release()
 
     def _check_header_size(self) -> None:
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
@@ -350,6 +403,53 @@ class Connection(HttpToolsProtocol):
             "state": state,
         }
 
+    # -- memory ------------------------------------------------------------------------------------------------------
+
+    def _count_memory(self) -> None:
+        """Counts what is kept of requests, and refuses the last one if there is no room for it."""
+        cycle = self.cycle
+        scope: Any = {"client": self.client, "headers": ()} if cycle is None else cycle.scope
+        kept, address = self._kept(), self._memory.address_of(scope)
+        coming = cycle.declared - cycle.size if self._state == BODY else 0
+        if self._memory.requests.has_room(self._held.size, kept + coming, address) and self._held.resize(kept, address):
+            return
+        if self._state == BODY and not cycle.response_complete:
+            self._refuse(Unavailable(MEMORY_FULL, retry=FULL_SECONDS))
+        elif self.pipeline:
+            self.transport.abort()
+        else:
+            self._stop_reading(HTTPStatus.SERVICE_UNAVAILABLE, b"retry-after: %d\r\n" % FULL_SECONDS)
+
+    def _kept(self) -> int:
+        """The bytes of an unfinished header or request, and of requests that wait for the one before them."""
+        kept = self._received if self._state == HEADER else 0
+        kept += sum(cycle.kept + QUEUED_BYTES for cycle, _ in self.pipeline)
+        if self._state == BODY and not self.cycle.response_complete:
+            kept += REQUEST_BYTES + (0 if self.pipeline else self.cycle.kept)
+        return kept
+
+    def _refuse(self, error: HttpError) -> None:
+        """Answers the last request with an error, and keeps nothing more of its body. What still comes is read, so that
+        the client reads the answer."""
+        cycle = self.cycle
+        cycle.refuse(error)
+        self._held.shrink(self._kept())
+        self._start_postponed()
+
+    def pause_writing(self) -> None:
+        """The peer does not read what was written."""
+        super().pause_writing()
+        cycle = self.cycle
+        size = self.transport.get_write_buffer_size()
+        if cycle is not None and not self._unsent.resize(size, self._memory.address_of(cycle.scope)):
+            self.transport.abort()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unsent.release()
+        if self._is_next_due:
+            self._start_next()
+
     # -- rejections at the concurrency limit -------------------------------------------------------------------------
 
     def _cached_rejection(self) -> bytes | None:
@@ -399,20 +499,24 @@ class Connection(HttpToolsProtocol):
     @classmethod
     def _check_timeouts(cls, loop: asyncio.AbstractEventLoop, state: ServerState) -> None:
         """Checks all connections of a server, and again later while there are any."""
-        now = loop.time()
+        now, refused, pause = loop.time(), 0, cls.check_seconds
         for connection in list(state.connections):
             if isinstance(connection, Connection):
-                connection._check_timeout(now)
+                refused += connection._check_timeout(now)
+                if refused >= MAX_REFUSED:
+                    pause /= REFUSING_SHARE
+                    break
         if state.connections:
-            loop.call_later(cls.check_seconds, cls._check_timeouts, loop, state)
+            loop.call_later(pause, cls._check_timeouts, loop, state)
         else:
             cls._checked_servers.discard(state)
 
-    def _check_timeout(self, now: float) -> None:
+    def _check_timeout(self, now: float) -> bool:
+        """Ends what takes too long; whether the application has to answer it."""
         if self._is_reader_stalled(now):
             self.transport.abort()
         elif self.transport.is_closing():
-            return
+            return False
         elif self._half_closed_until is not None and now > self._half_closed_until:
             if not self.cycle.response_started or now > self._half_closed_until + self.half_closed_seconds:
                 self.transport.abort()
@@ -421,10 +525,30 @@ class Connection(HttpToolsProtocol):
                 self._stop_reading(HTTPStatus.REQUEST_TIMEOUT)
             else:
                 self.transport.close()
-        elif self._state == BODY and now - self._since > self.body_seconds and not self.flow.read_paused:
-            self.transport.abort()
+        elif self._state == BODY and not self.flow.read_paused:
+            return self._check_body(now)
         elif self._state == IDLE and now - self._since > self.idle_seconds:
             self.transport.close()
+        return False
+
+    def _check_body(self, now: float) -> bool:
+        """Ends a body that takes too long or comes too slowly; whether the application has to answer."""
+        cycle = self.cycle
+        began, since, size = self._pace if self._pace[0] == self._since else (self._since, self._since, 0)
+        if cycle.size - size >= self.pace_bytes:
+            since, size = now, cycle.size
+        is_slow = now - since > self._patience(self.pace_seconds, self._memory.requests)
+        self._pace = began, now if is_slow else since, size
+        if now - began > self.body_seconds or (is_slow and (cycle.response_started or cycle.is_refused)):
+            self.transport.abort()
+        elif is_slow:
+            cycle.keep_alive = False
+            self._refuse(RequestTimeout(BODY_TOO_SLOW))
+            return True
+        return False
+
+    def _patience(self, seconds: float, budget: MemoryBudget) -> float:
+        return seconds / PRESSED_SHARE if budget.is_pressed else seconds
 
     def _is_reader_stalled(self, now: float) -> bool:
         """Whether the peer has read too little of the write buffer for `writing_seconds`."""
@@ -435,141 +559,8 @@ class Connection(HttpToolsProtocol):
             self._unread = now, buffered
         else:
             self._unread = self._unread[0], max(buffered, self._unread[1])
-        return self._unread is not None and now - self._unread[0] > self.writing_seconds
-
-
-class ResponseCycle(RequestResponseCycle):
-    """One request and its response, as the application receives and sends them.
-
-    The header is held back and written together with the first content, except before chunked or unbounded content.
-    """
-
-    def __init__(self, connection: Connection, scope: Scope, *, keep_alive: bool) -> None:
-        self.scope: Scope = scope  # type: ignore[assignment]
-        self.transport = connection.transport
-        self.flow = connection.flow
-        self.logger = connection.logger
-        self.message_event = asyncio.Event()
-        self.on_response = connection.on_response_complete
-        self.disconnected = False
-        self.keep_alive = keep_alive
-        self.waiting_for_100_continue = connection.expect_100_continue
-        self.parts: list[bytes] = []
-        self.buffered = 0
-        """Bytes in `parts`: received, and not taken by the application."""
-        self.more_body = True
-        self.response_started = False
-        self.response_complete = False
-        self.chunked_encoding = self._until_close = False
-        self.expected_content_length = 0
-        self._default_headers = connection.server_state.default_headers
-        self._on_rejected = connection.on_rejected
-        self._held_header = b""
-
-    def write_whole(self, response: bytes) -> None:
-        """Writes a response, header and content, without asking the application."""
-        self.response_started = self.response_complete = True
-        self.transport.write(response)
-        if not self.keep_alive or self.waiting_for_100_continue:
-            self.transport.close()
-        self.on_response()
-
-    def write(self, answer: Answer) -> None:
-        """Writes the answer of the fast path."""
-        self._start(answer.status, answer.headers)
-        self._write_body(answer.body, False)
-
-    async def receive(self) -> Message:  # type: ignore[override]
-        if self.waiting_for_100_continue and not self.transport.is_closing():
-            self.transport.write(CONTINUE)
-            self.waiting_for_100_continue = False
-        if not (self.disconnected or self.response_complete):
-            self.flow.resume_reading()
-            if not self.message_event.is_set():
-                await self.message_event.wait()
-            self.message_event.clear()
-        if self.disconnected or self.response_complete:
-            return DISCONNECT
-        body = b"".join(self.parts)
-        self.parts, self.buffered = [], 0
-        return {"type": "http.request", "body": body, "more_body": self.more_body}
-
-    async def send(self, message: Any) -> None:
-        if self.flow.write_paused and not self.disconnected:
-            await self.flow.drain()
-        # uvicorn reports a lost connection only to the last of several pipelined requests.
-        if self.transport.is_closing():
-            self.disconnected = True
-        if self.disconnected:
-            return
-        kind = message["type"]
-        if not self.response_started:
-            if kind != "http.response.start":
-                raise RuntimeError(f"a response must start with its header, not with {kind}")
-            self._start(message["status"], message.get("headers", ()))
-        elif kind != "http.response.body" or self.response_complete:
-            raise RuntimeError(f"{kind} after the header or the end of a response")
-        else:
-            self._write_body(message.get("body", b""), message.get("more_body", False))
-
-    def _start(self, status: int, fields: Any) -> None:
-        fields = (*self._default_headers, *fields)
-        lines = [b"%b: %b\r\n" % field for field in fields]
-        length, stays_open = None, True
-        for name, value in fields:
-            if name == b"content-length":
-                length = int(value)
-            elif name == b"connection":
-                stays_open = b"close" not in value.lower()
-        # A client still waiting for 100 Continue may or may not send its body: the next bytes would be ambiguous.
-        self.keep_alive &= not self.waiting_for_100_continue
-        if not (self.keep_alive and stays_open):
-            if stays_open:
-                lines.append(b"connection: close\r\n")
-            self.keep_alive = False
-        has_content = self.scope["method"] != "HEAD" and status not in STATUSES_WITHOUT_CONTENT
-        if length is None and has_content:
-            if self.scope["http_version"] == "1.0":
-                self._until_close = True  # HTTP/1.0 has no chunks (RFC 9112, 6.1)
-            else:
-                self.chunked_encoding = True
-                lines.append(b"transfer-encoding: chunked\r\n")
-        header = b"%b%b\r\n" % (STATUS_LINE[status], b"".join(lines))
-        breaks = len(lines) + 2
-        if header.count(b"\n") != breaks or header.count(b"\r") != breaks or b"\0" in header:
-            raise RuntimeError("a header field contains a line break")
-        self.response_started = True
-        self.waiting_for_100_continue = False
-        self.expected_content_length = (length or 0) if has_content else 0
-        if self.chunked_encoding or self._until_close:
-            self.transport.write(header)
-        else:
-            self._held_header = header
-
-    def _write_body(self, body: bytes, more: bool) -> None:
-        if self.scope["method"] == "HEAD":
-            body = b""
-        if self.chunked_encoding:
-            content = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-            if not more:
-                content += b"0\r\n\r\n"
-        elif self._until_close:
-            content = body
-        else:
-            self.expected_content_length -= len(body)
-            if self.expected_content_length < 0 or (self.expected_content_length and not more):
-                raise RuntimeError("the content of a response is not as long as its Content-Length")
-            content, self._held_header = self._held_header + body, b""
-        if content:
-            self.transport.write(content)
-        if not more:
-            if REJECTED in self.scope["state"]:
-                self._on_rejected(self.scope, content)
-            self.response_complete = True
-            self.message_event.set()
-            if not self.keep_alive:
-                self.transport.close()
-            self.on_response()
+        patience = self._patience(self.writing_seconds, self._memory.answers)
+        return self._unread is not None and now - self._unread[0] > patience
 
 
 def connection_capacity() -> int:

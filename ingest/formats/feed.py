@@ -31,6 +31,10 @@ from aidre.ingest.records import (
 )
 from aidre.ingest.sandbox import SHARED, check_notice
 
+MAX_CATEGORIES = 1_000
+"""Of one entry."""
+_CATEGORIES = frozenset({"category", "keywords", "subject"})
+
 MAX_ENTRIES = 50_000
 """Entries of one feed, as many as a sitemap may have addresses."""
 
@@ -179,9 +183,21 @@ def _text_member(value: Mapping[str, Json], name: str) -> str:
 
 
 def _find_malformation(markup: str) -> MalformedXml | None:
-    """The error of malformed XML, which feedparser may still read; raises it if the feed declares entities."""
+    """The error of malformed XML, which feedparser may still read; raises it if the feed declares entities.
+
+    Raises InvalidDocument for more categories than feedparser, which compares each with those before it, may be given.
+    """
+    categories = 0
+
+    def count(name: str) -> None:
+        nonlocal categories
+        kind = name.rpartition(":")[2].lower()
+        categories = 0 if kind in ("item", "entry") else categories + (kind in _CATEGORIES)
+        if categories > MAX_CATEGORIES:
+            raise InvalidDocument(f"an entry has more than {MAX_CATEGORIES} categories")
+
     try:
-        read_events(markup)
+        read_events(markup, start=count)
     except MalformedXml as error:
         if _ENTITY.search(markup):
             raise

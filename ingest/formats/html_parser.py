@@ -16,7 +16,14 @@ from selectolax.lexbor import LexborHTMLParser
 from aidre.engine.index.text import strip_layout, strip_layout_references
 from aidre.engine.model import Json
 from aidre.ingest.formats import jsonld
-from aidre.ingest.formats.pages import MainText, check_depth, extract_fragment_text, extract_main_text, find_title
+from aidre.ingest.formats.pages import (
+    MainText,
+    bound_markup,
+    check_depth,
+    extract_fragment_text,
+    extract_main_text,
+    find_title,
+)
 from aidre.ingest.formats.schemaorg import first_date, list_types
 from aidre.ingest.records import decode, find_codec
 
@@ -60,6 +67,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
     markup = strip_layout_references(strip_layout(decoded.text))
     declaration = _DECLARATION.match(markup)
     markup = markup[declaration.end() :] if declaration else markup
+    markup = bound_markup(markup)
     tree = LexborHTMLParser(markup)
     objects = list(islice(_find_objects(tree), MAX_OBJECTS))
     deep = depth > MAX_EXTRACTED_DEPTH and _depth_of(tree) > MAX_EXTRACTED_DEPTH

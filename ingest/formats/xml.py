@@ -27,6 +27,9 @@ _ROOTS: dict[str, XmlKind] = {
     "sitemapindex": "sitemap",
     "html": "html",
 }
+MAX_ATTRIBUTES = 1_000
+"""Of one element: the time of parsers grows with the square of their number."""
+
 _PROLOG = (("<?", "?>"), ("<!--", "-->"), ("<!doctype", ">"))
 _ROOT = re.compile(r"<(?:[A-Za-z_][\w.-]*:)?([A-Za-z_][\w.-]*)[\s/>]")
 _DECLARED = re.compile(rb"\s{0,99}<\?xml[^>]{0,200}?encoding\s{0,9}=\s{0,9}[\"']([A-Za-z0-9_:.-]{1,40})[\"']")
@@ -78,9 +81,11 @@ def read_events(
     """Call back for each start tag (with the prefixed name), text and end tag; raises InvalidDocument."""
     depth = 0
 
-    def handle_start(name: str, _: dict[str, str]) -> None:
+    def handle_start(name: str, attributes: dict[str, str]) -> None:
         nonlocal depth
         depth += 1
+        if len(attributes) > MAX_ATTRIBUTES:
+            raise InvalidDocument(f"an element has more than {MAX_ATTRIBUTES} attributes")
         if depth > MAX_DEPTH:
             raise InvalidDocument(f"more than {MAX_DEPTH} elements are open inside each other")
         if start is not None:

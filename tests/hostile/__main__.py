@@ -48,6 +48,8 @@ PROOFS = {
     "schema": ("tests.hostile.schema", "run", 20_000),
     "slow": ("tests.hostile.slow", "run", 60),
     "saturation": ("tests.hostile.saturation", "run", 15),
+    "hoards": ("tests.hostile.hoards", "run", 10_000),
+    "growth": ("tests.hostile.growth", "run", EVERY),
     "chaos": ("tests.hostile.chaos", "run", 1_000),
     "soak": ("tests.hostile.soak", "run", 1_800),
     "planted": ("tests.hostile.planted", "run", 1_200),

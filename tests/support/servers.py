@@ -31,6 +31,11 @@ class CountingConnection(Connection):
     taken = 0
     """Bytes."""
 
+    @property
+    def is_taking(self) -> bool:
+        """Whether the connection still reads."""
+        return self._is_reading
+
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         self.taken += len(data)

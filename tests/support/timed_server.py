@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 
 import uvloop
 
+from aidre.api.http import HttpError
+from aidre.api.server.memory import ClientMemory
 from tests.support.clocks import Clock, until
 from tests.support.servers import CountingConnection, Server
 
@@ -37,13 +39,17 @@ class Application:
         self.gate = asyncio.Event()
         self.holding = 0
         """How many requests wait for the gate."""
-        self.errors: list[RuntimeError] = []
+        self.errors: list[Exception] = []
         """What it was told that it must not do."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         size = 0
         while scope["path"] != "/early":
-            message = await receive()
+            try:
+                message = await receive()
+            except HttpError as error:
+                self.errors.append(error)
+                break
             size += len(message.get("body", b""))
             if message["type"] == "http.disconnect" or not message["more_body"]:
                 break
@@ -91,7 +97,8 @@ class TimedConnection(CountingConnection):
 class TimedServer(Server):
     """The application in a time that only tests move."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: ClientMemory) -> None:
+        self.memory = memory
         clock = self.clock = Clock()
 
         class Loop(uvloop.Loop):
@@ -99,7 +106,7 @@ class TimedServer(Server):
                 return clock()
 
         self.application = Application()
-        self._protocol: type[TimedConnection] = type("OwnConnection", (TimedConnection,), {})
+        self._protocol: type[TimedConnection] = type("OwnConnection", (TimedConnection,), {"memory": memory})
         super().__init__(self.application, self._protocol, Loop, lifespan="off")
 
     def end_side(self, client: socket.socket) -> None:
@@ -121,8 +128,9 @@ class TimedServer(Server):
 
 
 @contextmanager
-def timed() -> Iterator[TimedServer]:
-    server = TimedServer()
+def timed(memory: ClientMemory | None = None) -> Iterator[TimedServer]:
+    """`memory` has the budgets of its connections; by default larger ones than tests fill."""
+    server = TimedServer(memory or ClientMemory())
     with server.run():
         try:
             yield server

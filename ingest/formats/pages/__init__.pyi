@@ -1,3 +1,4 @@
+from .bounds import bound_markup as bound_markup
 from .data_addresses import strip_data_addresses as strip_data_addresses
 from .depth import check_depth as check_depth
 from .main_text import (

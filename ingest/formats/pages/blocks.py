@@ -173,22 +173,21 @@ def _walk(root: LexborNode, skipped: frozenset[str], parts: PageParts) -> Iterat
     Titles of boxes and rows of data have names of their own.
     """
     node, end = root, root.mem_id  # `==` on nodes would compare their whole markup
-    left_out = parts.navigation | parts.contents | parts.hidden | parts.gutters
-    names = {
-        **dict.fromkeys(parts.rows, _DATA_ROW),
-        **dict.fromkeys(parts.boxes, _BOX),
-        **dict.fromkeys(parts.titles, _BOX_TITLE),
-        **dict.fromkeys(parts.grids, _GRID),
-    }
+    named = ((parts.grids, _GRID), (parts.titles, _BOX_TITLE), (parts.boxes, _BOX), (parts.rows, _DATA_ROW))
+    names = [(nodes, name) for nodes, name in named if nodes]
+
+    def name_of(node: LexborNode) -> str:
+        return next((name for nodes, name in names if node.mem_id in nodes), node.tag or "")
+
     while True:
         tag = node.tag or ""
         child = None
         if tag == "-text":
             yield tag, strip_data_addresses(node.text_content or ""), node
-        elif tag in _LEAVES and node.mem_id not in left_out and (tag != "sup" or is_raised(node)):
+        elif tag in _LEAVES and not parts.leaves_out(node.mem_id) and (tag != "sup" or is_raised(node)):
             yield tag, _LEAVES[tag](node), node
-        elif node.mem_id not in left_out and _is_read(node, tag, skipped):
-            tag = names.get(node.mem_id, tag)
+        elif not parts.leaves_out(node.mem_id) and _is_read(node, tag, skipped):
+            tag = name_of(node)
             yield tag, None, node
             child = None if tag == _GRID else node.child
             if child is None and tag != _GRID:
@@ -201,7 +200,7 @@ def _walk(root: LexborNode, skipped: frozenset[str], parts: PageParts) -> Iterat
             if parent is None:
                 return
             node = parent
-            yield f"/{names.get(node.mem_id, node.tag or '')}", None, node
+            yield f"/{name_of(node)}", None, node
         node = node.next
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from aidre.ingest.formats.pages.blocks import SKIPPED, TextBlock, find_blocks
+from aidre.ingest.formats.pages.bounds import bound_markup
 from aidre.ingest.formats.pages.parts import PageParts, find_fragment_parts, find_hidden_parts, find_parts
 from aidre.ingest.formats.pages.selection import Passages, count_words, select_blocks, share_found
 
@@ -117,7 +118,7 @@ def extract_fragment_text(markup: str) -> str:
 
 def extract_fragment(markup: str) -> MainText:
     """All of a page or a fragment of HTML, for which nothing is chosen: pages of books, messages."""
-    tree = LexborHTMLParser(markup)
+    tree = LexborHTMLParser(bound_markup(markup))
     return _join_blocks(find_blocks(tree.body, SKIPPED, find_fragment_parts(tree)))
 
 

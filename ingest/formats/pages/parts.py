@@ -80,6 +80,9 @@ class PageParts:
     numbers: Mapping[int, str] = field(default_factory=dict)
     """Of items of ordered lists."""
 
+    def leaves_out(self, node: int) -> bool:
+        return node in self.hidden or node in self.navigation or node in self.contents or node in self.gutters
+
 
 def find_hidden_parts(tree: LexborHTMLParser) -> PageParts:
     """The parts of a fragment, or of a page that is too deep for the others: hidden elements alone."""

@@ -98,14 +98,23 @@ def test_a_connection_on_which_nothing_more_is_asked_is_ended(server: TimedServe
 
 def test_a_body_that_trickles_in_is_ended(server: TimedServer) -> None:
     with closing(server.connect()) as client:
-        assert is_about(trickle(server, client, body_bytes(b"/")), Connection.body_seconds)
+        assert is_about(trickle(server, client, body_bytes(b"/")), Connection.pace_seconds)
+        head = until_closed(client).partition(b"\r\n\r\n")[0]
+        assert b"connection: close" in head
+
+
+def test_a_body_that_comes_steadily_is_ended_when_it_takes_too_long(server: TimedServer) -> None:
+    piece = b"x" * (Connection.pace_bytes // 2)
+    with closing(server.connect()) as client:
+        pieces = chain([body_head(b"/").replace(b"100000", b"10000000")], repeat(piece))
+        assert is_about(trickle(server, client, pieces), Connection.body_seconds)
 
 
 def test_a_body_of_chunks_that_trickles_in_is_ended(server: TimedServer) -> None:
     head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     with closing(server.connect()) as client:
         seconds = trickle(server, client, chain([head], repeat(b"1\r\nx\r\n")))
-        assert is_about(seconds, Connection.body_seconds)
+        assert is_about(seconds, Connection.pace_seconds)
 
 
 def test_a_body_that_nobody_reads_any_more_is_not_borne_with_for_ever(server: TimedServer) -> None:
@@ -113,7 +122,7 @@ def test_a_body_that_nobody_reads_any_more_is_not_borne_with_for_ever(server: Ti
         pieces = body_bytes(b"/early")
         client.sendall(next(pieces))
         assert client.recv(65_536).endswith(b"\r\n\r\n0")
-        assert is_about(trickle(server, client, pieces), Connection.body_seconds)
+        assert is_about(trickle(server, client, pieces), Connection.pace_seconds)
         assert until_closed(client) == b""
 
 

@@ -20,8 +20,8 @@ from starlette.types import Message
 from aidre.api.http.access_log import AccessLog
 from aidre.api.protocols.provenance.keys import make_key
 from aidre.api.retrieval.scheduler import LoopBudget
-from aidre.api.server.connection import ResponseCycle
 from aidre.api.server.fast_path import Answer, _answer_resumed
+from aidre.api.server.response_cycle import ResponseCycle
 from tests.support.clients import COSINE, TEXT, a_document, fill, samples
 from tests.support.servers import CountingConnection, Served, until_closed
 

@@ -1,0 +1,60 @@
+"""Tags with absurdly many attributes lose those beyond the limit, as do lists of options; nothing else changes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from selectolax.lexbor import LexborHTMLParser
+
+from aidre.ingest.formats.html_parser import parse
+from aidre.ingest.formats.pages.bounds import MAX_ATTRIBUTES, MAX_OPTIONS, bound_markup, cut_attributes
+
+MANY = 3 * MAX_ATTRIBUTES
+
+
+def attributes(markup: str) -> list[int]:
+    return [len(node.attributes) for node in LexborHTMLParser(markup).css("p")]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [" a%d", " a%d=1", " a%d='>'", ' a%d="<p"', "/a%d", "a%d='x'", '\n\ta%d\f=\n"\'"', " <a%d", " a%d=<b", " =%d"],
+)
+@pytest.mark.parametrize("end", [">", "/>", " / >", ""])
+def test_attributes_beyond_the_limit_are_left_out(piece: str, end: str) -> None:
+    markup = f"<p {''.join(piece % number for number in range(MANY))}{end}"
+    cut = cut_attributes(f"<p id=first>before</p>{markup}after<p id=last>")
+    assert max(attributes(cut)) <= MAX_ATTRIBUTES
+    if end:
+        assert attributes(cut) == [1, MAX_ATTRIBUTES, 1]
+        assert LexborHTMLParser(cut).body.text() == "beforeafter"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        "<p a='" + "b " * 9_000 + "'>x</p>",
+        "<p>" + "a < b, c=d " * 9_000 + "</p>",
+        "<p " + "a=1 " * 900 + ">x</p>",
+        "<p>x</p>" * 9_000,
+        '<p a="' + "<p b='" * 9_000,
+        "< p " + "a " * 9_000 + ">",
+    ],
+)
+def test_other_markup_is_as_it_was(markup: str) -> None:
+    assert cut_attributes(markup) is markup
+
+
+def test_a_page_keeps_its_text_around_such_a_tag() -> None:
+    many = "".join(f" a{number}=1" for number in range(20_000))
+    page = parse(f"<title>t</title><body{many}><p{many}>The text.</p><p>More of it.</p>".encode(), {})
+    assert re.sub(r"\s+", " ", str(page["text"])) == "The text. More of it."
+
+
+def test_options_beyond_the_limit_are_no_options() -> None:
+    few, many = "<select>" + "<option>x" * 10, "<SELECT>" + "<OPTION value=1>x" * (2 * MAX_OPTIONS)
+    tree = LexborHTMLParser(bound_markup(many))
+    assert bound_markup(few) is few
+    assert len(tree.css("option")) == MAX_OPTIONS
+    assert (tree.body.text() if tree.body else "") == "x" * (2 * MAX_OPTIONS)
