@@ -23,6 +23,7 @@ CASES: Sequence[tuple[str, Sequence[str]]] = [
                 "_groups",
                 "_listing",
                 "_operators",
+                "_order",
                 "_patch",
                 "_pickle",
                 "_shown",
