@@ -13,7 +13,7 @@ def test_a_hit_has_the_members_of_its_chunk() -> None:
     chunk: Any = SimpleNamespace(**members)
     hit = Hit(chunk, 0.25)
     assert {name: getattr(hit, name) for name in members} == members
-    assert repr(hit) == "<Hit 'd#chunk_1', score 0.2500>"
+    assert repr(hit) == "<Hit 'd#chunk_1', score 0.2500: 'alpha'>"
 
 
 def test_the_values_of_a_facet_are_ordered_by_number_then_type_then_value() -> None:

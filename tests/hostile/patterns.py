@@ -50,6 +50,11 @@ MADE = {
     "re.compile('(' + '|'.join(map(re.escape, sorted(special, key=len, reverse=True))) + ')')": "tokens, escaped",
     "re.compile(pattern + ('' if UNSPACED_RUN.match(before) else f'(?!{_SPACED})'))": "words of a phrase, escaped",
     "re.compile(_WEEKDAY + form + _TIME, re.IGNORECASE | re.ASCII)": "a form beside it, of a short text",
+    "re.compile(f\"({_BLANK}){line.replace('_', _BLANK)}{_BLANK}$\")": "a form beside it, of one line",
+    "re.sub(others, '-', text if pretty else text.replace('_', '-'))": "a class of characters, of a short text",
+    "re.compile(pattern)": "a path of a configuration, escaped, with three parameters at most",
+    "re.compile(_to_pattern(old))": "the same",
+    "re.compile('|'.join((f'(?:{_translate(one)})' for one in expanded)))": "a glob, whose stars do not go back",
     "re.search(pattern, text)": "the name of a place, its words escaped, with blanks between two of them",
 }
 """Calls whose pattern is made of what a function is given, and why that is harmless."""

@@ -33,8 +33,10 @@ from aidre.engine.collection.store import Store
 from aidre.engine.embedding.cache import publish, staging
 from aidre.engine.index.vectors.encoding import encode
 from aidre.engine.maintenance.backup import back_up
+from aidre.engine.maintenance.copying import copy_collection
 from aidre.engine.maintenance.history import roll_back
 from aidre.engine.maintenance.restore import restore_archive
+from aidre.engine.maintenance.verify import verify_collection
 from aidre.engine.segment.pending import PendingRows
 from aidre.engine.segment.records import to_columns
 from aidre.engine.segment.stored_chunk import StoredChunk
@@ -149,6 +151,26 @@ def _is_dropped(folder: Path, acknowledged: int) -> None:
     else:
         write_all(folder / STORE, SMALL, STEPS[:1])
         look(folder / STORE, SMALL, [after({}, STEPS[:1])])
+
+
+RENAMED = "renamed"
+
+
+def _renamed(folder: Path, acknowledge: Acknowledge) -> None:
+    copy_collection(Store(folder / STORE), NAME, RENAMED, move=True)
+    acknowledge()
+
+
+def _is_renamed(folder: Path, acknowledged: int) -> None:
+    """Under one of its names, whole; under the new one alone once that is acknowledged."""
+    store, documents = Store(folder / STORE), after({}, STEPS[:2])
+    names = store.collections()
+    assert (names == [RENAMED]) if acknowledged else names
+    if NAME in names:
+        look(folder / STORE, SMALL, [documents])
+    if RENAMED in names:
+        assert store.open(RENAMED).status()["documents"] == len(documents)
+        assert verify_collection(store, RENAMED).ok
 
 
 def _purged(folder: Path, acknowledge: Acknowledge) -> None:
@@ -502,6 +524,7 @@ SCENES = (
     Scene("collection", nothing, partial(_written, SMALL, STEPS), partial(_looked, SMALL, STEPS, ())),
     *map(_single, range(6)),
     Scene("roll-back", _begun, _rolled_back, _is_rolled_back),
+    Scene("rename", _begun, _renamed, _is_renamed),
     Scene("drop", _begun, _dropped, _is_dropped),
     Scene("drop without a trace", _begun, _purged, _is_purged),
     Scene("adoption", _begun, _adopted, _is_adopted, again=1),

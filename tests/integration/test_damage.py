@@ -148,7 +148,11 @@ def test_altered_offsets_end_in_an_error_and_not_in_the_process(store: Path) -> 
         for place in np.random.default_rng(seed).choice(body, 2_000).tolist():
             altered[place] ^= 0x55
         alter(path, lambda _, altered=altered: bytes(altered))  # type: ignore[misc]
-        snapshot = Store(store).open(NAME)
+        try:
+            snapshot = Store(store).open(NAME)
+        except StoreDamaged:  # the ends of a column lie outside of the file
+            refused += 200
+            continue
         for one in names(200, 20):
             try:
                 chunk = snapshot.get(f"{one}#chunk_1")

@@ -1,6 +1,5 @@
 from .analysis import (
     TOKEN as TOKEN,
-    UNSPACED as UNSPACED,
     UNSPACED_RUN as UNSPACED_RUN,
     QueryTerms as QueryTerms,
     english_terms as english_terms,
@@ -16,7 +15,11 @@ from .analysis import (
     tokenize_query as tokenize_query,
     words_met as words_met,
 )
-from .characters import strip_layout as strip_layout, strip_layout_references as strip_layout_references
+from .characters import (
+    UNSPACED as UNSPACED,
+    strip_layout as strip_layout,
+    strip_layout_references as strip_layout_references,
+)
 from .detection import question_language as question_language
 from .highlight import (
     MAX_HIGHLIGHTED as MAX_HIGHLIGHTED,

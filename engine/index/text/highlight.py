@@ -15,17 +15,15 @@ from typing import Final, NamedTuple
 from aidre.engine.index.text import names
 from aidre.engine.index.text.alignment import Aligned, align
 from aidre.engine.index.text.analysis import (
-    MARKS,
     MAX_CACHED_CHARACTERS,
     RUNS,
-    UNSPACED,
     UNSPACED_RUN,
     split_text,
     to_plain_term,
     to_term,
     token_words,
 )
-from aidre.engine.index.text.characters import NON_JOINER
+from aidre.engine.index.text.characters import MARKS, NON_JOINER, UNSPACED
 from aidre.engine.model import Span
 
 MAX_HIGHLIGHTED: Final = 32_768

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from aidre.engine.index.text import characters
+
 _SIGNS: Final = "#+.@"
 SIGN_BYTES: Final = _SIGNS.encode()
 FIRST_MARK: Final = 0xFDD0
@@ -21,9 +23,12 @@ _FROM_MARKS: Final = str.maketrans(MARKS, _SIGNS)
 _LETTER: Final = r"[^\W\d_\u0e00-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u31ff\u3400-\u9fff\ua960-\ua97f\uac00-\ud7ff]"
 """Of a script with spaces."""
 
+_WORD: Final = rf"\w{characters.MARKS}{characters.UNSPACED}"
+"""Characters of words, as in tokens."""
+
 _SIGN: Final = re.compile(
-    rf"[#+.@](?:(?<!\+)(?<![\w#+.@&)\]}}].)(?<!\]\(.)(?={_LETTER})"
-    rf"|(?<={_LETTER}\+)\+(?!{_LETTER}|[#+])|(?<={_LETTER}[#+])(?![\w#+]))",
+    rf"[#+.@](?:(?<!\+)(?<![{_WORD}#+.@&)\]}}].)(?<!\]\(.)(?={_LETTER})"
+    rf"|(?<={_LETTER}\+)\+(?!{_LETTER}|[#+])|(?<={_LETTER}[#+])(?![{_WORD}#+]))",
     re.DOTALL,
 )
 """Before a name, unless it follows a word, as in addresses, or begins the target of a link in Markdown; or behind a

@@ -10,7 +10,8 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from aidre.engine.index.text.analysis import MARKS, TOKEN, UNSPACED, UNSPACED_RUN, normalize
+from aidre.engine.index.text.analysis import TOKEN, UNSPACED_RUN, normalize
+from aidre.engine.index.text.characters import MARKS, UNSPACED
 
 _BETWEEN: Final = rf"[^\w{MARKS}{UNSPACED}]"
 _SPACED: Final = rf"(?![{UNSPACED}])[\w{MARKS}]"

@@ -26,6 +26,9 @@ FILES = tuple(
     f".vitepress/config{end}.{suffix}" for end in ("", "/index") for suffix in ("ts", "mts", "js", "mjs", "cts", "cjs")
 )
 _DECISIVE = ("srcDir", "srcExclude", "cleanUrls", "rewrites")
+_MAX_PARAMETERS = 3
+"""Each multiplies the places at which a match is sought."""
+
 _PARAMETER = re.compile(r":(\w+)(\([^()]*\))?([*+?]?)|\(([^()]*)\)")
 
 
@@ -99,6 +102,8 @@ def _fill(new: str, found: re.Match[str]) -> str:
 
 def _to_pattern(old: str) -> str:
     """A pattern of path-to-regexp: `:name`, `:name(...)` and `:name*`, each with a name of its own."""
+    if sum(1 for _ in _PARAMETER.finditer(old[:500])) > _MAX_PARAMETERS:
+        return r"(?!)"
     written: list[str] = []
     position = 0
     for match in _PARAMETER.finditer(old[:500]):

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 _MAX_CHARACTERS = 500
 _MAX_ALTERNATIVES = 64
+_MAX_FOLDERS = 4
+"""Each `**` multiplies the places that a match may be sought at by those of another one. A `*` does not: it takes the
+first place at which what follows fits, as in `fnmatch.translate`."""
+
+_STAR = r"[^/]*"
+_ANY_FOLDERS, _ANYTHING = r"(?:[^/]+/)*", r".*"
 _NEVER = re.compile(r"(?!)")
 
 
@@ -15,7 +22,7 @@ _NEVER = re.compile(r"(?!)")
 def compile_glob(pattern: str) -> re.Pattern[str]:
     """A pattern with `**`, `*`, `?`, `[...]` and `{a,b}` for a whole path; one that is too long matches nothing."""
     expanded = _expand(pattern) if len(pattern) <= _MAX_CHARACTERS else []
-    if not expanded or any(one.count("*") > 12 for one in expanded):
+    if not expanded or any(one.count("**") > _MAX_FOLDERS for one in expanded):
         return _NEVER
     try:
         return re.compile("|".join(f"(?:{_translate(one)})" for one in expanded))
@@ -67,13 +74,12 @@ def _translate(pattern: str) -> str:
     index = 0
     while index < len(pattern):
         character = pattern[index]
-        if pattern.startswith("**/", index):
-            parts.append(r"(?:[^/]+/)*")
-            index += 3
-            continue
-        if pattern.startswith("**", index):
-            parts.append(r".*")
-            index += 2
+        if character == "*":  # two stars are folders where they are a whole part of the path
+            end = index + len(pattern[index:]) - len(pattern[index:].lstrip("*"))
+            is_part = end - index > 1 and pattern[index - 1 : index] in ("", "/")
+            is_folders = is_part and pattern.startswith("/", end)
+            parts.append(_ANY_FOLDERS if is_folders else _ANYTHING if is_part and end == len(pattern) else _STAR)
+            index = end + is_folders
             continue
         end = pattern.find("]", index + 2) if character == "[" else -1
         if end > 0:
@@ -82,6 +88,16 @@ def _translate(pattern: str) -> str:
             parts.append(f"[{inner.replace(chr(92), chr(92) * 2)}]")
             index = end + 1
             continue
-        parts.append({"*": r"[^/]*", "?": r"[^/]"}.get(character) or re.escape(character))
+        parts.append(r"[^/]" if character == "?" else re.escape(character))
         index += 1
-    return "".join(parts)
+    return "".join(_without_backtracking(parts))
+
+
+def _without_backtracking(parts: Sequence[str]) -> Iterator[str]:
+    """The parts with each star, but for the last wildcard, joined to what follows it as an atomic group."""
+    wild = [index for index, part in enumerate(parts) if part in (_STAR, _ANY_FOLDERS, _ANYTHING)]
+    yield from parts[: wild[0]] if wild else parts
+    for index, following in pairwise([*wild, len(parts)]):
+        fixed = "".join(parts[index + 1 : following])
+        is_atomic = parts[index] == _STAR and following < len(parts)
+        yield f"(?>{_STAR}?{fixed})" if is_atomic else parts[index] + fixed

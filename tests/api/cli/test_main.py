@@ -308,10 +308,10 @@ def test_the_form_of_addresses_is_an_option_and_a_key_of_the_collection(shell: S
 def test_a_folder_of_other_kinds_ends_with_1_and_what_to_do(shell: Shell) -> None:
     other = shell.source.parent / "other"
     other.mkdir()
-    (other / "a.rst").write_text("Title\n=====\n", encoding="utf-8")
+    (other / "a.doc").write_text("Title\n", encoding="utf-8")
     status, events, err = shell.ingest(other)
     assert (status, events[-1]["documents"], events[-1]["empty"]) == (1, 0, ["other"])
-    assert "aidre: other: has no document: its files are of kinds that are not read (.rst 1)" in err
+    assert "aidre: other: has no document: its files are of kinds that are not read (.doc 1" in err
     assert shell.ingest(shell.source)[0] == 0
 
 

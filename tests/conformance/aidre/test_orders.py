@@ -91,6 +91,7 @@ def test_every_relevant_result_is_ordered_also_one_with_fewer_of_the_words(tmp_p
     assert first["id"] == "shade#chunk_1" and first["relevance"] >= 0.51
 
 
+@pytest.mark.needs("lexical")
 def test_what_is_not_relevant_stays_behind_whatever_its_value(tmp_path: Path) -> None:
     free = a_document("free", "a welcome number of guests", metadata={"price": -1})
     fill_source(chosen_source(tmp_path), "lamps", [*LAMPS, free])

@@ -9,6 +9,8 @@ import pytest
 from tests.support.clients import Client
 from tests.support.discovery import DISCOVERY, refused
 
+pytestmark = pytest.mark.needs("hybrid")
+
 
 def test_discovery_advertises_it(client: Client) -> None:
     found = client.get(DISCOVERY).json()

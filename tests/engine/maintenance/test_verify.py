@@ -87,7 +87,7 @@ def test_commits_beside_it_are_no_damage(commits: int, tmp_path: Path, monkeypat
     assert (report.generation, report.problems) == (1, ())
 
 
-@pytest.mark.parametrize("function", ["read_manifest", "check_file", "manifest_numbers"])
+@pytest.mark.parametrize("function", ["read_manifest", "check_arrived", "manifest_numbers"])
 def test_a_generation_that_is_swept_while_it_is_read_is_given_up_for_the_newest(
     function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

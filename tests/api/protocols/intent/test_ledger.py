@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sqlite3
 import stat
@@ -328,6 +329,8 @@ def test_a_damaged_ledger_is_refused_and_kept(tmp_path: Path) -> None:
 def test_a_ledger_leaves_no_file_open_whether_it_could_be_opened_or_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    gc.collect()  # what other tests have left to it would be closed meanwhile
+
     def open_files() -> int:
         return len(list(Path("/proc/self/fd").iterdir()))
 

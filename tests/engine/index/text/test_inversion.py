@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from aidre.engine.index.text.analysis import MAX_TERM_CHARACTERS, to_term, to_terms, tokenize
 from aidre.engine.index.text.inversion import split_tokens, split_words
@@ -18,6 +18,7 @@ _texts = st.lists(st.lists(st.one_of(st.sampled_from(_PIECES), st.text(max_size=
 
 
 @pytest.mark.slow
+@example([["สวัสดี.A", "हिन्दी.A", "e\u0301.A"]])
 @given(st.lists(_texts, min_size=1, max_size=3))
 def test_many_texts_have_the_words_of_each(blocks: list[list[str]]) -> None:
     spoken = split_words([split_tokens(texts) for texts in blocks])

@@ -17,6 +17,8 @@ from aidre.ingest.sites.settings import compile_glob, is_ignored, matches
         ("a?c", "abc", True),
         ("[!a]b", "ab", False),
         ("[a-c]b", "bb", True),
+        ("a*b/*c", "axbxb/c", True),
+        ("a**b", "a/b", False),
         ("a/**", "a/b/c", True),
         ("a.b", "axb", False),
         ("{", "{", False),
@@ -38,5 +40,13 @@ def test_a_line_of_gitignore_means_a_folder_too_and_the_last_one_counts() -> Non
 
 
 def test_a_pattern_that_would_take_long_matches_nothing() -> None:
-    assert not matches("a" * 5000, ["*a" * 200, "{a,b}" * 40, "x" * 5000])
+    assert not matches("a" * 5000, ["{a,b}" * 40, "x" * 5000])
+    assert not matches("a/" * 200 + "a", ["**/" * 5 + "a"])
+
+
+def test_many_stars_take_no_longer_than_one() -> None:
+    """Each star takes the first place that fits; tried everywhere, these would take days."""
+    assert matches("a" * 400, ["*a" * 200])
+    assert not matches("a" * 400, ["*a" * 100 + "*b"])
+    assert matches("xaybzb", ["x*b*b", "?*b"])
     assert not compile_glob("*" + "a*" * 12 + "b").fullmatch("a" * 400)
