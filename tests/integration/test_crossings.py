@@ -16,9 +16,9 @@ from tests import ROOT
 from tests.support.crossings import REQUESTS, Calls, crossing_of
 
 MOST: Final[Mapping[str, tuple[int, int]]] = {
-    "POST /search, the general way": (45, 48),
-    "POST /search, the fast way": (46, 34),
-    "POST /ask": (53, 86),
+    "POST /search, the general way": (46, 50),
+    "POST /search, the fast way": (47, 36),
+    "POST /ask": (54, 88),
 }
 """Files and returns."""
 COUNTS: Final = r"(.+): (\d+) files, \d+ changes of file, (\d+) returns"
