@@ -55,6 +55,12 @@ float score_centroids(const struct kernel *kernel, const struct centroids *centr
 
 #define BUCKETS 256
 
+/* The bucket of a score below `top`. What is no number, as between scores that are infinite, is in the first one. */
+static size_t bucket_of(float top, float score, float scale) {
+    const float place = (top - score) * scale;
+    return !(place > 0) ? 0 : place < BUCKETS - 1 ? (size_t)place : BUCKETS - 1;
+}
+
 /* Sort by counting: into buckets of scores, and within these by insertion. */
 static void sort(const struct ranked *items, size_t count, struct ranked *sorted) {
     uint32_t starts[BUCKETS + 1] = {0};
@@ -66,11 +72,11 @@ static void sort(const struct ranked *items, size_t count, struct ranked *sorted
     const float scale = (BUCKETS - 1) / (most - least), usable = isfinite(scale) ? scale : 0;
     const float top = isfinite(most - least) ? most : 0;
     for (size_t i = 0; i < count; i++)
-        starts[(size_t)((top - items[i].score) * usable) + 1]++;
+        starts[bucket_of(top, items[i].score, usable) + 1]++;
     for (size_t i = 1; i < BUCKETS; i++)
         starts[i] += starts[i - 1];
     for (size_t i = 0; i < count; i++)
-        sorted[starts[(size_t)((top - items[i].score) * usable)]++] = items[i];
+        sorted[starts[bucket_of(top, items[i].score, usable)]++] = items[i];
     for (size_t i = 1; i < count; i++) {
         const struct ranked moved = sorted[i];
         size_t at = i;
@@ -80,11 +86,11 @@ static void sort(const struct ranked *items, size_t count, struct ranked *sorted
     }
 }
 
-size_t sort_centroids(const struct centroids *centroids, const struct ranking *ranking, float least, float below) {
+size_t sort_centroids(const struct centroids *centroids, const struct ranking *ranking, float least) {
     struct ranked *items = ranking->ranked + centroids->count;
     size_t count = 0;
     for (size_t i = 0; i < centroids->count; i++)
-        if (ranking->scores[i] >= least && ranking->scores[i] < below)
+        if (ranking->scores[i] >= least)
             items[count++] = (struct ranked){ranking->scores[i], (uint32_t)i};
     if (count > 0)
         sort(items, count, ranking->ranked);

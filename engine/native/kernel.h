@@ -211,9 +211,8 @@ struct ranking {
 /* Score all centroids for a query in the space of the codes; returns the best score, and the score that a gap of 1 is. */
 float score_centroids(const struct kernel *kernel, const struct centroids *centroids, const float *query,
                       const struct ranking *ranking, float *unit);
-/* Sort the centroids with a score of at least `least`, and less than `below`, to `ranking->ranked`, the best first;
- * returns their number. */
-size_t sort_centroids(const struct centroids *centroids, const struct ranking *ranking, float least, float below);
+/* Sort the centroids with a score of at least `least` to `ranking->ranked`, the best first; returns their number. */
+size_t sort_centroids(const struct centroids *centroids, const struct ranking *ranking, float least);
 
 /* ---- the best rows ---------------------------------------------------------------------------------------------- */
 

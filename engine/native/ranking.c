@@ -92,7 +92,7 @@ static PyObject *centroids_rank(PyObject *object, PyObject *query) {
         double *out_gaps = (double *)(void *)PyBytes_AsString(gaps);
         float unit;
         const float best = score_centroids(chosen_kernel, centroids, view->buf, &ranking, &unit);
-        if (sort_centroids(centroids, &ranking, -INFINITY, INFINITY) < count) {
+        if (sort_centroids(centroids, &ranking, -INFINITY) < count) {
             refuse("query: not finite");
         } else {
             for (size_t i = 0; i < count; i++) {

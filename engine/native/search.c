@@ -269,12 +269,12 @@ static size_t rank_nearest(const struct search *search, const struct choice *cho
     float unit;
     const float best = score_centroids(search->kernel, probe->centroids, scratch->floats, ranking, &unit);
     const float least = choice->gap > 0 ? best - choice->gap * unit : -INFINITY;
-    size_t count = sort_centroids(probe->centroids, ranking, least, INFINITY);
+    size_t count = sort_centroids(probe->centroids, ranking, least);
     int64_t entries = 0;
     for (size_t i = 0; i < count && i < choice->nprobe; i++)
         entries += probe->entries[ranking->ranked[i].number];
     if (count < choice->nprobe && entries < needed) {
-        const size_t all = sort_centroids(probe->centroids, ranking, -INFINITY, INFINITY);
+        const size_t all = sort_centroids(probe->centroids, ranking, -INFINITY);
         while (count < all && entries < needed)
             entries += probe->entries[ranking->ranked[count++].number];
     }

@@ -64,6 +64,16 @@ def test_a_gap_is_that_of_a_query_of_length_1() -> None:
         assert np.allclose(same_gaps, gaps, rtol=1e-4)
 
 
+@pytest.mark.parametrize("is_l2", [False, True])
+@pytest.mark.parametrize("is_relative", [False, True])
+@pytest.mark.parametrize("value", [3e38, 1e30, 1e-45])
+def test_a_query_whose_distances_are_beyond_a_float_is_ranked(is_l2: bool, is_relative: bool, value: float) -> None:
+    points = np.random.default_rng(5).standard_normal((700, 70)).astype(np.float32)
+    centroids = centroids_for(points, is_l2=is_l2, is_relative=is_relative)
+    for query in (np.full(70, value, np.float32), np.r_[np.float32(-value), np.zeros(69, np.float32)]):
+        assert sorted(ranked(centroids, query)[0]) == list(range(700))
+
+
 def test_a_query_that_is_not_finite_is_refused_or_ranked() -> None:
     centroids = centroids_for(np.eye(5, 70, dtype=np.float32))
     for value in (np.nan, np.inf, -np.inf):
