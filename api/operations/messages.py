@@ -35,7 +35,7 @@ class Description(Message):
     paths: dict[str, Any]
 
 
-class Linkset(Message):
+class ApiCatalog(Message):
     """Links of interfaces (RFC 9264), the catalog's own first."""
 
     linkset: list[dict[str, Any]]

@@ -20,10 +20,10 @@ from aidre.api.operations.links import (
 )
 from aidre.api.operations.llms_text import MEDIA_TYPE as LLMS_MEDIA_TYPE
 from aidre.api.operations.messages import (
+    ApiCatalog,
     Datasets,
     Description,
     KeySet,
-    Linkset,
     Liveness,
     ProtectedResource,
     Readiness,
@@ -91,7 +91,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="listInterfaces",
         summary="The interfaces of this server (RFC 9727)",
         description="A linkset (RFC 9264): each interface with what describes it.",
-        answers={200: Content(Linkset, (LINKSET,))},
+        answers={200: Content(ApiCatalog, (LINKSET,))},
         conditional=True,
     ),
     _get(

@@ -78,6 +78,12 @@ if (typeof data !== "object" || !("results" in data)) throw new Error("no result
 const names = data.results!.map(item => item.name);
 console.log(JSON.stringify({ search: id, chunk: chunk.data!.text, error: blank.error!.error, ask: names }));
 """
+OPTIONS = """
+post_hooks: []  # what was made is checked as it is
+content_type_overrides:  # what crawlers and browsers read; this generator knows no XML
+  application/xml: text/plain
+  application/opensearchdescription+xml: text/plain
+"""
 PROGRAMS = {"openapi-fetch": OPENAPI_FETCH, "hey-api": HEY_API}
 GENERATE = {
     "openapi-fetch": ("openapi-typescript", "openapi.json", "--output", "schema.d.ts"),
@@ -133,7 +139,7 @@ def python_client(document: bytes, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("python")
     (folder / "openapi.json").write_bytes(document)
     (folder / "mypy.ini").write_text(MYPY, encoding="utf-8")
-    (folder / "options.yaml").write_text("post_hooks: []", encoding="utf-8")  # what was made is checked as it is
+    (folder / "options.yaml").write_text(OPTIONS, encoding="utf-8")
     run_python(
         generator,
         *("-m", "openapi_python_client", "generate", "--fail-on-warning", "--config", str(folder / "options.yaml")),

@@ -214,7 +214,7 @@ def test_shared_ids_and_drafts_are_those_of_a_local_ingest(pair: Pair) -> None:
 def test_an_empty_source_is_that_of_a_local_ingest(pair: Pair) -> None:
     pair.spaces = (WORDS,)
     pair.docs.mkdir()
-    (pair.docs / "a.rst").write_text("x")
+    (pair.docs / "a.doc").write_text("x")
     local, workers = pair.local(), pair.distributed()
     assert (workers.empty, workers.exit_status) == (local.empty, local.exit_status) == (("docs",), 1)
     assert pair.problems("workers") == pair.problems("local")
