@@ -105,6 +105,7 @@ def surroundings(content: bytes, options: Options) -> Any:
         "environment": dict(os.environ),
         "limits": {name: resource.getrlimit(getattr(resource, name)) for name in names},
         "processor": resource.getrlimit(resource.RLIMIT_CPU)[0],
+        "bytecode": not sys.dont_write_bytecode,
         "session": os.getsid(0) == os.getpid(),
         "files": sum(_is_open(number) for number in range(100)),
     }

@@ -42,6 +42,7 @@ def test_the_child_has_no_secrets_and_little_it_could_use(
     }
     assert 60 <= found["processor"] <= 70
     assert found["session"]
+    assert not found["bytecode"]
     assert found["files"] <= 6
     refused = "PermissionError|" + os.strerror(errno.EFBIG)
     assert re.search(refused, reason(sandbox, "write", path=str(tmp_path / "new")))
