@@ -222,7 +222,7 @@ def list_values(column: pa.Array) -> NDArray[Any]:
 
 
 def check_rows(rows: NDArray[Any], count: int) -> None:
-    """Raises ValueError where a value is no row of a column of so many rows."""
+    """Raises ValueError where a value is not below `count`, the number of rows that it may name."""
     if len(rows) and int(rows.max()) >= count:
         raise ValueError("names rows that do not exist")
 

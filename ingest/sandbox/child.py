@@ -72,19 +72,13 @@ _GRACE_SECONDS = 5
 """Seconds of processor time beyond the limit: a living parent ends the child earlier, by the clock."""
 
 
-def _open_status() -> int:
-    try:
-        return os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return -1
-
-
-_STATUS = _open_status()
-"""Open from the start: behind the walls there is no /proc. -1 where there is none."""
+_status = -1
+"""Of this process in /proc, opened by `main`: behind the walls it cannot be. -1 where there is none."""
 
 
 def main(kinds: Mapping[str, str] = KINDS) -> None:
     """Answer requests until the socket is closed."""
+    global _status  # noqa: PLW0603 - a descriptor of the process
     sender = socket.socket(fileno=os.dup(0))
     answers = os.fdopen(os.dup(1), "wb")
     # Output of libraries must not mix with the frames.
@@ -93,6 +87,8 @@ def main(kinds: Mapping[str, str] = KINDS) -> None:
         os.dup2(null, standard)
     os.close(null)
     sys.dont_write_bytecode = True
+    with suppress(OSError):
+        _status = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
     raise_walls()
     threading.Thread(target=_exit_with_parent, args=(sender.fileno(),), daemon=True).start()
     requests = sender.makefile("rb")
@@ -211,9 +207,9 @@ def _send(answers: BinaryIO, kind: bytes, content: bytes = b"") -> None:
 
 def _resident_mib() -> int:
     """Resident memory in MiB, 0 if unknown. (The peak would include that of the parent before exec.)"""
-    if _STATUS < 0:
+    if _status < 0:
         return 0
-    return int(os.pread(_STATUS, 200, 0).split()[1]) * resource.getpagesize() >> 20
+    return int(os.pread(_status, 200, 0).split()[1]) * resource.getpagesize() >> 20
 
 
 def _encode_reason(reason: str) -> bytes:

@@ -201,7 +201,6 @@ class _Child:
         self.documents = self.held = 0
         self._is_ended = False
         self._requests, theirs = socket.socketpair()
-        _CLOSED_MEMORY.enter()
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", *program],
@@ -213,6 +212,7 @@ class _Child:
                 start_new_session=True,
                 env=_environment(),
             )
+        _CLOSED_MEMORY.enter()
         assert self._process.stdout is not None
         self._to, self._from = self._requests.fileno(), self._process.stdout.fileno()
         self._requests.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BLOCK)

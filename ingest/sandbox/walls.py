@@ -169,7 +169,7 @@ def _python_folders() -> Iterator[str]:
     yield from site.getsitepackages()
     root = checkout_root()
     checkout = [] if root is None else search_path(root)
-    closed = {Path.home().resolve(), Path.cwd().resolve(), *map(Path, checkout)}
+    closed = {*_own_folders(), *map(Path, checkout)}
     for entry in map(Path, sys.path):
         with suppress(OSError):
             if entry.is_absolute() and not any(each.is_relative_to(entry.resolve()) for each in closed):
@@ -178,6 +178,13 @@ def _python_folders() -> Iterator[str]:
         yield str(PACKAGE)
     else:
         yield from (str(root / name) for name in ("aidre", "engine", "ingest", "api", "packages"))
+
+
+def _own_folders() -> Iterator[Path]:
+    """The home and the working folder. A user without an entry has no home, and a folder may have been removed."""
+    for find in (Path.home, Path.cwd):
+        with suppress(RuntimeError, OSError):
+            yield find().resolve()
 
 
 # -- seccomp ---------------------------------------------------------------------------------------------------
@@ -232,7 +239,7 @@ _REFUSED: Mapping[str, tuple[int | None, int | None]] = {
 
 _CHECKED: Mapping[str, tuple[int | None, int | None]] = {
     "open": (2, None), "openat": (257, 56), "clone": (56, 220), "kill": (62, 129), "tgkill": (234, 131),
-    "prlimit64": (302, 261), "seccomp": (317, 277), "capset": (126, 91),
+    "prlimit64": (302, 261), "seccomp": (317, 277),
 }  # fmt: skip
 """Calls that are judged by an argument, and those that this module makes."""
 

@@ -280,7 +280,7 @@ class Listed:
 
     def plan(self, numbers: list[int], mask: NDArray[np.bool_] | None = None, times: int = 4) -> kernel.Plan:
         """A plan whose probes of len(numbers) centroids scan the lists of these numbers; a scan of all lists scans each
-        so many times."""
+        one `times` times."""
         rows = self.rows
         columns = kernel.Columns(rows.metric, rows.dimensions, 4, [(rows.vectors, (), 1)])
         codes = codes_for(columns, rows.codebook, rows.dimensions, rows.block_rows, [self.given])

@@ -135,7 +135,7 @@ def test_lines_that_make_no_table_leave_the_text_as_it_is(name: str) -> None:
 
 
 def test_lines_through_words_are_no_lines_of_a_table() -> None:
-    words = shown(76, 688, *["words of a paragraph that goes over all of the page with its frame"] * 3)
+    words = shown(76, 688, *["the words of a paragraph as wide as the page, which has a frame too"] * 3)
     drawn = ruled({(0, 0): [""], (1, 0): ["a"], (1, 1): ["b"], (0, 1): ["c"]})
     assert "|" not in read(f"{drawn}\n{words}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -70,3 +71,22 @@ def test_the_memory_of_the_parent_is_closed_while_a_child_lives() -> None:
         first.close()
         assert libc.prctl(get_dumpable, 0, 0, 0, 0) == 0
     assert libc.prctl(get_dumpable, 0, 0, 0, 0) == before
+
+
+@on_linux
+@pytest.mark.process
+def test_a_user_without_a_home_in_a_folder_that_was_removed_parses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.setattr(Path, "home", _no_home)
+    assert list(walls._own_folders()) == []
+    with Sandbox() as sandbox:
+        assert sandbox.parse("markdown", b"# a") == [[0, 1, "a"]]
+
+
+def _no_home() -> Path:
+    raise RuntimeError("Could not determine home directory.")
