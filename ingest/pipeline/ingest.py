@@ -124,7 +124,10 @@ def ingest(
 
 def _explain_missing_walls() -> Iterator[str]:
     if not (offered := available()).are_whole:
-        yield f"this system has no {offered.missing}: a file that takes its parser over reads what you may read"
+        yield (
+            f"this system has no {offered.missing}: a file that takes its parser over reads what you may read; "
+            "ingest files that you do not trust as a user of its own, or where the kernel has both (`aidre doctor`)"
+        )
 
 
 def report_empty(tally: Tally, sources: Sequence[Source], files: ReadFiles) -> None:
