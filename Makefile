@@ -27,7 +27,9 @@ ARGS ?=
 FILE ?=
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+# Tests wait for servers and children part of their time: half as many workers again as cores keep these busy.
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) * 3 / 2)))
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 define WITHOUT_KERNEL
@@ -92,7 +94,8 @@ check: lint
 	$(PYTEST) -m "not (process or slow or hostile or network)"
 endif
 
-test: lint docs
+test: $(VENV)/.tools
+	$(MAKE) --no-print-directory -j 2 --output-sync=target lint docs
 	AIDRE_TEST_BACKEND=postgres $(PYTEST) -q tests/conformance/aidre
 	$(PYTEST)
 
