@@ -43,7 +43,7 @@ export WITHOUT_KERNEL
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint check test bench hostile processors scale docs reference sites twins screenshots peers integrations
+.PHONY: help demo lint check test coverage bench hostile processors scale docs reference sites twins screenshots peers integrations
 .PHONY: release smoke clean programs
 
 help:
@@ -98,6 +98,13 @@ test: $(VENV)/.tools
 	$(MAKE) --no-print-directory -j 2 --output-sync=target lint docs
 	AIDRE_TEST_BACKEND=postgres $(PYTEST) -q tests/conformance/aidre
 	$(PYTEST)
+
+# Every line and branch that any test reaches, in some 1.6 times the time of the tests.
+coverage: $(VENV)/.tools
+	@rm -rf build/coverage
+	$(BIN)/python -m coverage run -m pytest -n $(WORKERS) --dist worksteal -q $(ARGS)
+	$(BIN)/python -m coverage combine -q
+	$(BIN)/python -m coverage report
 
 programs:
 	@.ci/programs
