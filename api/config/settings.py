@@ -359,9 +359,13 @@ class Settings(Section):
         """The folder of what one host keeps: receipts, offers, promises, secrets."""
         return store / ".log" if self.server.state is None else Path(self.server.state).expanduser().absolute()
 
-    def collection(self, name: str) -> CollectionSettings:
-        """The settings of a collection, or the defaults."""
-        return self.collections.get(name, COLLECTION_DEFAULTS)
+    def collection(self, name: str, meant: str | None = None) -> CollectionSettings:
+        """The settings of a collection, or the defaults. `name` may be an alias, and `meant` the collection that it
+        means, whose settings hold where the alias has none."""
+        settings = self.collections.get(name)
+        if settings is None and meant is not None:
+            settings = self.collections.get(meant)
+        return COLLECTION_DEFAULTS if settings is None else settings
 
 
 COLLECTION_DEFAULTS = CollectionSettings()
