@@ -324,6 +324,6 @@ def test_pages_that_are_pictures_are_counted() -> None:
 def test_what_ocr_found_on_a_page_is_its_text() -> None:
     content = picture_pages(True, True, False)
     answer = parse(content, {"scanned": {"1": "The crane was exam-\nined in\nMarch and found well.\n\nThen"}})
-    assert answer["text"] == "The crane was examined in\nMarch and found well.\n\nThen"
+    assert answer["text"] == "The crane was examined in March and found well.\n\nThen"
     assert answer["headings"] == [[0, 1, "Page 2"]]
     assert answer["notice"] == "OCR read 1 page, and found no text on 1 more"

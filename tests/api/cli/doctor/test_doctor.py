@@ -19,13 +19,11 @@ import pytest
 
 from aidre.api.cli.doctor import examination, installation, machine
 from aidre.api.cli.doctor.findings import Finding, Subject
-from aidre.api.config.settings import parse_settings
 from aidre.api.protocols.provenance.keys import make_key
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.models import DEFAULT
 from aidre.engine.storage.manifest import seal, unseal
-from aidre.ingest.sandbox import tesseract
-from aidre.ingest.sandbox.tesseract import Tesseract
+from aidre.ingest.sandbox.tesseract import recogniser
 from aidre.ingest.sandbox.walls import available
 from tests import ROOT
 from tests.support.shell import COMMAND, Shell
@@ -348,21 +346,27 @@ def test_libraries_that_cannot_be_loaded_or_end_the_process_are_named(tmp_path: 
 
 
 @pytest.mark.process
-def test_tesseract_is_named_and_missed_where_the_configuration_asks_for_ocr(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tesseract_is_named_and_missed_where_the_configuration_asks_for_ocr(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "tesseract"
+    program.write_text("#!/bin/sh\necho 'List of available languages in \"/opt/data/\" (2):'; echo eng; echo deu\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     subject = Subject(None, None, "127.0.0.1", 0)
-    found: list[Tesseract | None] = [Tesseract("/t", "/d", frozenset({"eng", "deu"})), None]
-    monkeypatch.setattr(tesseract, "find_tesseract", lambda: found[0])
     [finding] = machine.ocr(subject)
     assert (finding.level, finding.text) == ("ok", "tesseract reads deu, eng with --ocr")
-    found.pop(0)
+    monkeypatch.setenv("PATH", "/nonexistent")
     [finding] = machine.ocr(subject)
     assert (finding.level, finding.text) == ("ok", "tesseract is not installed: scanned pages and images are not read")
-    tesseract.recogniser.cache_clear()
-    settings = parse_settings("[sources]\nocr = true")
-    [finding] = machine.ocr(Subject(None, None, "127.0.0.1", 0, settings=settings))
+    recogniser.cache_clear()
+    config = tmp_path / "aidre.toml"
+    config.write_text("[sources]\nocr = true")
+    [finding] = machine.ocr(Subject(None, config, "127.0.0.1", 0))
     assert (finding.level, finding.cure) == ("refuses", "apt-get install tesseract-ocr, or brew install tesseract")
 
 
+@pytest.mark.process
 def test_the_walls_of_the_sandbox_are_named_and_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = Subject(None, None, "127.0.0.1", 0)
     [finding] = machine.sandbox(subject)
