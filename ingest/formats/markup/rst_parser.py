@@ -42,13 +42,14 @@ def read_tree(text: str) -> nodes.document:
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        return publish_doctree(text, reader=_Reader(), parser=Parser(inliner=_Inliner()), settings_overrides=_SETTINGS)
+        parser = Parser(inliner=_Inliner())  # type: ignore[arg-type]
+        return publish_doctree(text, reader=_Reader(), parser=parser, settings_overrides=_SETTINGS)
     finally:
         if was_enabled:
             gc.enable()
 
 
-class _Reader(standalone.Reader):
+class _Reader(standalone.Reader):  # type: ignore[type-arg]
     def get_transforms(self) -> list[type[Transform]]:
         """Those that change words; the others look for the targets of links."""
         return [
