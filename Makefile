@@ -1,7 +1,7 @@
 # make demo [ONCE=1] [PORT=8321]    install, ingest the demo corpus, serve it, ask over each protocol; VERBOSE=1: all JSON
 # make check [FILE=engine/...]      lint, types and the fast tests; or the tests of one file alone
 # make test                         lint, types and all tests, the AIDRE ones over PostgreSQL too: what CI runs
-# make programs                     install nginx, HAProxy and Caddy for the tests: needs root and apt-get
+# make programs                     install nginx, HAProxy, Caddy and tesseract for the tests: needs root and apt-get
 # make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options, and write their report
 # make hostile [NAME=kills] [ARGS=] kills, power cuts, faults, damage and hostile clients in full: hours, some need root
 # make processors                   the tests of numbers on each kernel that this processor can run: half an hour

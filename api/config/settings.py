@@ -57,6 +57,7 @@ Protocol: TypeAlias = Literal["aidre", "nlweb", "intent", "intake"]
 MONTH = Duration(2_592_000)
 Names: TypeAlias = tuple[CollectionName, ...]
 Generations: TypeAlias = Annotated[int, Meta(ge=MIN_KEPT_GENERATIONS, le=MAX_KEPT_GENERATIONS, examples=[5])]
+Languages: TypeAlias = Annotated[str, matching("[A-Za-z0-9_]{2,40}([+][A-Za-z0-9_]{2,40}){0,9}", "be names as deu+eng")]
 HeaderName: TypeAlias = Annotated[str, matching("[A-Za-z0-9-]{1,64}", "be a header such as X-Original-URI")]
 UserAgent: TypeAlias = Annotated[str, matching(r"(?= *[!-~])[ -~]{1,200}", "be 1 to 200 characters of ASCII")]
 Digest: TypeAlias = Annotated[
@@ -316,6 +317,9 @@ class Sources(Section):
     user_agent: UserAgent = "aidre"  #: The name by which the fetcher introduces itself.
     #: Whether parsers run behind the walls that the system has (Landlock, seccomp), or not at all where it lacks one.
     sandbox: Literal["available", "required"] = "available"
+    #: Whether images and pages of PDF without text are read by OCR, as with `--ocr`; tesseract has to be installed.
+    ocr: bool = False
+    ocr_languages: Languages = "eng"  #: The languages of OCR by tesseract's names, as in `deu+eng`.
 
 
 class Settings(Section):
