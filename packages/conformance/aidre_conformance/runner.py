@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
-from aidre.engine.errors import InvalidInput, RequestFailed, printable_name
+from aidre_client.errors import InvalidInput, RequestFailed, printable_name
 from aidre_conformance.exchange import Exchange, Sender
 from aidre_conformance.judging import Failed, NotTestable, shortened
 from aidre_conformance.registry import Check, Profile
@@ -60,7 +60,7 @@ class Report:
 def checks_of(profile: Profile) -> list[Check]:
     """The checks of a profile. InvalidInput for a profile that is unknown."""
     if profile not in get_args(Profile):
-        raise InvalidInput(f"profile {profile!r} is unknown: use {' or '.join(get_args(Profile))}")
+        raise InvalidInput(f"profile {profile!r} is unknown: use one of {', '.join(get_args(Profile))}")
     from aidre_conformance.checks import PROFILES
 
     return list(PROFILES[profile])
@@ -103,7 +103,8 @@ def run(
     passed = {verdict.check.id for verdict in verdicts if verdict.outcome == "pass"}
     tested = {verdict.check.protocol for verdict in verdicts if verdict.outcome != "not testable"}
     unmet = tuple(name for name in expected if name in passed)
-    untested = tuple(name for name in protocols if name not in tested)
+    wanted = protocols or ({profile} & {check.protocol for check in selected})
+    untested = tuple(name for name in wanted if name not in tested)
     return Report(target.url, profile, tuple(verdicts), unmet, untested, time.monotonic() - started)
 
 

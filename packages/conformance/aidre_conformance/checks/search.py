@@ -74,7 +74,8 @@ def _text_query(target: Target) -> None:
         body = {"query": fixtures.query or "information", **named}
     answer = search(target, body)
     require(answer.status != 404 or fixtures.collection, f"{answer.name}: there is no collection to search")
-    results_of(answer)
+    found = results_of(answer)
+    expect(found or fixtures.query is None, f"nothing is found for the fixtures {shown(body)}, which have results")
     expect(capability(target, "query_text") is not False, "capabilities.query_text is false")
 
 
