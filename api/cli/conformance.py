@@ -33,6 +33,9 @@ def conformance(
         list[str] | None,
         typer.Option("--protocol", metavar="NAME", help="Only this protocol, which has to be there; may be repeated."),
     ] = None,
+    check: Annotated[
+        list[str] | None, typer.Option("--check", metavar="ID", help="Only this check; may be repeated.")
+    ] = None,
     fixtures: Annotated[
         Path | None,
         typer.Option("--fixtures", metavar="FILE", help="TOML file with what cannot be found over HTTP: keys, ids."),
@@ -69,7 +72,9 @@ def conformance(
         return 0
     if url is None:
         raise ConfigurationError("conformance: name the address of a server, such as https://ai.example.com")
-    options = Options(url, profile, protocol or (), fixtures, expected, junit, badge, timeout, as_json)
+    options = Options(
+        url, profile, protocol or (), check or (), fixtures, expected, junit, badge, timeout, as_json
+    )
     try:
         return carry_out(options, _print)
     except RequestFailed as error:

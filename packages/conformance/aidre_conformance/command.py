@@ -33,6 +33,7 @@ class Options:
     url: str
     profile: Profile = "letter"
     protocols: Sequence[str] = ()
+    checks: Sequence[str] = ()
     fixtures: Path | None = None
     expected: Path | None = None
     junit: Path | None = None
@@ -59,6 +60,7 @@ def carry_out(options: Options, say: Callable[[str], None]) -> int:
         profile=options.profile,
         fixtures=None if options.fixtures is None else read_fixtures(options.fixtures),
         protocols=options.protocols,
+        checks=options.checks,
         expected=() if options.expected is None else read_expected(options.expected),
         timeout=options.timeout,
         on_verdict=say_verdict,
@@ -110,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--protocol", action="append", default=[], metavar="NAME", help="only this protocol; may be repeated"
     )
+    parser.add_argument("--check", action="append", default=[], metavar="ID", help="only this check; may be repeated")
     for name, meaning in (
         ("fixtures", "TOML file with what cannot be found over HTTP"),
         ("expected", "ids of checks whose failure is known, one a line"),
@@ -131,6 +134,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         arguments.url,
         arguments.profile,
         arguments.protocol,
+        arguments.check,
         arguments.fixtures,
         arguments.expected,
         arguments.junit,

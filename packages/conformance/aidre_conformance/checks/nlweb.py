@@ -126,7 +126,7 @@ def question(target: Target) -> str:
     def find() -> str:
         for text in questions(target):
             answer = ask(target, {"query": {"text": text}})
-            if answer.status == 200 and answer.object.get("results"):
+            if answer.status == 200 and (answer.object.get("results") or answer.object.get("structuredData")):
                 return text
         raise NotTestable("no question was found that has results: give the fixture `query`")
 
@@ -176,6 +176,13 @@ def answered(answer: Exchange) -> dict[str, Any]:
     kind = expect_envelope(answer.object, answer.name)
     expect(kind == "answer", f"{answer.name}: response_type is {kind}, expected answer: {shown(answer.object)}")
     return answer.object
+
+
+def items_of(answer: Exchange) -> list[Any]:
+    """The results of an answer. Failed for an answer of another form, and for anything else."""
+    items = answered(answer).get("results")
+    expect(isinstance(items, list), f"{answer.name}: there are no `results`")
+    return list(items or ())
 
 
 def refused(answer: Exchange, code: str | None = None) -> dict[str, Any]:
@@ -253,7 +260,7 @@ def _filters_are_an_open_set(target: Target) -> None:
 )
 def _site(target: Target) -> None:
     site = target.fixture("site")
-    whole = answered(asked(target))["results"]
+    whole = items_of(asked(target))
     answer = asked(target, query={"site": site})
     if expect_envelope(answer.object, answer.name) == "failure":
         given = target.fixtures.query
@@ -276,7 +283,7 @@ def sites_of(items: list[Any]) -> set[str]:
 
 @CHECKS.add("3.1", "SHOULD", "itemType: The type of the item requested (e.g., Movie, Recipe, etc.)")
 def _item_type(target: Target) -> None:
-    items = answered(asked(target))["results"]
+    items = items_of(asked(target))
     kinds = sorted({item["@type"] for item in items if isinstance(item.get("@type"), str)})
     require(len(kinds) > 1, "the results are all of one type")
     lists = []
@@ -344,13 +351,15 @@ def _extensions(target: Target) -> None:
     "NLWeb responses are always JSON objects with a required metadata field (_meta): response_type, version.",
 )
 def _envelope(target: Target) -> None:
-    for answer in (asked(target), ask(target, {"query": {}}), asked(target, prefer={"response_format": "x-none"})):
+    query, body = {"text": questions(target)[0]}, dict[str, Any]()
+    for body in ({"query": query}, {"query": {}}, {"query": query, "prefer": {"response_format": "x-none"}}):
+        answer = ask(target, body)
         expect_envelope(answer.object, answer.name)
 
 
 @CHECKS.add("4.1.1", "SHOULD", "@type (string, recommended): Specifies the object's type.")
 def _types(target: Target) -> None:
-    for item in answered(asked(target))["results"]:
+    for item in items_of(asked(target)):
         kind = item.get("@type")
         expect(isinstance(kind, str) or (isinstance(kind, list) and kind), f"@type is {shown(kind)}")
 
@@ -358,13 +367,13 @@ def _types(target: Target) -> None:
 @CHECKS.add("4.1.1", "MUST", "grounding (object, optional); actions (array, optional)")
 def _grounding(target: Target) -> None:
     schema = {"type": "object", "properties": {"grounding": OBJECT, "actions": {"type": "array", "items": OBJECT}}}
-    for item in answered(asked(target))["results"]:
+    for item in items_of(asked(target)):
         expect_shape(item, schema, "item")
 
 
 @CHECKS.add("5", "MUST", "name, description, protocol (string, required), and the attributes of the protocol")
 def _actions(target: Target) -> None:
-    items = answered(asked(target))["results"]
+    items = items_of(asked(target))
     actions = [action for item in items for action in item.get("actions") or ()]
     require(actions, "no result has an action")
     for action in actions:
@@ -534,7 +543,7 @@ def _await(target: Target) -> None:
         time.sleep(0.25)
     require(kind != "promise", "the task took too long")
     expect(kind == "answer", f"{answer.name}: response_type is {kind}, expected answer")
-    direct = identities(answered(asked(target))["results"])
+    direct = identities(items_of(asked(target)))
     items = answer.object.get("results") or answer.object.get("structuredData") or []
     expect(identities(items) == direct, "the promised answer is not that of a direct question")
 
