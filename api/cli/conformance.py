@@ -72,9 +72,7 @@ def conformance(
         return 0
     if url is None:
         raise ConfigurationError("conformance: name the address of a server, such as https://ai.example.com")
-    options = Options(
-        url, profile, protocol or (), check or (), fixtures, expected, junit, badge, timeout, as_json
-    )
+    options = Options(url, profile, protocol or (), check or (), fixtures, expected, junit, badge, timeout, as_json)
     try:
         return carry_out(options, _print)
     except RequestFailed as error:
