@@ -128,6 +128,10 @@ scale: $(VENV)/.tools
 	$(MILVUS) $(BIN)/python -m pytest -q packages/milvus tests/backends -k milvus $(ARGS)
 	AIDRE_TEST_BACKEND=milvus $(MILVUS) $(BIN)/python -m pytest -q tests/conformance/aidre $(ARGS)
 
+# Seven clients of MCP, the Inspector and the conformance suite, 700 MB: CI does without.
+clients: $(VENV)/.tools
+	AIDRE_TEST_CLIENTS=1 $(BIN)/python -m pytest -q tests/conformance/nlweb/test_published_mcp_clients.py $(ARGS)
+
 # The theme prints a notice about a release that is not used here.
 docs: $(VENV)/.tools
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
