@@ -46,13 +46,12 @@ from aidre.engine.maintenance.publication import (
 from aidre.engine.maintenance.statement import (
     STATEMENT,
     Accepted,
-    Claims,
     Opener,
     accept,
     accept_older,
     check_succeeds,
-    read_claims,
     refused,
+    seen,
     sha256_of,
 )
 from aidre.engine.storage import (
@@ -247,14 +246,8 @@ class Replica:
     def _accept(self, name: str, publication: Publication, keys: Opener) -> Accepted:
         """PublicationRefused."""
         accepted = accept(self._bucket, name, publication, keys)
-        check_succeeds(self._bucket, accepted.claims, self._seen(name), self._widened)
+        check_succeeds(self._bucket, accepted.claims, seen(self.cache / name), self._widened)
         return accepted
-
-    def _seen(self, name: str) -> Claims | None:
-        """The newest publication that was accepted."""
-        with suppress(FileNotFoundError):
-            return read_claims((self.cache / name / STATEMENT).read_text(encoding="utf-8", errors="replace"))
-        return None
 
     def _admit(self, name: str, publication: Publication) -> Mapping[str, str] | None:
         """The SHA-256 of the files of a publication, which is remembered before it is opened; None without keys, and
@@ -264,10 +257,10 @@ class Replica:
             path.unlink(missing_ok=True)
             return None
         accepted = self._accept(name, publication, self._keys)
-        seen = self._seen(name)
-        if seen is None:
+        former = seen(self.cache / name)
+        if former is None:
             self._remove_unsigned(name, accepted.files)
-        if seen != accepted.claims:
+        if former != accepted.claims:
             durable.replace_file(path, accepted.statement.encode())
         return accepted.files
 

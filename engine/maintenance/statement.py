@@ -16,6 +16,7 @@ import base64
 import hashlib
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -140,6 +141,19 @@ def read_claims(statement: str) -> Claims | None:
         return None
 
 
+def accepted_at(folder: Path) -> int | None:
+    """The time of the signed publication that a collection of a replica is of; None where it was not verified."""
+    claims = seen(folder)
+    return None if claims is None else claims.iat
+
+
+def seen(folder: Path) -> Claims | None:
+    """The newest publication that a replica has accepted, in a collection's folder of its cache."""
+    with suppress(FileNotFoundError):
+        return read_claims((folder / STATEMENT).read_text(encoding="utf-8", errors="replace"))
+    return None
+
+
 def accept(bucket: Bucket, collection: str, publication: Publication, keys: Opener) -> Accepted:
     """Check the statement of the newest publication, and read its list. PublicationRefused, BucketFailed."""
     if publication.statement is None:
@@ -214,17 +228,17 @@ def refused(bucket: Bucket, collection: str, reason: str, what: str) -> Publicat
 # -- compared with what was seen ------------------------------------------------------------------------------------
 
 
-def check_succeeds(bucket: Bucket, claims: Claims, seen: Claims | None, widened: frozenset[str]) -> None:
-    """PublicationRefused where a publication is older than the newest that was accepted, or makes public what was
-    private in that."""
+def check_succeeds(bucket: Bucket, claims: Claims, former: Claims | None, widened: frozenset[str]) -> None:
+    """PublicationRefused where a publication is older than `former`, the newest that was accepted, or makes public what
+    was private in that."""
     name = claims.collection
-    if seen is None:
+    if former is None:
         return
-    if claims.iat < seen.iat or (claims.iat == seen.iat and claims != seen):
+    if claims.iat < former.iat or (claims.iat == former.iat and claims != former):
         times = f"is of {_in_words(claims.iat)}, generation {claims.generation}, and was followed by that of"
-        what = f"{times} {_in_words(seen.iat)}, generation {seen.generation}, which this replica has seen"
+        what = f"{times} {_in_words(former.iat)}, generation {former.generation}, which this replica has seen"
         raise refused(bucket, name, "older", f"{what}: find out who put it there, and publish again")
-    if seen.visibility == "private" and claims.visibility == "public" and name not in widened:
+    if former.visibility == "private" and claims.visibility == "public" and name not in widened:
         cure = f"if that is meant, enter {name!r} in store.widened of the replica, else publish it as private again"
         raise refused(bucket, name, "widened", f"makes a collection public that was private: {cure}")
 

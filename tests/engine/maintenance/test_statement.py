@@ -8,7 +8,7 @@ import pytest
 
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import PublicationRefused, PublishConflict
-from aidre.engine.maintenance import replica as module, statement
+from aidre.engine.maintenance import replica as module
 from aidre.engine.maintenance.publication import (
     CATALOG,
     Catalog,
@@ -17,7 +17,7 @@ from aidre.engine.maintenance.publication import (
     read_publication,
 )
 from aidre.engine.maintenance.replica import Replica
-from aidre.engine.maintenance.statement import read_claims
+from aidre.engine.maintenance.statement import read_claims, sha256_of
 from tests.support.buckets import Place
 from tests.support.replicas import found, purge
 from tests.support.signers import PublisherKey
@@ -179,7 +179,9 @@ def test_a_forced_publication_of_a_restored_store_is_no_older_one(
     write(path, ["d"], 3)
     folder_place.publish(path, key.signer)
     replica = folder_place.replica(cache, keys=key.trusted)
-    monkeypatch.setattr(statement.time, "time", lambda: 1_000_000.0)  # and the clock was set back
+    monkeypatch.setattr(
+        "aidre.engine.maintenance.statement.time.time", lambda: 1_000_000.0
+    )  # and the clock was set back
     folder_place.publish(other, key.signer, force=True)
     assert replica.pull() == [NAME]
     assert found(cache) == ["x"]
@@ -228,7 +230,7 @@ def test_a_file_with_the_checksum_of_the_signed_one_is_refused(
     altered = folder_place.key_of(ending)
     content = folder_place.contents()[altered]
     folder_place.put(altered, bytes([content[0] ^ 1]) + content[1:])
-    monkeypatch.setattr(module.xxhash, "xxh3_128", CollidingDigest)
+    monkeypatch.setattr("aidre.engine.maintenance.replica.xxhash.xxh3_128", CollidingDigest)
     monkeypatch.setattr(module, "check_arrived", lambda path, entry: None)
     monkeypatch.setattr(module, "checksum", lambda content: Colliding())
     replica = folder_place.unpulled(cache, keys=key.trusted)
@@ -333,8 +335,12 @@ def test_the_files_that_were_signed_before_are_not_read_again(
 
     folder_place.publish(path, key.signer)
     read = list[str]()
-    whole = publish.sha256_of
-    monkeypatch.setattr(publish, "sha256_of", lambda file: (read.append(str(file.resolve())), whole(file))[1])
+
+    def counted(file: Path) -> str:
+        read.append(str(file.resolve()))
+        return sha256_of(file)
+
+    monkeypatch.setattr(publish, "sha256_of", counted)
     write(path, ["d"], 3)
     folder_place.publish(path, key.signer)
     [segment] = {Path(file).parent for file in read}
