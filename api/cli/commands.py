@@ -425,7 +425,8 @@ def publish(
 ) -> int:
     """Put the newest generation of each collection into a bucket, from which replicas pull it.
 
-    Credentials come from the environment, such as AWS_ACCESS_KEY_ID; endpoint and region from the configuration.
+    Credentials come from the environment, such as AWS_ACCESS_KEY_ID; endpoint and region from the configuration. Where
+    that has provenance.key, publications are signed; `aidre keys public` prints what replicas need of it.
     """
     from aidre.api.cli import publish as publishing
     from aidre.api.config import load_settings
@@ -437,7 +438,8 @@ def publish(
         names = select_collections(opened, collection)
         for published in drops + (publisher.publish(names, force=force, repair=repair) if names or not drops else []):
             facts = asdict(published)
-            text = f"{console.collection_line(facts)}, {published.files} files sent ({published.bytes:,} bytes)"
+            how = ", signed" if published.signed else ""
+            text = f"{console.collection_line(facts)}, {published.files} files sent ({published.bytes:,} bytes){how}"
             print_result(as_json, text, **facts)
         if follow:
             publishing.follow(publisher, opened, collection, settings.store.poll)
@@ -505,6 +507,20 @@ def new_key(
     signing_key = make_key(file, time.time())
     text = lines or f"key {signing_key.id} signs from now on"
     print_result(as_json, text, key=signing_key.id, configuration=lines or None)
+    return 0
+
+
+@keys.command("public")
+def public_keys(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file made by `keys new --provenance`.")],
+    as_json: JsonOption = False,
+) -> int:
+    """Print the public halves of a file of signing keys: what a replica needs as store.publisher_keys."""
+    from aidre.api.protocols.provenance import read_keys
+
+    found = read_keys(file).published
+    text = "\n".join(key.text() for key in reversed(found))
+    print_result(as_json, text.rstrip("\n"), keys=[key.id for key in found], pem=text)
     return 0
 
 

@@ -385,16 +385,19 @@ def load_settings(file: Path | None) -> Settings:
         raise ConfigurationError(f"the configuration {file} cannot be read: {_reason(error)}") from error
     settings = parse_settings(text)
     intent, intake, oauth, provenance = settings.intent, settings.intake, settings.oauth, settings.provenance
+    store = settings.store
     if intent.compliance.last_updated is None:
         changed = read(Day, datetime.fromtimestamp(file.stat().st_mtime, UTC))
         intent = replace(intent, compliance=replace(intent.compliance, last_updated=changed))
     if provenance.key is not None:
         provenance = replace(provenance, key=_beside(file, provenance.key))
+    if store.publisher_keys is not None:
+        store = replace(store, publisher_keys=_beside(file, store.publisher_keys))
     if oauth is not None and oauth.jwks is not None:
         oauth = replace(oauth, jwks=_beside(file, oauth.jwks))
     if intake.key_file is None:
         intake = replace(intake, key_file=str(file.absolute().with_name(f"{file.stem}.bind-key")))
-    return replace(settings, intent=intent, intake=intake, oauth=oauth, provenance=provenance)
+    return replace(settings, intent=intent, intake=intake, oauth=oauth, provenance=provenance, store=store)
 
 
 def parse_settings(text: str) -> Settings:

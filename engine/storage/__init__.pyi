@@ -10,6 +10,7 @@ from .arrow import (
     check_bytes as check_bytes,
     check_file as check_file,
     check_lengths as check_lengths,
+    check_offsets as check_offsets,
     check_rows as check_rows,
     kernels as kernels,
     list_array as list_array,
