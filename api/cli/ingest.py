@@ -150,7 +150,7 @@ def prepare(
     settings = load_settings(config)
     own = settings.collection(check_collection_name(collection))
     rules = asdict(settings.sources)
-    requires_walls = rules.pop("sandbox") == "required"
+    requires_walls, parse_timeout = rules.pop("sandbox") == "required", rules.pop("parse_timeout")
     if requires_walls:
         check_walls()
     options = replace(
@@ -161,6 +161,7 @@ def prepare(
         mappings=parse_mappings(own.mapping, f"collections.{collection}.mapping"),
         fetching=FetchRules(**rules),
         requires_walls=requires_walls,
+        parse_seconds=parse_timeout,
         # Never makes a private collection public: this run may lack the configuration of the first one.
         visibility="private" if own.visibility == "private" else None,
     )

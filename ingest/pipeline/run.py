@@ -55,7 +55,7 @@ class IngestOptions:
     of documents in a commit and `chunk_tokens` the size of a chunk; `dates` are the metadata fields to compare as
     instants; `mappings` give columns their meaning; `fetching` are the rules for addresses; `wait` is how many seconds
     another writer is waited for; `include_drafts` takes documents that their authors have not published, `code` source
-    code in folders; `requires_walls` is that of the sandbox.
+    code in folders; `requires_walls` and `parse_seconds`, the longest time of a document, are those of the sandbox.
     """
 
     source: str | None = None
@@ -73,6 +73,7 @@ class IngestOptions:
     wait: float = 0.0
     include_drafts: bool = False
     requires_walls: bool = False
+    parse_seconds: float = 30.0
     code: bool = False
     url_style: UrlStyle = "auto"
 

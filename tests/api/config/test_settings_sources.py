@@ -18,6 +18,7 @@ from aidre.ingest.fetch.client import FetchRules
         ("pages = 0", "sources.pages"),
         ('timeout = "0s"', "sources.timeout"),
         ("timeout = 5", "sources.timeout must be a duration"),
+        ('parse_timeout = "0s"', "sources.parse_timeout"),
         ('user_agent = "a\\nb"', "sources.user_agent"),
         ('user_agent = ""', "sources.user_agent"),
         ('sandbox = "off"', "sources.sandbox"),
@@ -31,7 +32,7 @@ def test_a_rule_that_makes_no_sense_is_refused_by_name(line: str, named: str) ->
 
 def fetching(text: str) -> FetchRules:
     rules = asdict(parse_settings(text).sources)
-    assert rules.pop("sandbox") == "available"
+    assert (rules.pop("sandbox"), rules.pop("parse_timeout")) == ("available", 30)
     return FetchRules(**rules)
 
 
