@@ -248,6 +248,18 @@ void best_add(struct best *best, struct hit hit);
 /* Sort the hits, best first. */
 void best_sort(struct best *best);
 
+/* ---- words ------------------------------------------------------------------------------------------------------ */
+
+/* Strings in ascending order of their bytes, as Arrow stores them. */
+struct dictionary {
+    const int64_t *offsets;   /* (count + 1,) */
+    const uint8_t *bytes;
+    int64_t count, length;
+};
+
+/* The number of the first string that is not less than the key, `count` if there is none; and whether it is equal. */
+int64_t dictionary_first(const struct dictionary *dictionary, const uint8_t *key, size_t length, bool *is_equal);
+
 /* ---- searches --------------------------------------------------------------------------------------------------- */
 
 struct scan {
