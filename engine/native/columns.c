@@ -26,8 +26,7 @@ static bool set_metric(struct search *search, const char *metric) {
     return refuse("metric: dot, cosine, chord or euclidean") != NULL;
 }
 
-/* The ids of a column: a sequence of (offsets, bytes). */
-static bool read_ids(Columns *self, struct column *column, PyObject *batches) {
+bool read_ids(struct views *views, struct column *column, PyObject *batches) {
     PyObject *tuple = PySequence_Tuple(batches);
     if (tuple == NULL)
         return false;
@@ -38,14 +37,14 @@ static bool read_ids(Columns *self, struct column *column, PyObject *batches) {
     for (Py_ssize_t i = 0; is_read && i < count; i++) {
         PyObject *offsets, *bytes;
         is_read = PyArg_ParseTuple(PyTuple_GetItem(tuple, i), "OO:ids", &offsets, &bytes);
-        const Py_buffer *view = is_read ? hold(&self->views, offsets, sizeof(int64_t), "offsets of ids") : NULL;
+        const Py_buffer *view = is_read ? hold(views, offsets, sizeof(int64_t), "offsets of ids") : NULL;
         if (view == NULL || view->len < (Py_ssize_t)sizeof(int64_t)) {
             is_read = view != NULL && refuse("offsets of ids: none");
             break;
         }
         ids[i].offsets = view->buf;
         ids[i].rows = view->len / (Py_ssize_t)sizeof(int64_t) - 1;
-        view = hold(&self->views, bytes, 1, "bytes of ids");
+        view = hold(views, bytes, 1, "bytes of ids");
         is_read = view != NULL;
         if (is_read) {
             ids[i].bytes = view->buf;
@@ -73,7 +72,7 @@ static bool read_column(Columns *self, struct column *column, PyObject *given) {
     column->vectors = view->buf;
     column->rows = view->len / (Py_ssize_t)self->search.row_bytes;
     column->batch_rows = batch_rows;
-    return read_ids(self, column, ids);
+    return read_ids(&self->views, column, ids);
 }
 
 PyDoc_STRVAR(columns_doc,

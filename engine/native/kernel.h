@@ -101,6 +101,27 @@ extern const struct kernel kernel_avx2, kernel_avx512;
 #endif
 #if defined(__aarch64__)
 extern const struct kernel kernel_neon;
+/* ---- words and vectors ------------------------------------------------------------------------------------------ */
+
+/* The score of a chunk is a * cosine + (1 - a) * words / (words + c) + bonus. */
+struct fusion {
+    double a, c;
+};
+
+/* A search for the best chunks by the fused score. */
+struct fuse {
+    const struct search *search;   /* of the columns, which are those of the lexicons */
+    const float *query;
+    struct fusion fusion;
+    double bound;             /* the cosine that no unknown chunk exceeds; -INFINITY: all chunks are known */
+    size_t most;              /* unknown chunks that are compared at most */
+    struct best *best;
+};
+
+/* Find the best chunks. The known ones are sorted, and two of one place joined; their cosines are computed where they are
+ * NaN. FOUND_TOO_FEW if `most` are not enough. */
+enum outcome search_fused(const struct fuse *fuse, const struct word_search *words, struct known *known);
+
 #endif
 
 /* The kernel of that name if this processor can run it, else NULL. */
@@ -260,6 +281,64 @@ struct dictionary {
 /* The number of the first string that is not less than the key, `count` if there is none; and whether it is equal. */
 int64_t dictionary_first(const struct dictionary *dictionary, const uint8_t *key, size_t length, bool *is_equal);
 
+#define WORD_BLOCK 8192       /* chunks whose sums are kept at once, in the first cache */
+
+/* The chunks of a segment by the terms that they hold. */
+struct lexicon {
+    const int64_t *starts;    /* of the postings of each term (terms + 1,) */
+    const uint32_t *rows;     /* of each posting, ascending within a term */
+    const uint16_t *counts;   /* how often the row holds the term */
+    int64_t terms, postings;
+    const float *halves;      /* of each chunk the count at which a term has half of its weight; above 0 (chunks,) */
+    float *least;             /* of them, in each block of WORD_BLOCK chunks */
+    int64_t chunks;
+};
+
+/* The terms of a query. The score of a chunk is the sum over them, in their order, of
+ * weight * (count / (count + half) + delta). */
+struct word_query {
+    const int64_t *terms;     /* their numbers in each lexicon (lexicons, count); -1: it has none */
+    const double *weights;    /* above 0 (count,), the largest first to be fast */
+    size_t count;
+    double delta;
+};
+
+/* A chunk that is scored apart from the search for words. */
+struct known {
+    double cosine, bonus;
+    uint32_t row;
+    uint16_t column;
+};
+
+/* Memory of a search for words: see words.c. */
+struct word_room;
+struct word_room *word_room_new(size_t terms); /* NULL without memory */
+void word_room_free(struct word_room *room);
+
+/* What is done with the chunks of a block: their rows, counted from `first` on, are `rows`, and `sums` are by row. Returns
+ * the score that other chunks must reach, or one below 0 to end the search. */
+typedef double (*take_words_fn)(void *taker, uint16_t column, int64_t first, const uint32_t *rows, size_t count,
+                                const double *sums);
+
+struct word_search {
+    const struct lexicon *lexicons;
+    size_t count;
+    const struct word_query *query;
+    const uint8_t *const *allowed; /* for each lexicon a bit for each chunk; NULL: all */
+    const struct known *known; /* by lexicon and row; they are not taken */
+    size_t known_count;
+    take_words_fn take;
+    void *taker;
+};
+
+/* Postings of the query in all lexicons. */
+size_t count_postings(const struct word_search *search);
+/* Take the chunks with a word whose score reaches `least`, block by block. */
+void search_words(const struct word_search *search, double least, struct word_room *room);
+/* The scores of chosen chunks of a lexicon, fastest where they ascend. */
+void score_words(const struct lexicon *lexicon, const struct word_query *query, const int64_t *terms, const int64_t *rows,
+                 size_t count, double *scores);
+
 /* ---- searches --------------------------------------------------------------------------------------------------- */
 
 struct scan {
@@ -342,5 +421,26 @@ void score_rows(const struct search *search, uint16_t column, const int64_t *row
 /* Compare chosen rows of a column. */
 void search_rows(const struct search *search, uint16_t column, const int64_t *rows, size_t count, const float *query,
                  struct best *best);
+
+/* ---- words and vectors ------------------------------------------------------------------------------------------ */
+
+/* The score of a chunk is a * cosine + (1 - a) * words / (words + c) + bonus. */
+struct fusion {
+    double a, c;
+};
+
+/* A search for the best chunks by the fused score. */
+struct fuse {
+    const struct search *search;   /* of the columns, which are those of the lexicons */
+    const float *query;
+    struct fusion fusion;
+    double bound;             /* the cosine that no unknown chunk exceeds; -INFINITY: all chunks are known */
+    size_t most;              /* unknown chunks that are compared at most */
+    struct best *best;
+};
+
+/* Find the best chunks. The known ones are sorted, and two of one place joined; their cosines are computed where they are
+ * NaN. FOUND_TOO_FEW if `most` are not enough. */
+enum outcome search_fused(const struct fuse *fuse, const struct word_search *words, struct known *known);
 
 #endif

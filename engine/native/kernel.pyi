@@ -94,3 +94,32 @@ class Strings:
     def __new__(cls, offsets: NDArray[Any], bytes: Any, /) -> Strings: ...
     def first(self, key: bytes, /) -> int: ...
     def find(self, key: bytes, /) -> int: ...
+
+Query = tuple[NDArray[Any], NDArray[Any], float]
+Chunks = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+
+class Lexicons:
+    def __new__(
+        cls,
+        lexicons: tuple[
+            tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], Sequence[tuple[Any, Any]], int], ...
+        ],
+        /,
+    ) -> Lexicons: ...
+    def search(self, query: Query, k: int, bitmaps: tuple[NDArray[Any] | None, ...], /) -> Arrays: ...
+    def score(self, query: Query, lexicons: NDArray[Any], rows: NDArray[Any], /) -> bytes: ...
+    def fuse(
+        self,
+        query: Query,
+        k: int,
+        bitmaps: tuple[NDArray[Any] | None, ...],
+        columns: Columns,
+        vector: NDArray[Any],
+        a: float,
+        c: float,
+        near: Chunks,
+        bonuses: Chunks,
+        bound: float | None,
+        most: int,
+        /,
+    ) -> Arrays | None: ...

@@ -94,10 +94,11 @@ def lexical_column(titles: BinaryArray, sections: BinaryArray, texts: BinaryArra
 
 
 class Postings(NamedTuple):
-    """The chunk rows that hold a term, ascending, and the frequency of the term in each."""
+    """The chunk rows that hold a term, ascending, the frequency of the term in each, and the number of the term."""
 
     rows: NDArray[np.uint32]
     counts: NDArray[np.uint16]
+    term: int
 
 
 class Lexicon:
@@ -134,7 +135,7 @@ class Lexicon:
         if n < 0:
             return None
         span = slice(int(self.starts[n]), int(self.starts[n + 1]))
-        return Postings(self.rows[span], self.counts[span])
+        return Postings(self.rows[span], self.counts[span], n)
 
 
 # -- building --------------------------------------------------------------------------------------------------
