@@ -188,3 +188,41 @@ enum outcome search_fused(const struct fuse *fuse, const struct word_search *wor
     free(state);
     return outcome;
 }
+
+/* ---- feedback --------------------------------------------------------------------------------------------------- */
+
+/* Add share * vector to the mean. */
+static void add_share(const struct search *search, const struct hit *hit, float share, float *mean) {
+    const uint8_t *vector = search->columns[hit->column].vectors + (size_t)hit->row * search->row_bytes;
+    const bool is_f16 = search->row_bytes == search->dimensions * sizeof(uint16_t);
+    for (size_t i = 0; i < search->dimensions; i++) {
+        float value;
+        uint16_t half;
+        if (is_f16) {
+            memcpy(&half, vector + i * sizeof half, sizeof half);
+            value = half_to_float(half);
+        } else {
+            memcpy(&value, vector + i * sizeof value, sizeof value);
+        }
+        mean[i] += share * value;
+    }
+}
+
+void add_feedback(const struct search *search, struct hit *hits, size_t count, size_t seeds, double sharpness,
+                  double weight, float *mean) {
+    seeds = seeds < count ? seeds : count;
+    double largest = -INFINITY, sum = 0;
+    for (size_t i = 0; i < seeds; i++)
+        largest = hits[i].score > largest ? hits[i].score : largest;
+    for (size_t i = 0; i < seeds; i++)
+        sum += exp(sharpness * (hits[i].score - largest));
+    memset(mean, 0, search->dimensions * sizeof *mean);
+    for (size_t i = 0; i < seeds; i++)
+        add_share(search, &hits[i], (float)(exp(sharpness * (hits[i].score - largest)) / sum), mean);
+    const compare_fn dot =
+        kernel_compare(search->kernel, METRIC_DOT, search->row_bytes == search->dimensions * sizeof(uint16_t));
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t *vector = search->columns[hits[i].column].vectors + (size_t)hits[i].row * search->row_bytes;
+        hits[i].score += weight * (double)dot(mean, vector, search->dimensions);
+    }
+}

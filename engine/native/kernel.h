@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* ---- vectors ---------------------------------------------------------------------------------------------------- */
 
@@ -24,6 +25,20 @@ static inline bool metric_is_l2(enum metric metric) { return metric >= METRIC_CH
 
 /* The inner product or the squared distance of a query (d,) and a stored row. */
 typedef float (*compare_fn)(const float *query, const void *row, size_t d);
+
+/* IEEE 754 half to single precision, as the processor converts it. */
+static inline float half_to_float(uint16_t half) {
+    const uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+    const uint32_t exponent = half >> 10 & 0x1f, fraction = half & 0x3ff;
+    if (exponent == 0) { /* zero or subnormal: fraction * 2^-24 */
+        const float value = (float)fraction * 0x1p-24f;
+        return sign ? -value : value;
+    }
+    const uint32_t bits = sign | (exponent == 31 ? 0x7f800000 : (exponent + 112) << 23) | fraction << 13;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
 
 #define MAX_NORM 1e18    /* of a vector, as in aidre.engine.model */
 #define MIN_NORM 1e-150  /* of a vector with a direction, as in aidre.engine.index.vectors.encoding */
@@ -442,5 +457,10 @@ struct fuse {
 /* Find the best chunks. The known ones are sorted, and two of one place joined; their cosines are computed where they are
  * NaN. FOUND_TOO_FEW if `most` are not enough. */
 enum outcome search_fused(const struct fuse *fuse, const struct word_search *words, struct known *known);
+
+/* Add weight * (v . mean) to the score of each hit with vector v: `mean` (d,) is that of the vectors of the first `seeds`
+ * hits, whose shares fall by e for each 1 / `sharpness` that their scores are less. */
+void add_feedback(const struct search *search, struct hit *hits, size_t count, size_t seeds, double sharpness,
+                  double weight, float *mean);
 
 #endif

@@ -17,6 +17,16 @@ class Columns:
     ) -> Columns: ...
     def search(self, column: int, query: NDArray[Any], k: int, bitmap: NDArray[Any] | None, /) -> Arrays: ...
     def score(self, column: int, query: NDArray[Any], rows: NDArray[Any], scores: NDArray[Any], /) -> None: ...
+    def feedback(
+        self,
+        columns: NDArray[Any],
+        rows: NDArray[Any],
+        scores: NDArray[Any],
+        seeds: int,
+        sharpness: float,
+        weight: float,
+        /,
+    ) -> Arrays: ...
 
 class Codes:
     def __new__(

@@ -217,18 +217,29 @@ class HybridQuery:
         """
         if len(hits.rows) < 2 or self._fusion.a == 0:
             return hits
-        best = TopK(hits.segment_ords[:FEEDBACK_DEPTH], hits.rows[:FEEDBACK_DEPTH], hits.scores[:FEEDBACK_DEPTH])
-        vectors, scores = self._vectors(space, best), best.scores
+        segment_ords, rows = hits.segment_ords[:FEEDBACK_DEPTH], hits.rows[:FEEDBACK_DEPTH]
+        scores = hits.scores[:FEEDBACK_DEPTH]
         if self._doubts:
-            cosines = np.einsum("ij,j->i", vectors, query.ravel()).astype(np.float64)
-            scores = scores - self._losses((best.segment_ords, best.rows), cosines)
+            cosines = np.einsum("ij,j->i", self._vectors(space, segment_ords, rows), query.ravel()).astype(np.float64)
+            scores = scores - self._losses((segment_ords, rows), cosines)
+        weight = 2 * self._fusion.a * _FEEDBACK_WEIGHT
+        columns = self._segments.native_columns(space.id)
+        if columns is None:
+            scores = scores + weight * self._similarities(self._vectors(space, segment_ords, rows), scores)
+            anew = merge_top_k(self._segments, [segment_ords], [rows], [scores], FEEDBACK_DEPTH)
+        else:
+            seeds = _FEEDBACK_SEEDS
+            anew = bm25.top_of(columns.feedback(segment_ords, rows, scores, seeds, _FEEDBACK_SHARPNESS, weight))
+        return anew if len(hits.rows) <= FEEDBACK_DEPTH else _followed_by(anew, hits, FEEDBACK_DEPTH)
+
+    @staticmethod
+    def _similarities(vectors: NDArray[np.float32], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The similarity of each vector to the mean of the first ones, by numpy."""
         shares = np.exp(_FEEDBACK_SHARPNESS * (scores[:_FEEDBACK_SEEDS] - scores[:_FEEDBACK_SEEDS].max()))
         mean = (shares / shares.sum()).astype(np.float32) @ vectors[:_FEEDBACK_SEEDS]
         # Each row on its own, unlike a product of matrices: equal vectors must have equal scores.
-        similarities = np.einsum("ij,j->i", vectors, mean).astype(np.float64)
-        scores = scores + 2 * self._fusion.a * _FEEDBACK_WEIGHT * similarities
-        anew = merge_top_k(self._segments, [best.segment_ords], [best.rows], [scores], FEEDBACK_DEPTH)
-        return anew if len(hits.rows) <= FEEDBACK_DEPTH else _followed_by(anew, hits, FEEDBACK_DEPTH)
+        similarities: NDArray[np.float64] = np.einsum("ij,j->i", vectors, mean).astype(np.float64)
+        return similarities
 
     def _losses(self, chunks: Rows, cosines: NDArray[np.float64]) -> NDArray[np.float64]:
         """How much less than their scores hits count (n,), where they are in several languages.
@@ -253,12 +264,14 @@ class HybridQuery:
         least = min(lost.values(), default=0.0)
         return np.array([lost[tag] - least for tag in tags], np.float64)
 
-    def _vectors(self, space: EmbeddingSpace, hits: TopK) -> NDArray[np.float32]:
+    def _vectors(
+        self, space: EmbeddingSpace, segment_ords: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
         """The unit vectors of hits, shape (n, dimensions)."""
         stored = [view.segment.columns[space.id].codes for view in self._segments]
         if len(stored) == 1:
-            return np.asarray(stored[0])[hits.rows].astype(np.float32)
-        places = zip(hits.segment_ords.tolist(), hits.rows.tolist(), strict=True)
+            return np.asarray(stored[0])[rows].astype(np.float32)
+        places = zip(segment_ords.tolist(), rows.tolist(), strict=True)
         return np.array([stored[segment_ord][row] for segment_ord, row in places], np.float32)
 
     def _score(self, cosines: NDArray[np.float64], chunks: Rows) -> NDArray[np.float64]:
