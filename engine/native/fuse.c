@@ -55,7 +55,7 @@ static double least_words(const struct fuse *fuse) {
     if (best->size < best->k)
         return 0;
     const double least = best->hits[0].score - a * fuse->bound;
-    const double share = a < 1 ? least / (1 - a) : INFINITY;
+    const double share = a < 1 ? least / (1 - a) : least > 0 ? INFINITY : 0;
     if (!(share < 1))
         return INFINITY;
     return share > 0 ? fuse->fusion.c * share / (1 - share) * ROUNDING : 0;
