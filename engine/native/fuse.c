@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef PENDING
 #define PENDING 1024         /* chunks that wait to be compared; more let fewer be compared, and words be pruned later */
+#endif
 #define AT_ONCE 32           /* chunks whose memory is asked for together */
 #define CACHE_LINE 64
 #define ROUNDING (1 - 1e-9)  /* what a fused score may lose */
@@ -40,7 +42,8 @@ static double cosine_of(const struct fuse *fuse, uint16_t column, uint32_t row) 
 static void add(const struct fuse *fuse, double words, double cosine, double bonus, uint32_t row, uint16_t column) {
     const struct fusion *fusion = &fuse->fusion;
     const double by_words = words > 0 ? words / (words + fusion->c) : 0;
-    const double score = fusion->a * cosine + (1 - fusion->a) * by_words + bonus;
+    const double sum = fusion->a * cosine + (1 - fusion->a) * by_words + bonus;
+    const double score = isnan(sum) ? -INFINITY : sum; /* of a vector that is not finite */
     struct best *best = fuse->best;
     if (best->size < best->k || (best->k > 0 && score >= best->hits[0].score))
         best_add(best, (struct hit){score, row, column});

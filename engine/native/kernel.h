@@ -296,7 +296,9 @@ struct dictionary {
 /* The number of the first string that is not less than the key, `count` if there is none; and whether it is equal. */
 int64_t dictionary_first(const struct dictionary *dictionary, const uint8_t *key, size_t length, bool *is_equal);
 
-#define WORD_BLOCK 8192       /* chunks whose sums are kept at once, in the first cache */
+#ifndef WORD_BLOCK
+#define WORD_BLOCK 8192       /* chunks whose sums are kept at once */
+#endif
 
 /* The chunks of a segment by the terms that they hold. */
 struct lexicon {
