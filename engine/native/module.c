@@ -10,7 +10,7 @@
 
 const struct kernel *chosen_kernel;
 PyTypeObject *columns_type, *codes_type, *centroids_type;
-static PyTypeObject *plan_type, *fragments_type;
+static PyTypeObject *plan_type, *fragments_type, *strings_type, *lexicons_type;
 
 void release_views(struct views *views) {
     for (size_t i = 0; i < views->count; i++)
@@ -157,7 +157,9 @@ static int execute(PyObject *module) {
     chosen_kernel = kernel_best();
     return add_type(module, &columns_spec, &columns_type) && add_type(module, &codes_spec, &codes_type) &&
                    add_type(module, &centroids_spec, &centroids_type) && add_type(module, &plan_spec, &plan_type) &&
-                   add_type(module, &fragments_spec, &fragments_type)
+                   add_type(module, &fragments_spec, &fragments_type) &&
+                   add_type(module, &strings_spec, &strings_type) &&
+                   add_type(module, &lexicons_spec, &lexicons_type)
                ? 0
                : -1;
 }
