@@ -25,9 +25,9 @@ from aidre_milvus.server import Row, Server
 from aidre_milvus.tables import CHUNK, DOCUMENT, Extent, Tables, name_of, unpacked_rows, vector_of
 from aidre_rows import (
     ChunkRow,
-    DenseReader,
     DocumentRow,
     PendingVector,
+    RowsReader,
     StoredSpace,
     collection_status,
     index_fields,
@@ -52,7 +52,7 @@ _VECTOR_COLUMNS: Final = ("row", "document", "norm", "vector")
 _MOST_FLOAT: Final = float(np.finfo(np.float32).max) / 1e3
 
 
-class MilvusReader(DenseReader):
+class MilvusReader(RowsReader):
     """A `Reader` of a collection in Milvus."""
 
     engine = "milvus"
