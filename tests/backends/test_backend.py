@@ -152,7 +152,7 @@ def test_what_an_engine_lacks_it_refuses_by_name(reader: Reader) -> None:
         return
     calls: list[Callable[[], object]] = [lambda: reader.changes(None, 10), reader.fields]
     if not reader.can.lexical:
-        calls.append(lambda: reader.search(query_of("tea", mode="lexical", text="tea")))
+        calls.append(lambda: reader.search(Query(None, None, text="tea", mode="lexical")))
     for call in calls:
         with pytest.raises(Unsupported) as refused:
             call()

@@ -143,7 +143,7 @@ class PostgresSearch:
         # Without an offset the counts would be computed again wherever they are named.
         statement = sql.SQL(
             "select w.chunk, w.length, {} from (select chunk, length, {} from {} w where {} offset 0) w "
-            "order by {} desc, w.chunk limit {}"
+            "order by {} desc fetch first {} rows with ties"
         ).format(
             sql.SQL(", ").join(names),
             sql.SQL(", ").join(terms),

@@ -148,8 +148,7 @@ class RowsReader:
         fusion = replace(fusion, a=hybrid.without_floor(a, cosine_floor(vectors.space)))
         depth = max(k, FEEDBACK_DEPTH)
         numbers, scores = ranked_by_both(vectors, vectors.search, words, fusion, depth)
-        order = np.lexsort((numbers, -scores))[:depth]
-        numbers, scores = numbers[order], scores[order]
+        numbers, scores = _ordered(vectors.search, numbers, scores, depth)
         if len(numbers) < 2 or fusion.a == 0:
             return Ranked(numbers, scores)
         best = scores[:FEEDBACK_DEPTH]
@@ -316,6 +315,23 @@ class RowsReader:
     def _resolved(self, filter_: Filter | None) -> Filter | None:
         """The filter over stored fields, those that are declared dates compared as instants."""
         return None if filter_ is None else with_dates(with_members(filter_, self.has_field), self.dates)
+
+
+def _ordered(search: Search, numbers: Numbers, scores: Scores, most: int) -> Ranked:
+    """The best chunks in order, equal ones by id, which is asked for these alone."""
+    order = np.argsort(-scores, kind="stable")
+    if most < len(order):
+        order = order[: np.searchsorted(-scores[order], -scores[order[most - 1]], side="right")]
+    numbers, scores = numbers[order], scores[order]
+    is_tie = np.zeros(len(scores) + 1, np.bool_)
+    is_tie[1:-1] = scores[1:] == scores[:-1]
+    tied = is_tie[1:] | is_tie[:-1]
+    if tied.any():
+        chunks = search.chunks_of(numbers[tied])
+        ids = [chunks[number].id if number in chunks else "" for number in numbers.tolist()]
+        order = np.array(sorted(range(len(ids)), key=lambda place: (-scores[place], ids[place])))
+        numbers, scores = numbers[order], scores[order]
+    return Ranked(numbers[:most], scores[:most])
 
 
 def unsupported(engine: str, capability: str) -> Unsupported:
