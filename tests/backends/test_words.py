@@ -16,7 +16,10 @@ from tests.support.clients import TEXT
 from tests.support.engines import WRITABLE, store_of
 from tests.support.stores import NAME, record
 
-WORDS = "tea coffee résumé cafe green the who of AB-1234 2026-11-27 running fromBytes c# 東京 水 über it's back\\slash".split()
+WORDS = (
+    *("tea", "coffee", "résumé", "cafe", "green", "the", "who", "of", "AB-1234", "2026-11-27", "running"),
+    *("fromBytes", "c#", "東京", "水", "über", "it's", "back\\slash"),
+)
 QUERIES = (
     *("tea", "green tea running", "cafe resume", "AB-1234", "2026-11-27 tea", "c#", "the who", "東京", "uber"),
     *("from bytes of the tea", "it's back\\slash", "absent", "", "tea " * 300),
