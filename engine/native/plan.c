@@ -440,7 +440,7 @@ static PyObject *plan_search(PyObject *object, PyObject *args) {
 PyDoc_STRVAR(plan_probe_doc,
              "probe(queries, k, candidates, nprobe, gap)\n--\n\n"
              "The same in the lists of at most `nprobe` centroids, the nearest ones, whose scores are no more than `gap`\n"
-             "less than that of the first (0: any). None for a query for which all lists should be scanned.");
+             "less than the mean of the first four (0: any). None for a query for which all lists should be scanned.");
 
 static PyObject *plan_probe(PyObject *object, PyObject *args) {
     struct wanted wanted = {.has_rest = true};
