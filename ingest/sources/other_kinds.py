@@ -23,6 +23,7 @@ _SAVE_AS = {
     **dict.fromkeys((".doc", ".pages", ".wpd", ".wps", ".docm", ".dot"), ".docx or PDF"),
     **dict.fromkeys((".ppt", ".pps", ".key", ".pptm"), ".pptx or PDF"),
     **dict.fromkeys((".xls", ".ods", ".numbers", ".xlsb"), ".xlsx"),
+    **dict.fromkeys((".bmp", ".heic", ".heif", ".gif", ".avif", ".jp2"), ".png, for --ocr"),
     **dict.fromkeys((".mobi", ".azw", ".azw3", ".fb2", ".lit"), ".epub"),
     **dict.fromkeys((".msg", ".mbox", ".pst"), ".eml"),
     **dict.fromkeys((".tex", ".latex", ".djvu", ".ps", ".xps", ".chm"), "PDF"),
