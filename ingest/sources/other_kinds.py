@@ -6,8 +6,8 @@ from collections import Counter
 from functools import cache
 from importlib.util import find_spec
 
-from aidre.ingest.formats import IMAGE_SUFFIXES
 from aidre.ingest.formats.markup import CODE_SUFFIXES
+from aidre.ingest.formats.scans import IMAGE_SUFFIXES
 from aidre.ingest.records import escape_unprintable
 
 NEEDED = {

@@ -14,9 +14,10 @@ from typing import Any
 import orjson
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest.formats import feed, rasters
+from aidre.ingest.formats import feed
 from aidre.ingest.formats.markup import asciidoc, code, mdx, notebook, org, rst
 from aidre.ingest.formats.office import eml, epub, odf, pptx, rtf, zip_child
+from aidre.ingest.formats.scans import rasters
 from aidre.ingest.records.file import File
 from aidre.ingest.records.items import Rejected
 from aidre.ingest.sandbox.result import check_answer
