@@ -12,7 +12,7 @@ import pytest
 from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.storage.arrow import FileEntry, FileProblem, check_arrived, list_array, write_file
-from tests.hostile import foreign
+from tests.hostile import buffers, foreign
 from tests.hostile.report import Report
 
 
@@ -20,6 +20,12 @@ from tests.hostile.report import Report
 @pytest.mark.process
 def test_no_store_ends_the_process_that_opens_it(tmp_path: Path) -> None:
     foreign.run(Report(tmp_path), 20, random.Random(7))
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_no_buffer_of_a_store_ends_the_process_that_opens_it(report: Report) -> None:
+    buffers.run(report, 2_000, random.Random(7))
 
 
 @pytest.mark.parametrize("offset", [-1, 4, 1 << 40, -(1 << 62)])
