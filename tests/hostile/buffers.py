@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,7 +88,7 @@ def subjects_of(folder: Path, segments: Sequence[SegmentReader]) -> list[tuple[b
     for path in (*(folder / "deletes").glob("*.arrow"), *(folder / "changes").glob("*.arrow")):
         found.append((path.read_bytes(), read_rows))
     for path in (folder / "manifests").glob("*.json"):
-        found.append((unseal(path.read_bytes()), lambda body, number=int(path.stem): read_manifest(body, number)))
+        found.append((unseal(path.read_bytes()), partial(read_manifest, number=int(path.stem))))
     return found
 
 
