@@ -197,6 +197,37 @@ def drop(
 
 
 @app.command()
+def alias(
+    store: StoreOption,
+    name: Annotated[str | None, typer.Argument(help="The alias; none: list them.", show_default=False)] = None,
+    collection: Annotated[
+        str | None, typer.Argument(help="The collection that it means from now on.", show_default=False)
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the alias; its collection stays.")] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Give a collection another name, or move that name to another collection: all readers switch in one step.
+
+    Build a collection beside the one in service, then run `aidre alias docs docs-2026-11`. Servers follow within a
+    second, and cursors that were given out before go on. Without names, list the aliases.
+    """
+    opened = _open(store, config)
+    if name is None:
+        for known, meant in sorted(opened.aliases().items()):
+            print_result(as_json, f"{known} -> {meant.collection}", alias=known, collection=meant.collection)
+    elif remove:
+        opened.remove_alias(name)
+        print_result(as_json, f"{name}: removed", alias=name, removed=True)
+    elif collection is None:
+        raise typer.BadParameter("name the collection that the alias means, or say --remove.")
+    else:
+        opened.point_alias(name, select_collection(opened, collection))
+        print_result(as_json, f"{name} -> {collection}", alias=name, collection=collection)
+    return 0
+
+
+@app.command()
 def compact(
     store: StoreOption, collection: EveryCollection = None, config: ConfigOption = None, as_json: JsonOption = False
 ) -> int:

@@ -1,4 +1,5 @@
 from . import changelog as changelog, deletes as deletes, durable as durable
+from .aliases import Aliases as Aliases
 from .arrow import (
     ArrowFile as ArrowFile,
     FileEntry as FileEntry,
