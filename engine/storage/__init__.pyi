@@ -8,6 +8,7 @@ from .arrow import (
     FileUnreadable as FileUnreadable,
     check_arrived as check_arrived,
     check_bytes as check_bytes,
+    check_columns as check_columns,
     check_file as check_file,
     check_lengths as check_lengths,
     check_offsets as check_offsets,
