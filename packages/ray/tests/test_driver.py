@@ -320,9 +320,9 @@ def told(table: pa.Table, kind: str, name: str | None = None, value: str | None 
 def with_entry(table: pa.Table, **members: Any) -> pa.Table:
     """The answer, whose segment has other members."""
     rows = table.to_pylist()
-    for row in rows:
-        if row["kind"] == "segment":
-            row["value"] = json.dumps(json.loads(row["value"]) | members)
+    for told_row in rows:
+        if told_row["kind"] == "segment":
+            told_row["value"] = json.dumps(json.loads(told_row["value"]) | members)
     return pa.Table.from_pylist(rows, table.schema)
 
 
@@ -351,7 +351,7 @@ LIES: Mapping[str, Callable[[Job, pa.Table], pa.Table]] = {
 
 @pytest.mark.slow
 def test_a_worker_that_lies_publishes_nothing_and_harms_no_other_collection(pair: Pair) -> None:
-    """It may write any text into the collection that it works for; names and numbers of its answer lead nowhere else."""
+    """It may write any text into its own collection; names and numbers of its answer lead nowhere else."""
     write_corpus(pair.docs, 30)
     pair.distributed()
     before = contents(pair.store("workers").open("c"))
