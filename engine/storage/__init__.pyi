@@ -122,6 +122,7 @@ from .manifest import (
     decode_manifest as decode_manifest,
     encode_manifest as encode_manifest,
     first_manifest as first_manifest,
+    has_own_names as has_own_names,
     manifest_numbers as manifest_numbers,
     now as now,
     read_manifest as read_manifest,
