@@ -145,6 +145,27 @@ PyObject *as_arrays(struct best *best) {
     return NULL;
 }
 
+PyObject *as_lists(const struct best *best) {
+    const Py_ssize_t size = (Py_ssize_t)best->size;
+    PyObject *columns = PyList_New(size), *rows = PyList_New(size), *scores = PyList_New(size);
+    bool is_made = columns != NULL && rows != NULL && scores != NULL;
+    for (Py_ssize_t i = 0; is_made && i < size; i++) {
+        const struct hit *hit = &best->hits[i];
+        PyObject *column = PyLong_FromLong(hit->column), *row = PyLong_FromUnsignedLong(hit->row);
+        PyObject *score = PyFloat_FromDouble(hit->score);
+        is_made = column != NULL && row != NULL && score != NULL;
+        PyList_SetItem(columns, i, column); /* an item may be NULL */
+        PyList_SetItem(rows, i, row);
+        PyList_SetItem(scores, i, score);
+    }
+    if (is_made)
+        return Py_BuildValue("NNN", columns, rows, scores);
+    Py_XDECREF(columns);
+    Py_XDECREF(rows);
+    Py_XDECREF(scores);
+    return NULL;
+}
+
 bool get_column(const Columns *self, long long number) {
     return (number >= 0 && (size_t)number < self->count) || refuse("column: no such number") != NULL;
 }

@@ -220,6 +220,7 @@ void fill_tables(const struct kernel *kernel, const struct codebook *codebook, c
 #define MAX_CENTROIDS 65535
 #define MAX_CENTROID_DIMENSIONS 65536 /* sums of as many products fit 32 bits */
 #define ZERO_STEPS 128        /* the byte of a centroid that stands for 0 */
+#define REFERENCE_CENTROIDS 4 /* from the mean of whose scores, the best ones, gaps are measured */
 
 /* Centroids of inverted lists in the space of the codes, less their mean, in bytes. */
 struct centroids {
@@ -244,7 +245,8 @@ struct ranking {
     int8_t *query;            /* (bytes,) */
 };
 
-/* Score all centroids for a query in the space of the codes; returns the best score, and the score that a gap of 1 is. */
+/* Score all centroids for a query in the space of the codes; returns the mean of the best REFERENCE_CENTROIDS scores, and
+ * the score that a gap of 1 is. A single centroid may be near a query by chance, as that of a row that trained it is. */
 float score_centroids(const struct kernel *kernel, const struct centroids *centroids, const float *query,
                       const struct ranking *ranking, float *unit);
 /* Sort the centroids with a score of at least `least` to `ranking->ranked`, the best first; returns their number. */
@@ -408,7 +410,7 @@ struct choice {
     size_t count, total;           /* candidates to compare, and the rows that are allowed in the whole scan */
     const struct probe *probe;     /* the lists to scan instead, in which rows stand twice; NULL: `lists` */
     size_t nprobe;                 /* centroids whose lists are scanned at most */
-    float gap;                     /* between the scores of the best of them and of the last; 0: no bound */
+    float gap;                     /* between the mean score of the best of them and the score of the last; 0: no bound */
 };
 
 /* One query of a search: its scratch memory, the best rows that were found so far, and the `edge`: the best score among

@@ -70,5 +70,10 @@ bool get_bitmap(const struct column *column, struct views *views, PyObject *obje
 bool check_rows(const struct column *column, const int64_t *rows, size_t count);
 /* The columns, rows and scores of hits, as bytes of int64, int64 and float64. */
 PyObject *as_arrays(struct best *best);
+/* The same of sorted hits, as lists of numbers. */
+PyObject *as_lists(const struct best *best);
+/* Write a one-dimensional array of float32 or float64 as a query (d,); false, without an exception, for anything else, or
+ * for a vector that is no query. */
+bool encode_vector(PyObject *vector, size_t d, bool is_unit, float *query);
 
 #endif

@@ -9,7 +9,7 @@ the filter.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final
@@ -89,10 +89,15 @@ class Statistics:
         """
         counts = self._half_weight_counts.get(view.segment.id)
         if counts is None:
-            lengths = view.segment.lexicon.lengths / np.float64(max(self.mean_length, 1e-9))
-            counts = (K1 * (1 - B + B * lengths)).astype(np.float32)
+            counts = half_weight_counts(view.segment.lexicon.lengths, self.mean_length)
             self._half_weight_counts[view.segment.id] = counts
         return counts
+
+
+def half_weight_counts(lengths: NDArray[np.uint32], mean_length: float) -> NDArray[np.float32]:
+    """For chunks of some lengths (n,), the term counts at which a term gets half of its weight."""
+    relative = lengths / np.float64(max(mean_length, 1e-9))
+    return (K1 * (1 - B + B * relative)).astype(np.float32)
 
 
 # -- queries -----------------------------------------------------------------------------------------------
@@ -123,19 +128,23 @@ def query_words(segments: Sequence[SegmentView], statistics: Statistics, text: s
     for word in query_terms(text, statistics.languages, is_held):
         frequency = _frequency(segments, word)
         if frequency:
-            idf = _idf(statistics, word, frequency)
-            words.append(QueryWord(word.terms, math.sqrt(word.occurrences) * idf))
+            words.append(weighed_word(word, frequency, statistics.chunks, statistics.chunks_by_language))
     return words
+
+
+def weighed_word(word: QueryTerms, frequency: int, chunks: int, chunks_by_language: Mapping[str, int]) -> QueryWord:
+    """A word that `frequency` of the chunks contain, with its weight."""
+    return QueryWord(word.terms, math.sqrt(word.occurrences) * _idf(word, frequency, chunks, chunks_by_language))
 
 
 def _frequency(segments: Sequence[SegmentView], word: QueryTerms) -> int:
     return sum(view.document_frequency(term) for view in segments for term in word.terms)
 
 
-def _idf(statistics: Statistics, word: QueryTerms, frequency: int) -> float:
+def _idf(word: QueryTerms, frequency: int, chunks: int, chunks_by_language: Mapping[str, int]) -> float:
     for tag in word.stop_in:
-        frequency += statistics.chunks_by_language[tag]
-    return math.log1p((max(0, statistics.chunks - frequency) + 0.5) / (frequency + 0.5))
+        frequency += chunks_by_language[tag]
+    return math.log1p((max(0, chunks - frequency) + 0.5) / (frequency + 0.5))
 
 
 def word_shares(
@@ -151,7 +160,8 @@ def word_shares(
     the question has no others.
     """
     asked = _content_words(query_terms(text, statistics.languages))
-    weights = [_idf(statistics, word, _frequency(segments, word)) for word in asked]
+    counts = statistics.chunks, statistics.chunks_by_language
+    weights = [_idf(word, _frequency(segments, word), *counts) for word in asked]
     sums = np.zeros(len(rows))
     for ordinal in np.unique(segment_ords).tolist():
         places = np.flatnonzero(segment_ords == ordinal)

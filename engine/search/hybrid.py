@@ -102,7 +102,7 @@ class HybridQuery:
         """
         a = min(self._fusion.a, weights.get(self._language or "", 1.0) if weights else 1.0)
         doubts = {tag: 1 - weight / a for tag, weight in weights.items() if weight < a}
-        a /= a + (1 - a) * (1 - floor) if floor else 1.0
+        a = without_floor(a, floor)
         if a == self._fusion.a and not doubts:
             return self
         other = copy.copy(self)
@@ -127,7 +127,7 @@ class HybridQuery:
         while True:
             depth = depth_for(neighbours)
             near = search_dense(self._segments, space.id, query, k=neighbours, depth=depth, filter=self._filter)
-            near = TopK(near.segment_ords, near.rows, _to_cosines(space, near.scores))
+            near = TopK(near.segment_ords, near.rows, to_cosines(space, near.scores))
             bound = float(near.scores[-1]) if len(near.rows) >= neighbours else None
             columns = self._segments.native_columns(space.id)
             if columns is None:
@@ -227,21 +227,12 @@ class HybridQuery:
         weight = 2 * self._fusion.a * _FEEDBACK_WEIGHT
         columns = self._segments.native_columns(space.id)
         if columns is None:
-            scores = scores + weight * self._similarities(self._vectors(space, segment_ords, rows), scores)
+            scores = fed_back(scores, self._vectors(space, segment_ords, rows), self._fusion.a)
             anew = merge_top_k(self._segments, [segment_ords], [rows], [scores], FEEDBACK_DEPTH)
         else:
             seeds = _FEEDBACK_SEEDS
             anew = bm25.top_of(columns.feedback(segment_ords, rows, scores, seeds, _FEEDBACK_SHARPNESS, weight))
         return anew if len(hits.rows) <= FEEDBACK_DEPTH else _followed_by(anew, hits, FEEDBACK_DEPTH)
-
-    @staticmethod
-    def _similarities(vectors: NDArray[np.float32], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The similarity of each vector to the mean of the first ones, by numpy."""
-        shares = np.exp(_FEEDBACK_SHARPNESS * (scores[:_FEEDBACK_SEEDS] - scores[:_FEEDBACK_SEEDS].max()))
-        mean = (shares / shares.sum()).astype(np.float32) @ vectors[:_FEEDBACK_SEEDS]
-        # Each row on its own, unlike a product of matrices: equal vectors must have equal scores.
-        similarities: NDArray[np.float64] = np.einsum("ij,j->i", vectors, mean).astype(np.float64)
-        return similarities
 
     def _losses(self, chunks: Rows, cosines: NDArray[np.float64]) -> NDArray[np.float64]:
         """How much less than their scores hits count (n,), where they are in several languages.
@@ -278,8 +269,7 @@ class HybridQuery:
 
     def _score(self, cosines: NDArray[np.float64], chunks: Rows) -> NDArray[np.float64]:
         """Fused scores of chunks from their cosines, their words and the codes that they contain."""
-        words = self._scorer.score(*chunks)
-        scores = self._fusion.a * cosines + (1 - self._fusion.a) * (words / (words + self._fusion.c))
+        scores = fused(self._fusion, cosines, self._scorer.score(*chunks))
         segment_ords, rows, bonuses = self._codes
         if len(rows):
             keys, wanted = segment_ords << 32 | rows, chunks[0] << 32 | chunks[1]
@@ -302,11 +292,7 @@ class HybridQuery:
 
     def _min_bm25(self, least: float) -> float:
         """The BM25 score at which words add `least` to the fused score; infinite if words never add so much."""
-        share = least / (1 - self._fusion.a) if self._fusion.a < 1 else np.inf
-        if share >= 1:
-            return np.inf
-        # A little lower, for what rounding may have taken.
-        return max(0.0, self._fusion.c * share / (1 - share) * (1 - _ROUNDING)) if share > 0 else 0.0
+        return least_bm25(self._fusion, least)
 
     def _cosines(self, space: EmbeddingSpace, query: NDArray[np.float32], chunks: Rows) -> NDArray[np.float64]:
         """The cosines of the query with chunks in storage order, computed like every other score."""
@@ -316,8 +302,37 @@ class HybridQuery:
         chosen = [(view.segment.columns[space.id], rows[start:stop]) for view, (start, stop) in ranges if start < stop]
         positions, scores = score_rows(chosen, query)
         cosines = np.empty(len(rows))
-        cosines[positions] = _to_cosines(space, scores)
+        cosines[positions] = to_cosines(space, scores)
         return cosines
+
+
+def fused(fusion: Fusion, cosines: NDArray[np.float64], words: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The fused scores of chunks (n,) without codes, from their cosines and BM25+ scores."""
+    return fusion.a * cosines + (1 - fusion.a) * (words / (words + fusion.c))
+
+
+def least_bm25(fusion: Fusion, least: float) -> float:
+    """The BM25 score at which words add `least` to the fused score; infinite if words never add so much."""
+    share = least / (1 - fusion.a) if fusion.a < 1 else np.inf
+    if share >= 1:
+        return np.inf
+    # A little lower, for what rounding may have taken.
+    return max(0.0, fusion.c * share / (1 - share) * (1 - _ROUNDING)) if share > 0 else 0.0
+
+
+def without_floor(a: float, floor: float) -> float:
+    """The weight of a cosine where those of any two texts are about `floor` (`HybridQuery.weighed`)."""
+    return a / (a + (1 - a) * (1 - floor)) if floor else a
+
+
+def fed_back(scores: NDArray[np.float64], vectors: NDArray[np.float32], a: float) -> NDArray[np.float64]:
+    """The scores of the best hits (n,), best first, with what their unit vectors (n, dimensions) have in common with
+    the first ones (`HybridQuery.with_feedback`)."""
+    shares = np.exp(_FEEDBACK_SHARPNESS * (scores[:_FEEDBACK_SEEDS] - scores[:_FEEDBACK_SEEDS].max()))
+    mean = (shares / shares.sum()).astype(np.float32) @ vectors[:_FEEDBACK_SEEDS]
+    # Each row on its own, unlike a product of matrices: equal vectors must have equal scores.
+    similarities: NDArray[np.float64] = np.einsum("ij,j->i", vectors, mean).astype(np.float64)
+    return scores + 2 * a * _FEEDBACK_WEIGHT * similarities
 
 
 def _followed_by(best: TopK, hits: TopK, depth: int) -> TopK:
@@ -337,6 +352,6 @@ def _storage_order(segment_ords: NDArray[np.int64], rows: NDArray[np.int64]) -> 
     return np.argsort(segment_ords << 32 | rows)
 
 
-def _to_cosines(space: EmbeddingSpace, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def to_cosines(space: EmbeddingSpace, scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """The cosines that scores of unit vectors stand for: a euclidean distance is the chord between them."""
     return 1.0 - scores * scores / 2.0 if space.distance == "euclidean" else scores

@@ -1,7 +1,7 @@
 """A segment opened by memory map: immutable files, shared by every generation that names it.
 
 The segment opens only if the primary files (documents, chunks, vectors) have their size and a sound frame (see
-`storage.arrow`); their bodies are not checked. Derived files (ids, fields,
+`storage.arrow`); of their bodies the offsets are checked, once (`arrival`). Derived files (ids, fields,
 lexicon, words, keys, vector index) that are missing or damaged are rebuilt in memory or bypassed, with a warning.
 """
 
@@ -23,6 +23,7 @@ from aidre.engine.index.fields import FieldIndex, Filter, filter_digest
 from aidre.engine.index.text import Lexicon, Words, build_lexicon
 from aidre.engine.index.vectors import VectorColumn, VectorIndex, open_index, trained_rows_of
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.segment.arrival import Arrivals
 from aidre.engine.segment.build import build_stored_fields, lexical_texts
 from aidre.engine.segment.cache import BoundedCache, max_masks
 from aidre.engine.storage import (
@@ -42,6 +43,7 @@ from aidre.engine.storage import (
     Manifest,
     SegmentEntry,
     Table,
+    check_offsets,
     empty_binary_array,
     find_index_file,
     keys_file,
@@ -61,17 +63,26 @@ class SegmentReader:
     """The opened files of one segment. `warnings` name the derived files that were rebuilt or bypassed.
 
     By space id: `columns` are the stored vectors, `scans` the vector indexes that could be opened, `trained_rows` the
-    number of rows that each index's codebook was trained on. Raises StoreDamaged for a damaged primary file, and
+    number of rows that each index's codebook was trained on. Files of data that `arrivals` does not know are checked.
+    Raises StoreDamaged for a damaged primary file, and
     StorageFailed for one that cannot be read.
     """
 
-    def __init__(self, folder: Path, entry: SegmentEntry, spaces: Sequence[EmbeddingSpace], manifest: Manifest) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        entry: SegmentEntry,
+        spaces: Sequence[EmbeddingSpace],
+        manifest: Manifest,
+        arrivals: Arrivals | None = None,
+    ) -> None:
         self.id = entry.id
         self.entry = entry
         self.warnings: list[str] = []
         self._folder = folder
         self._collection = manifest.name
         self._dates = manifest.dates
+        self._arrivals = arrivals
         mask_limit = max_masks(entry.documents, _MAX_MASKS, _MAX_MASK_BYTES)
         self._masks: BoundedCache[bytes, NDArray[np.bool_]] = BoundedCache(mask_limit)
         self.documents = Table(self._open_primary(DOCUMENTS_FILE, entry.documents))
@@ -103,6 +114,9 @@ class SegmentReader:
             file = open_file(self._folder / name, self.entry.files[name], whole=whole)
             if file.rows != rows:
                 raise FileProblem(f"holds {file.rows} rows instead of {rows}")
+            if self._arrivals is not None and not self._arrivals.knows(self._folder / name):
+                check_offsets(file)
+                self._arrivals.add(self._folder / name)
         except (FileProblem, KeyError) as problem:
             if isinstance(problem, FileUnreadable):
                 path = self._path(name)

@@ -45,6 +45,7 @@ PROOFS = {
     "replicas": ("tests.hostile.replicas", "run", 50),
     "publish-kills": ("tests.hostile.publishing", "run", 200),
     "patterns": ("tests.hostile.patterns", "run", 1_000),
+    "engines": ("tests.hostile.engines", "run", 10_000),
     "schema": ("tests.hostile.schema", "run", 20_000),
     "slow": ("tests.hostile.slow", "run", 60),
     "saturation": ("tests.hostile.saturation", "run", 15),

@@ -44,15 +44,7 @@ from tests.support.servers import Server
 
 PRODUCT: Final = tuple(f"{ROOT / folder}{os.sep}" for folder in ("engine", "ingest", "api", "aidre"))
 WARMING: Final = ("brew cup saucer", "oolong infusion jasmine", "porcelain strainer")
-NEW: Final = (
-    "kettle leaf steep",
-    "bitter aroma pour",
-    "ripe rind cellar",
-    "leaf aroma cellar",
-    "kettle bitter rind",
-    "steep pour ripe",
-    "aroma rind kettle",
-)
+NEW: Final = ("kettle leaf steep", "bitter aroma pour", "ripe rind cellar")
 """Texts without a typing error, of words of the documents."""
 
 

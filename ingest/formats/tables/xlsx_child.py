@@ -355,7 +355,7 @@ class _Sheet:
             self._end_row()
 
     def _end_row(self) -> None:
-        for column in self._columns.get(self._row, ()):
+        for column in self._columns.pop(self._row, ()):  # once: a row may be there again
             value = self._above[self._merged[self._row, column]]
             if value is not None:
                 self._cells.setdefault(column, value)

@@ -155,6 +155,8 @@ def _call(target: Target) -> None:
     result = ask_tool(target)
     expect(not result.get("isError"), f"isError is set: {shown(result)}")
     document(result)
+    given = target.fixtures.query
+    expect(given is None or _has_hits(result), f"nothing is found for the fixture `query` {shown(given)}")
 
 
 @CHECKS.add("4", "MUST", "NLWeb responses are always JSON objects with a required metadata field (_meta).")

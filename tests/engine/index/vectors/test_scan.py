@@ -224,7 +224,7 @@ def test_only_lists_that_are_little_behind_the_nearest_are_gone_over(distance: D
     scan, query = listed_index(distance, structured(ROWS, DIMENSIONS)), query_of(distance)
     numbers, gaps = scan.coarse_quantizer.rank(query, LISTS)
     assert sorted(numbers.tolist()) == list(range(LISTS))
-    assert gaps[0] == 0
+    assert gaps[:4].mean() == pytest.approx(0, abs=1e-6)
     assert (gaps[1:] >= gaps[:-1]).all()
     gap = float(gaps[4] + gaps[5]) / 2
     assert scan.coarse_quantizer.probe(query, LISTS, gap).tolist() == numbers[:5].tolist()
