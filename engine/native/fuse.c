@@ -10,9 +10,9 @@
 #include <string.h>
 
 #ifndef PENDING
-#define PENDING 8192
+#define PENDING 1024         /* chunks that wait to be compared; more let fewer be compared, and words be pruned later */
 #endif
-#define AT_ONCE 64           /* chunks whose memory is asked for together */
+#define AT_ONCE 32           /* chunks whose memory is asked for together */
 #define CACHE_LINE 64
 #define ROUNDING (1 - 1e-9)  /* what a fused score may lose */
 
