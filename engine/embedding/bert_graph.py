@@ -34,7 +34,7 @@ def bert_graph(tensors: Tensors, *, heads: int, epsilon: float, int8: bool) -> b
     """
     graph = _Graph(int8, epsilon)
     rows = _embeddings(graph, tensors)
-    for layer in _layers(tensors):
+    for layer in layers_of(tensors):
         rows = _layer(graph, layer, rows, heads)
     mean = graph.add("ReduceMean", [rows], axes=[1], keepdims=0)
     length = graph.add("ReduceL2", [mean], axes=[-1], keepdims=1)
@@ -42,7 +42,7 @@ def bert_graph(tensors: Tensors, *, heads: int, epsilon: float, int8: bool) -> b
     return graph.serialised(graph.add("Div", [mean, divisor]), tensors["embeddings.LayerNorm.weight"].size)
 
 
-def _layers(tensors: Tensors) -> list[Tensors]:
+def layers_of(tensors: Tensors) -> list[Tensors]:
     """The tensors of each layer, in order, named without the layer."""
     layers: dict[int, dict[str, NDArray[np.float32]]] = {}
     for name in tensors:
@@ -107,7 +107,7 @@ class _Graph:
         """The row of `table` for each token."""
         if not self._int8:
             return self.add("Gather", [self.constant(table), "input_ids"])
-        codes, scale, zero = _unsigned(table)
+        codes, scale, zero = unsigned(table)
         rows = self.add("Gather", [self.constant(codes), "input_ids"])
         return self.add("DequantizeLinear", [rows, self.constant(scale), self.constant(zero)])
 
@@ -115,19 +115,18 @@ class _Graph:
         """The rows of a small table, which stays in float32; with int8 they are rounded as the words are."""
         if not self._int8:
             return table
-        codes, scale, zero = _unsigned(table)
+        codes, scale, zero = unsigned(table)
         rows: NDArray[np.float32] = (codes.astype(np.float32) - np.float32(zero)) * scale
         return rows
 
     def attention(self, rows: str, layer: Tensors, heads: int) -> str:
         """Attention of all heads, before the dense layer that joins them."""
-        parts = [f"attention.self.{part}" for part in ("query", "key", "value")]
-        weight = np.concatenate([layer[f"{part}.weight"] for part in parts]).T
-        bias = self.constant(np.concatenate([layer[f"{part}.bias"] for part in parts]))
+        weight, values = qkv(layer)
+        bias = self.constant(values)
         if not self._int8:
             inputs = [rows, self.constant(weight), bias]
             return self.add("Attention", inputs, num_heads=heads, domain=RUNTIME_DOMAIN)
-        codes, scale, zero = (self.constant(values) for values in _signed(weight))
+        codes, scale, zero = (self.constant(values) for values in signed(weight))
         quantized = self.add("DynamicQuantizeLinear", [rows], outputs=3)
         inputs = [quantized, codes, bias, f"{quantized}.1", scale, "", f"{quantized}.2", zero]
         return self.add("QAttention", inputs, num_heads=heads, domain=RUNTIME_DOMAIN)
@@ -136,7 +135,7 @@ class _Graph:
         weight, bias = tensors[f"{name}.weight"].T, self.constant(tensors[f"{name}.bias"])
         if not self._int8:
             return self.add("Add", [self.add("MatMul", [rows, self.constant(weight)]), bias])
-        codes, scale, zero = (self.constant(values) for values in _signed(weight))
+        codes, scale, zero = (self.constant(values) for values in signed(weight))
         return self.add("DynamicQuantizeMatMul", [rows, codes, scale, zero, bias], domain=RUNTIME_DOMAIN)
 
     def serialised(self, output: str, dimensions: int) -> bytes:
@@ -146,7 +145,14 @@ class _Graph:
         return onnx_format.model(onnx_format.graph(self._nodes, self._constants, inputs, outputs), OPERATORS)
 
 
-def _signed(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.int8]]:
+def qkv(layer: Tensors) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The weights (inputs, outputs) and biases of query, key and value as one dense layer."""
+    parts = [f"attention.self.{part}" for part in ("query", "key", "value")]
+    weight = np.concatenate([layer[f"{part}.weight"] for part in parts]).T
+    return weight, np.concatenate([layer[f"{part}.bias"] for part in parts])
+
+
+def signed(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.int8]]:
     """Codes from -127 to 127, the scale of each column, and zeros: value = code * scale."""
     scale = (np.abs(weight).max(axis=0).astype(np.float64) / 127).astype(np.float32)
     scale[scale < np.finfo(np.float32).tiny] = 1.0
@@ -154,7 +160,7 @@ def _signed(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.f
     return codes, scale, np.zeros(scale.size, np.int8)
 
 
-def _unsigned(table: NDArray[np.float32]) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.uint8]]:
+def unsigned(table: NDArray[np.float32]) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.uint8]]:
     """Codes from 0 to 255, one scale and one zero point: value = (code - zero point) * scale."""
     least, most = min(float(table.min()), 0.0), max(float(table.max()), 0.0)
     scale = (most - least) / 255

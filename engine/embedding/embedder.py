@@ -61,7 +61,7 @@ class Embedder(Protocol):
 
     @property
     def runtime(self) -> str:
-        """ "onnxruntime int8", "onnxruntime fp32", "sentence-transformers", "openai" or "hashing"."""
+        """ "kernel int8", "onnxruntime int8", "onnxruntime fp32", "sentence-transformers", "openai" or "hashing"."""
 
     @property
     def max_tokens(self) -> int:

@@ -58,7 +58,7 @@ typedef struct {
 } Centroids;
 
 extern PyTypeObject *columns_type, *codes_type, *centroids_type;
-extern PyType_Spec columns_spec, codes_spec, centroids_spec, plan_spec, fragments_spec;
+extern PyType_Spec columns_spec, codes_spec, centroids_spec, plan_spec, fragments_spec, encoder_spec;
 
 /* Whether there is a column of that number; else with an exception. */
 bool get_column(const Columns *self, long long number);
