@@ -1,14 +1,16 @@
-"""Builds the ONNX graph of a BERT model from its tensors: token ids in, one mean-pooled vector of length 1 out.
+"""Builds the ONNX graph of a BERT model from its tensors: token ids in, one mean-pooled vector of length 1 out; and the
+arrays of the same model for the encoder of the C kernel.
 
 The operators are those that ONNX Runtime's optimiser makes of a traced BERT, with one for the attention of a layer. The
 int8 graph holds the same numbers as `onnxruntime.quantization` makes, so that vectors of both graphs can be compared.
-There is no attention mask: each run is one text without padding.
+There is no attention mask: each run is one text without padding. The encoder has the same codes of weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,8 @@ OPERATORS = {"": 17, RUNTIME_DOMAIN: 1}
 """Versions of the operators of each domain."""
 _ROWS = 16_384
 """Rows of a table that are rounded at once: tables of many words are hundreds of megabytes in float32."""
+_DENSE: Final = ("attention.output.dense", "intermediate.dense", "output.dense")
+"""The dense layers after attention."""
 LEAST_LENGTH = 1e-12
 """Shorter vectors are divided by this instead of their length, as by sentence-transformers."""
 
@@ -34,7 +38,7 @@ def bert_graph(tensors: Tensors, *, heads: int, epsilon: float, int8: bool) -> b
     """
     graph = _Graph(int8, epsilon)
     rows = _embeddings(graph, tensors)
-    for layer in layers_of(tensors):
+    for layer in _layers(tensors):
         rows = _layer(graph, layer, rows, heads)
     mean = graph.add("ReduceMean", [rows], axes=[1], keepdims=0)
     length = graph.add("ReduceL2", [mean], axes=[-1], keepdims=1)
@@ -42,7 +46,7 @@ def bert_graph(tensors: Tensors, *, heads: int, epsilon: float, int8: bool) -> b
     return graph.serialised(graph.add("Div", [mean, divisor]), tensors["embeddings.LayerNorm.weight"].size)
 
 
-def layers_of(tensors: Tensors) -> list[Tensors]:
+def _layers(tensors: Tensors) -> list[Tensors]:
     """The tensors of each layer, in order, named without the layer."""
     layers: dict[int, dict[str, NDArray[np.float32]]] = {}
     for name in tensors:
@@ -69,6 +73,51 @@ def _layer(graph: _Graph, layer: Tensors, rows: str, heads: int) -> str:
     inner = graph.add("Gelu", [graph.dense(rows, layer, "intermediate.dense")], domain=RUNTIME_DOMAIN)
     outer = graph.dense(inner, layer, "output.dense")
     return graph.norm(graph.add("Add", [outer, rows]), layer, "output.LayerNorm")
+
+
+def write_encoder(tensors: Tensors, path: Path, *, heads: int, epsilon: float) -> None:
+    """Write the arrays of a model, whose tensors have the names of transformers.BertModel."""
+    words, scale, zero = _unsigned(tensors["embeddings.word_embeddings.weight"])
+    positions, types = (
+        _rounded(tensors[f"embeddings.{name}_embeddings.weight"]) for name in ("position", "token_type")
+    )
+    arrays: dict[str, NDArray[Any]] = {
+        "heads": np.array(heads),
+        "epsilon": np.array(epsilon, np.float32),
+        "words": words,
+        "word_scale": scale,
+        "word_zero": zero,
+        "positions": positions + types[0],
+        "norm": _norm(tensors, "embeddings.LayerNorm"),
+    }
+    for number, layer in enumerate(_layers(tensors)):
+        for place, array in enumerate(_layer(layer)):
+            arrays[f"layer {number} {place:02}"] = np.ascontiguousarray(array)
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def _rounded(table: NDArray[np.float32]) -> NDArray[np.float32]:
+    codes, scale, zero = _unsigned(table)
+    rows: NDArray[np.float32] = (codes.astype(np.float32) - np.float32(zero)) * scale
+    return rows
+
+
+def _norm(tensors: Tensors, name: str) -> NDArray[np.float32]:
+    return np.stack([tensors[f"{name}.weight"], tensors[f"{name}.bias"]]).astype(np.float32)
+
+
+def _coded(weight: NDArray[np.float32], bias: NDArray[np.float32]) -> list[NDArray[Any]]:
+    codes, scale, _ = _signed(weight)
+    return [codes, scale, bias.astype(np.float32)]
+
+
+def _layer(layer: Tensors) -> list[NDArray[Any]]:
+    """The arrays of a layer in the order in which the kernel takes them."""
+    dense = {name: (layer[f"{name}.weight"].T, layer[f"{name}.bias"]) for name in _DENSE}
+    attention, joined, inner, outer = (_coded(*values) for values in (_qkv(layer), *dense.values()))
+    after_attention, after_outer = (_norm(layer, f"{name}.LayerNorm") for name in ("attention.output", "output"))
+    return [*attention, *joined, after_attention, *inner, *outer, after_outer]
 
 
 class _Graph:
@@ -107,7 +156,7 @@ class _Graph:
         """The row of `table` for each token."""
         if not self._int8:
             return self.add("Gather", [self.constant(table), "input_ids"])
-        codes, scale, zero = unsigned(table)
+        codes, scale, zero = _unsigned(table)
         rows = self.add("Gather", [self.constant(codes), "input_ids"])
         return self.add("DequantizeLinear", [rows, self.constant(scale), self.constant(zero)])
 
@@ -115,18 +164,18 @@ class _Graph:
         """The rows of a small table, which stays in float32; with int8 they are rounded as the words are."""
         if not self._int8:
             return table
-        codes, scale, zero = unsigned(table)
+        codes, scale, zero = _unsigned(table)
         rows: NDArray[np.float32] = (codes.astype(np.float32) - np.float32(zero)) * scale
         return rows
 
     def attention(self, rows: str, layer: Tensors, heads: int) -> str:
         """Attention of all heads, before the dense layer that joins them."""
-        weight, values = qkv(layer)
+        weight, values = _qkv(layer)
         bias = self.constant(values)
         if not self._int8:
             inputs = [rows, self.constant(weight), bias]
             return self.add("Attention", inputs, num_heads=heads, domain=RUNTIME_DOMAIN)
-        codes, scale, zero = (self.constant(values) for values in signed(weight))
+        codes, scale, zero = (self.constant(values) for values in _signed(weight))
         quantized = self.add("DynamicQuantizeLinear", [rows], outputs=3)
         inputs = [quantized, codes, bias, f"{quantized}.1", scale, "", f"{quantized}.2", zero]
         return self.add("QAttention", inputs, num_heads=heads, domain=RUNTIME_DOMAIN)
@@ -135,7 +184,7 @@ class _Graph:
         weight, bias = tensors[f"{name}.weight"].T, self.constant(tensors[f"{name}.bias"])
         if not self._int8:
             return self.add("Add", [self.add("MatMul", [rows, self.constant(weight)]), bias])
-        codes, scale, zero = (self.constant(values) for values in signed(weight))
+        codes, scale, zero = (self.constant(values) for values in _signed(weight))
         return self.add("DynamicQuantizeMatMul", [rows, codes, scale, zero, bias], domain=RUNTIME_DOMAIN)
 
     def serialised(self, output: str, dimensions: int) -> bytes:
@@ -145,14 +194,14 @@ class _Graph:
         return onnx_format.model(onnx_format.graph(self._nodes, self._constants, inputs, outputs), OPERATORS)
 
 
-def qkv(layer: Tensors) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _qkv(layer: Tensors) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The weights (inputs, outputs) and biases of query, key and value as one dense layer."""
     parts = [f"attention.self.{part}" for part in ("query", "key", "value")]
     weight = np.concatenate([layer[f"{part}.weight"] for part in parts]).T
     return weight, np.concatenate([layer[f"{part}.bias"] for part in parts])
 
 
-def signed(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.int8]]:
+def _signed(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.int8]]:
     """Codes from -127 to 127, the scale of each column, and zeros: value = code * scale."""
     scale = (np.abs(weight).max(axis=0).astype(np.float64) / 127).astype(np.float32)
     scale[scale < np.finfo(np.float32).tiny] = 1.0
@@ -160,7 +209,7 @@ def signed(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.fl
     return codes, scale, np.zeros(scale.size, np.int8)
 
 
-def unsigned(table: NDArray[np.float32]) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.uint8]]:
+def _unsigned(table: NDArray[np.float32]) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.uint8]]:
     """Codes from 0 to 255, one scale and one zero point: value = (code - zero point) * scale."""
     least, most = min(float(table.min()), 0.0), max(float(table.max()), 0.0)
     scale = (most - least) / 255

@@ -17,10 +17,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.embedding.bert_graph import bert_graph
+from aidre.engine.embedding.bert_graph import bert_graph, write_encoder
 from aidre.engine.embedding.cache import publish, staging
-from aidre.engine.embedding.encoder import ENCODER, Encoder, runs_encoder, write_encoder
-from aidre.engine.embedding.graph import GRAPH, TOKENIZER, Card, NotExportable, read_card, sha256_of
+from aidre.engine.embedding.graph import (
+    ENCODER,
+    GRAPH,
+    TOKENIZER,
+    Card,
+    Encoder,
+    NotExportable,
+    read_card,
+    runs_encoder,
+    sha256_of,
+)
 from aidre.engine.embedding.models import FOUR_BITS, read_four_bits
 from aidre.engine.embedding.prefixes import prefixes_of_model
 from aidre.engine.embedding.self_test import SelfTest, probe_tokens, probe_vectors, reference_of, self_test

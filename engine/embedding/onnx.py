@@ -1,4 +1,4 @@
-"""Runs an exported embedding model: by the C kernel where it can (`encoder`), else with ONNX Runtime, on all cores.
+"""Runs an exported embedding model: by the C kernel where it can (`Encoder`), else with ONNX Runtime, on all cores.
 
 In ONNX Runtime every text is one run. That needs no padding, keeps activations in the cache, and makes a vector depend
 on its text only: int8 activations are scaled by the largest value of a run, so in a batch they would depend on the
@@ -19,15 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.embedding.cache import cache_folder
-from aidre.engine.embedding.encoder import ENCODER, Encoder, groups_of, runs_encoder
 from aidre.engine.embedding.graph import (
+    ENCODER,
     EXPORT_FORMAT,
     GRAPH,
     TOKENIZER,
     Card,
+    Encoder,
     Graph,
     available_cores,
+    groups_of,
     read_card,
+    runs_encoder,
 )
 from aidre.engine.embedding.prefixes import effective_prefixes
 from aidre.engine.embedding.self_test import with_languages
@@ -47,8 +50,9 @@ KERNEL_RUNTIME = "kernel int8"
 """The runtime of a model that the C kernel embeds with."""
 
 
-def load_exported(space: EmbeddingSpace, weights: Weights) -> ExportedEmbedder:
-    """The exported model from the cache; without an intact export of these weights it is made first."""
+def load_exported(space: EmbeddingSpace, weights: Weights, *, by_kernel: bool = True) -> ExportedEmbedder:
+    """The exported model from the cache; without an intact export of these weights it is made first. Not `by_kernel`, ONNX
+    Runtime runs it on every processor."""
     folder = _export_folder(weights)
     card = read_card(folder)
     if card is None:
@@ -57,7 +61,7 @@ def load_exported(space: EmbeddingSpace, weights: Weights) -> ExportedEmbedder:
     if card is None:
         raise ModelUnavailable(f"the exported model in {folder} is damaged right after writing: check the disk")
     require_dimensions(space, card.dimensions)
-    return ExportedEmbedder(replace(space, revision=revision_of(weights, space)), folder, card)
+    return ExportedEmbedder(replace(space, revision=revision_of(weights, space)), folder, card, by_kernel=by_kernel)
 
 
 def find_export(weights: Weights) -> bool:
@@ -97,8 +101,8 @@ def _make(weights: Weights, folder: Path) -> None:
 class ExportedEmbedder:
     """An Embedder over an exported model. Sessions and the tokenizer are opened at first use and shared by threads."""
 
-    def __init__(self, space: EmbeddingSpace, folder: Path, card: Card) -> None:
-        self._has_encoder = ENCODER in card.files and runs_encoder()
+    def __init__(self, space: EmbeddingSpace, folder: Path, card: Card, *, by_kernel: bool = True) -> None:
+        self._has_encoder = by_kernel and ENCODER in card.files and runs_encoder()
         self.runtime = KERNEL_RUNTIME if self._has_encoder else f"onnxruntime {card.precision}"
         self._folder = folder
         self._card = card

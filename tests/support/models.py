@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from aidre.engine.embedding.encoder import runs_encoder
+from aidre.engine.embedding.graph import runs_encoder
 
 INT8_RUNTIME = "kernel int8" if runs_encoder() else "onnxruntime int8"
 """The runtime of known models on this machine."""

@@ -16,8 +16,7 @@ import pytest
 from aidre.engine.embedding import self_test
 from aidre.engine.embedding.build import build
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
-from aidre.engine.embedding.encoder import ENCODER, runs_encoder
-from aidre.engine.embedding.graph import CARD, NotExportable
+from aidre.engine.embedding.graph import CARD, ENCODER, NotExportable, runs_encoder
 from aidre.engine.embedding.models import DEFAULT
 from aidre.engine.embedding.self_test import probe_texts, reference_of
 from aidre.engine.embedding.weights import Weights, find_weights
@@ -57,6 +56,14 @@ def test_vectors_of_the_kernel_are_closer_to_the_reference_than_those_of_the_gra
     tests = json.loads((folder / CARD).read_text())["self_test"]
     assert tests["kernel"]["cosine_mean"] >= tests["int8"]["cosine_mean"]
     assert tests["kernel"]["ndcg"] >= tests["int8"]["ndcg"]
+
+
+def test_onnx_runtime_runs_the_model_where_it_is_asked_for(default_embedder: Embedder) -> None:
+    """For stores whose vectors it has computed: both are of one revision, and nearly alike."""
+    graph = load_embedder(DEFAULT_SPACE, runtime="onnxruntime")
+    assert (graph.runtime, graph.space) == ("onnxruntime int8", default_embedder.space)
+    texts = probe_texts()[:20]
+    assert (graph.embed_queries(texts) * default_embedder.embed_queries(texts)).sum(axis=1).mean() >= 0.985
 
 
 def test_stores_of_the_default_model_stay_valid(cache: Path) -> None:

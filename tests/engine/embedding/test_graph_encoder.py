@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from aidre.engine.embedding.bert_graph import bert_graph
-from aidre.engine.embedding.encoder import TOKENS_AT_ONCE, Encoder, groups_of, runs_encoder, write_encoder
-from aidre.engine.embedding.graph import Graph
+from aidre.engine.embedding.bert_graph import bert_graph, write_encoder
+from aidre.engine.embedding.graph import TOKENS_AT_ONCE, Encoder, Graph, groups_of, runs_encoder
 
 WORDS, POSITIONS, HIDDEN, INNER, HEADS = 50, 96, 64, 128, 2
 LENGTHS = (1, 2, 5, 15, 16, 17, 33, 64, 65, 80, 96)
