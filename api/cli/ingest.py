@@ -151,7 +151,7 @@ def prepare(
     settings = load_settings(config)
     own = settings.collection(check_collection_name(collection))
     rules = asdict(settings.sources)
-    requires_walls = rules.pop("sandbox") == "required"
+    requires_walls, parse_timeout = rules.pop("sandbox") == "required", rules.pop("parse_timeout")
     languages = rules.pop("ocr_languages")
     asks_ocr = rules.pop("ocr") or ocr
     if requires_walls:
@@ -165,6 +165,7 @@ def prepare(
         fetching=FetchRules(**rules),
         requires_walls=requires_walls,
         ocr=languages if asks_ocr else None,
+        parse_seconds=parse_timeout,
         # Never makes a private collection public: this run may lack the configuration of the first one.
         visibility="private" if own.visibility == "private" else None,
     )

@@ -29,7 +29,7 @@ from aidre.api.cli.options import (
     print_result,
     terminable,
 )
-from aidre.api.cli.select import open_store, select_collection
+from aidre.api.cli.select import has_collection, open_store, select_collection
 from aidre.engine.errors import AidreError, ConfigurationError, StorageFailed, StoreDamaged
 
 app = typer.Typer(
@@ -349,8 +349,9 @@ def search(
 
     settings = load_settings(config)
     opened = open_store(store, settings)
-    if collection is None and settings.server.default_collection in opened.collections():
-        collection = settings.server.default_collection
+    default = settings.server.default_collection
+    if collection is None and default is not None and has_collection(opened, default):
+        collection = default
     snapshot = opened.open(select_collection(opened, collection))
     asked = Asked(query, k, filter, mode, facets or (), not as_typed, not as_typed, group, not copies, recall)
     found = find(snapshot, asked, settings, console.print_message)

@@ -28,7 +28,7 @@ from aidre.ingest.pipeline.progress import Event, Notice, Progress, Summary, Tal
 from aidre.ingest.pipeline.run import IngestOptions, Run
 from aidre.ingest.prefetch import prefetch
 from aidre.ingest.records import Item, VectorRules
-from aidre.ingest.sandbox import SHARED, TABLES, available, recogniser, require_walls
+from aidre.ingest.sandbox import SHARED, TABLES, available, recogniser, set_rules
 from aidre.ingest.sources import (
     READER_VERSION,
     READERS,
@@ -75,7 +75,7 @@ def ingest(
     failure of a single document is reported as a Problem and counted. The Summary is also the last event.
     """
     started = monotonic()
-    require_walls(options.requires_walls)
+    set_rules(requires_walls=options.requires_walls, seconds=options.parse_seconds)
     if options.ocr is not None:
         recogniser(options.ocr)
     located = locate(sources, options, f"collections.{collection}.mapping")

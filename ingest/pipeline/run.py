@@ -56,7 +56,8 @@ class IngestOptions:
     instants; `mappings` give columns their meaning; `fetching` are the rules for addresses; `wait` is how many seconds
     another writer is waited for; `include_drafts` takes documents that their authors have not published, `code` source
     code in folders; `ocr` are the languages ("eng", "deu+eng") in which tesseract reads images and pages of PDF without
-    text, None leaves them out; `requires_walls` is that of the sandbox.
+    text, None leaves them out; `requires_walls` and `parse_seconds`, the longest time of a document, are those of the
+    sandbox.
     """
 
     source: str | None = None
@@ -74,6 +75,7 @@ class IngestOptions:
     wait: float = 0.0
     include_drafts: bool = False
     requires_walls: bool = False
+    parse_seconds: float = 30.0
     code: bool = False
     url_style: UrlStyle = "auto"
     ocr: str | None = None

@@ -1,4 +1,4 @@
-from .parent import SHARED as SHARED, TABLES as TABLES, Sandbox as Sandbox, require_walls as require_walls
+from .parent import SHARED as SHARED, TABLES as TABLES, Sandbox as Sandbox, set_rules as set_rules
 from .result import (
     MAX_HEADINGS as MAX_HEADINGS,
     Extracted as Extracted,
