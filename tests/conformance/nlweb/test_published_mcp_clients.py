@@ -216,8 +216,10 @@ def server(store: Path) -> Iterator[Running]:
 @pytest.fixture(scope="module")
 def places(store: Path, server: Running) -> list[list[str]]:
     """Where the server is: an address, and a command."""
-    program = "import sys; sys.path.insert(0, sys.argv.pop(1)); from aidre.api.cli.main import main; main()"
-    return [[f"{server.url}/mcp"], [sys.executable, "-c", program, str(ROOT), "mcp", "--store", str(store)]]
+    program = store.parent / "program.py"  # a file, as the Inspector takes -c and -m for its own
+    lines = ("import sys", f"sys.path.insert(0, {str(ROOT)!r})", "from aidre.api.cli.main import main", "main()")
+    program.write_text("\n".join(lines), encoding="utf-8")
+    return [[f"{server.url}/mcp"], [sys.executable, str(program), "mcp", "--store", str(store)]]
 
 
 def kept_folder(request: pytest.FixtureRequest, name: str) -> tuple[Path, bool]:

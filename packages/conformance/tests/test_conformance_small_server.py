@@ -6,15 +6,15 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from small_faults import AIDRE_PLANTED, Planted
-from small_faults_nlweb import NLWEB_PLANTED
-from small_server import PAGE, QUERY, SITE, SmallServer, published_program
 
 import aidre_client
 from aidre_conformance import Fixtures, Report, run
 from conftest import Answer, answering
 from tests import ROOT
 from tests.support.faults import Fault
+from tests.support.small_faults import AIDRE_PLANTED, Planted
+from tests.support.small_faults_nlweb import NLWEB_PLANTED
+from tests.support.small_server import PAGE, QUERY, SITE, SmallServer, published_program
 
 GIVEN = Fixtures(query=QUERY, site=SITE, promise={"prefer": {"respond-async": True}})
 PLANTED: dict[str, Planted] = {one[0]: one for one in (*AIDRE_PLANTED, *NLWEB_PLANTED)}
