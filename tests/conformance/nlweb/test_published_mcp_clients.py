@@ -183,6 +183,8 @@ TYPESCRIPT_CLIENTS = {
     (SDK_2, "2.4.0"): (SDK_2, f"{SDK_2}/stdio", SDK_2),
 }
 PROGRAMS = {INSPECTOR: "2.12.0", SUITE: "0.1.16"}
+PATIENCE = ("--connect-timeout", "120000")
+"""Milliseconds in which `aidre mcp` starts on a busy machine."""
 INSPECTED = {
     "tools/list": ("tools", 4),
     "resources/list": ("resources", 1),
@@ -295,7 +297,9 @@ def test_the_inspector_lists_what_there_is_and_calls_a_tool(
     for method, (member, count) in INSPECTED.items():
         listed = json.loads(run_tool(folder, *begin, url, "--transport", "http", "--method", method))
         assert len(listed[member]) == count
-    assert len(json.loads(run_tool(folder, *begin, *command, "--method", "tools/list"))["tools"]) == len(TOOLS)
+    assert len(json.loads(run_tool(folder, *begin, *command, *PATIENCE, "--method", "tools/list"))["tools"]) == len(
+        TOOLS
+    )
     call = ("--method", "tools/call", "--tool-name", "search", "--tool-arg", f"query={QUESTION}")
     called = json.loads(run_tool(folder, *begin, url, "--transport", "http", *call))
     assert sorted(one["title"] for one in called["structuredContent"]["results"]) == GUIDES
