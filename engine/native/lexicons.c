@@ -7,6 +7,7 @@
 #define MAX_LEXICONS UINT16_MAX
 #define MAX_TERMS (1 << 20)  /* of a query */
 #define POSTING_BYTES 20     /* that are read and written for a posting */
+#define FUSED_BYTES 100      /* the same, with the vectors of the chunks that are compared */
 
 typedef struct {
     PyObject_HEAD
@@ -156,8 +157,8 @@ static const uint8_t **read_bitmaps(const Lexicons *self, struct views *views, P
 }
 
 /* Whether a search takes so long that it is done without the lock of the interpreter. */
-static bool is_long(const struct word_search *search) {
-    return count_postings(search) > LONG_SEARCH_BYTES / POSTING_BYTES;
+static bool is_long(const struct word_search *search, size_t posting_bytes) {
+    return count_postings(search) > LONG_SEARCH_BYTES / posting_bytes;
 }
 
 static size_t most_hits(const Lexicons *self, Py_ssize_t k) {
@@ -199,7 +200,7 @@ static PyObject *lexicons_search(PyObject *object, PyObject *args) {
         best.hits = PyMem_Malloc(best.k * sizeof *best.hits + 1);
         if (room == NULL || best.hits == NULL) {
             PyErr_NoMemory();
-        } else if (best.k > 0 && is_long(&search)) {
+        } else if (best.k > 0 && is_long(&search, POSTING_BYTES)) {
             Py_BEGIN_ALLOW_THREADS
             search_words(&search, 0, room);
             Py_END_ALLOW_THREADS
@@ -346,7 +347,7 @@ static PyObject *lexicons_fuse(PyObject *object, PyObject *args) {
         } else if ((size_t)dimensions != columns->search.dimensions) {
             refuse("vector: not one float32 for each dimension");
         } else {
-            if (is_long(&search)) {
+            if (is_long(&search, FUSED_BYTES)) {
                 Py_BEGIN_ALLOW_THREADS
                 outcome = search_fused(&fuse, &search, known);
                 Py_END_ALLOW_THREADS

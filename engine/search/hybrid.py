@@ -331,7 +331,7 @@ def fed_back(scores: NDArray[np.float64], vectors: NDArray[np.float32], a: float
     shares = np.exp(_FEEDBACK_SHARPNESS * (scores[:_FEEDBACK_SEEDS] - scores[:_FEEDBACK_SEEDS].max()))
     mean = (shares / shares.sum()).astype(np.float32) @ vectors[:_FEEDBACK_SEEDS]
     # Each row on its own, unlike a product of matrices: equal vectors must have equal scores.
-    similarities = np.einsum("ij,j->i", vectors, mean).astype(np.float64)
+    similarities: NDArray[np.float64] = np.einsum("ij,j->i", vectors, mean).astype(np.float64)
     return scores + 2 * a * _FEEDBACK_WEIGHT * similarities
 
 

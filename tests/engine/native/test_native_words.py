@@ -143,11 +143,11 @@ def test_the_best_chunks_by_words_and_vectors_are_those_of_all_scores(seed: int,
         for cosine, sums, bonus in zip(cosines, one.sums, bonuses, strict=True)
     ]
     near = one.ordered(cosines, [one.allowed(number) for number in range(3)])[:50]
-    known = tuple(np.array([hit[place] for hit in near]) for place in range(3))
+    known: Any = tuple(np.array([hit[place] for hit in near]) for place in range(3))
     with_bonus = [
         (n, row, bonuses[n][row]) for n in range(3) for row in np.flatnonzero((bonuses[n] > 0) & one.allowed(n))
     ]
-    given = tuple(
+    given: Any = tuple(
         np.array([hit[place] for hit in with_bonus], (np.int64, np.int64, np.float64)[place]) for place in range(3)
     )
     is_near = {hit[:2] for hit in near} | {(number, row) for number, row, _ in with_bonus}
@@ -221,9 +221,10 @@ def _fuse(near: Any = ((0,), (0,), (0.5,)), bound: Any = 0.0, **changed: Any) ->
     vectors = np.eye(5, 4, dtype=np.float32)
     given = {"columns": kernel.Columns("cosine", 4, 4, [(vectors, (), 1)]), "vector": vectors[0], "a": 0.5, "c": 1.0}
     given |= changed
-    chunks = tuple(np.array(values, dtype) for values, dtype in zip(near, (int, int, float), strict=True))
+    chunks: Any = tuple(np.array(values, dtype) for values, dtype in zip(near, (int, int, float), strict=True))
     query = np.array([0, 1]), np.ones(2), 0.0
-    return _lexicons().fuse(query, 5, (None,), *given.values(), chunks, chunks, bound, 9)  # type: ignore[arg-type]
+    words: Any = (query, 5, (None,), *given.values(), chunks, chunks, bound, 9)
+    return _lexicons().fuse(*words)
 
 
 def test_what_fits_is_taken() -> None:
