@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _SLACK: Final = 16
 """Rows fetched beyond those that are asked for: distances of pgvector are rounded otherwise."""
-_LATE: Final = 64
+_LATE: Final = 24
 """Rows that the graph finds beyond those that are asked for: where a filter is far from the query, nearer ones come
 later."""
 _MOST_EF: Final = 1_000
