@@ -337,7 +337,8 @@ class HybridQuery:
 
 def fused(fusion: Fusion, cosines: NDArray[np.float64], words: NDArray[np.float64]) -> NDArray[np.float64]:
     """The fused scores of chunks (n,) without codes, from their cosines and BM25+ scores."""
-    return fusion.a * cosines + (1 - fusion.a) * (words / (words + fusion.c))
+    scores: NDArray[np.float64] = fusion.a * cosines + (1 - fusion.a) * (words / (words + fusion.c))
+    return scores
 
 
 def least_bm25(fusion: Fusion, least: float) -> float:
@@ -361,7 +362,8 @@ def fed_back(scores: NDArray[np.float64], vectors: NDArray[np.float32], a: float
     mean = (shares / shares.sum()).astype(np.float32) @ vectors[:_FEEDBACK_SEEDS]
     # Each row on its own, unlike a product of matrices: equal vectors must have equal scores.
     similarities = np.einsum("ij,j->i", vectors, mean).astype(np.float64)
-    return scores + 2 * a * _FEEDBACK_WEIGHT * similarities
+    anew: NDArray[np.float64] = scores + 2 * a * _FEEDBACK_WEIGHT * similarities
+    return anew
 
 
 def _followed_by(best: TopK, hits: TopK, depth: int) -> TopK:
