@@ -39,7 +39,7 @@ ENGINE_SEAM: Mapping[str, Collection[str]] = {
         *("Tally", "find_stored_drafts", "ingest", "save_read_times"),
     },
     "aidre.ingest.records": {"File", "Item", "Rejected", "RowBatch", "Unpublished", "VectorRules"},
-    "aidre.ingest.sandbox": {"SHARED", "TABLES", "require_walls"},
+    "aidre.ingest.sandbox": {"SHARED", "TABLES", "set_rules"},
     "aidre.ingest.sites": {"Sites"},
     "aidre.ingest.sources": {
         *("FileIds", "FileSource", "ReadFiles", "Source", "check_source_roots", "read_file", "settle_ids"),
