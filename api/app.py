@@ -54,7 +54,7 @@ from aidre.api.server import (
 from aidre.engine.embedding import load_stored
 from aidre.engine.errors import AidreError, ConfigurationError
 from aidre.engine.ports import Source
-from aidre.ingest.sandbox import check_walls, require_walls
+from aidre.ingest.sandbox import check_walls, set_rules
 
 STDOUT = 1
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"
@@ -76,9 +76,10 @@ def create_app(
     host has to keep (Agentic Intent, Agent Intake, promises of NLWeb) is not served by a replica.
     """
     settings = _with_base_url(settings if replica_age is None else of_replica(settings))
-    if settings.sources.sandbox == "required":
+    requires_walls = settings.sources.sandbox == "required"
+    if requires_walls:
         check_walls()
-        require_walls(True)
+    set_rules(requires_walls=requires_walls, seconds=settings.sources.parse_timeout)
     state = settings.state_folder(source.path) if state is None else state.absolute()
     with suppress(OSError):  # a store that cannot be written is served all the same
         make_private_folder(state)
