@@ -1,11 +1,14 @@
-/* The kernel: vector search over the rows of several segments, in plain C11 without dependencies.
+/* The kernel: search by vectors and by words over the rows of several segments, in plain C11 without dependencies.
  *
  * Rows are stored vectors in mapped Arrow columns. Codes are 4-bit product quantization in the blocks of FAISS's fast
  * scan (Andre et al., "Quicker ADC", 2018). A search builds look-up tables for the query, scans the codes into a
  * reservoir of candidates, compares these exactly with the column, and keeps the best rows by (score, id).
  *
+ * Words are postings, scored by BM25 in blocks of chunks and pruned by bounds; a hybrid search adds the vectors of the
+ * chunks that may be hits.
+ *
  * Each instruction set fills one `struct kernel`; `kernel_best` picks one at run time. Nothing here allocates during a
- * search but `search.c`, and nothing knows Python but `module.c`.
+ * search but `search.c`, `words.c` and `fuse.c`, and nothing knows Python but what includes `objects.h`.
  */
 #ifndef AIDRE_KERNEL_H
 #define AIDRE_KERNEL_H
