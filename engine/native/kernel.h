@@ -119,27 +119,6 @@ extern const struct kernel kernel_avx2, kernel_avx512;
 #endif
 #if defined(__aarch64__)
 extern const struct kernel kernel_neon;
-/* ---- words and vectors ------------------------------------------------------------------------------------------ */
-
-/* The score of a chunk is a * cosine + (1 - a) * words / (words + c) + bonus. */
-struct fusion {
-    double a, c;
-};
-
-/* A search for the best chunks by the fused score. */
-struct fuse {
-    const struct search *search;   /* of the columns, which are those of the lexicons */
-    const float *query;
-    struct fusion fusion;
-    double bound;             /* the cosine that no unknown chunk exceeds; -INFINITY: all chunks are known */
-    size_t most;              /* unknown chunks that are compared at most */
-    struct best *best;
-};
-
-/* Find the best chunks. The known ones are sorted, and two of one place joined; their cosines are computed where they are
- * NaN. FOUND_TOO_FEW if `most` are not enough. */
-enum outcome search_fused(const struct fuse *fuse, const struct word_search *words, struct known *known);
-
 #endif
 
 /* The kernel of that name if this processor can run it, else NULL. */
