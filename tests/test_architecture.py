@@ -58,7 +58,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "fetch sandbox",
         "formats/pages",
         "formats formats/tables formats/markup",
-        "formats/office",
+        "formats/office formats/scans",
         "sites/settings",
         "sites/generators",
         "sites",

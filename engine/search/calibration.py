@@ -58,6 +58,7 @@ from aidre.engine.search.depth_choice import (
     Choice,
     Conditions,
     RequiredDepth,
+    Requirements,
     choose_depths,
     choose_for,
     rank_centroids,
@@ -393,7 +394,7 @@ def _measure_depths(
     nlist = max((target.index.nlist for target in targets if target.index is not None), default=0)
     row_bytes = targets[0].column.row_bytes
     conditions = Conditions(_live_rows(targets), nlist, max_depth, next(iter(learned)), code_size, row_bytes)
-    required = truth.by_kind(measure_required_depths(truth, indexed, max_depth))
+    required: Requirements = truth.by_kind(measure_required_depths(truth, indexed, max_depth))
     if nlist:
         required = with_more_queries(space, truth, indexed, required, max_depth)
 

@@ -63,6 +63,10 @@ _MIN_FLOAT32_DIMENSIONS = 64
 MORE_QUERIES: Final = 540
 """Queries beside those whose neighbours are found exactly. With twice as many the depths are hardly less."""
 
+_MORE_SHARES = 0.45, 0.2
+"""Shares of rows and of pairs among them. Rows most often decide how many lists are probed, mixtures how many
+candidates are compared, and pairs only where rows lie in clusters."""
+
 _MORE_DEPTH, _MORE_DEPTH_ROWS = 1_024, 60_000
 """Candidates of the deep scan for so many rows; they grow with the fourth root of the rows."""
 
@@ -252,7 +256,8 @@ class _Scans:
         row_ids, estimates = (np.concatenate(arrays) for arrays in zip(*candidates, strict=True))
         row_ids = row_ids[np.argsort(-estimates, kind="stable")]
         keys: NDArray[np.int64] = row_key(self.target_of_slot[row_ids // MAX_SEGMENT_ROWS], row_ids % MAX_SEGMENT_ROWS)
-        return keys[keys != query_key][: self.max_depth]
+        others: NDArray[np.int64] = keys[keys != query_key][: self.max_depth]
+        return others
 
     def ranks(self, keys: NDArray[np.int64], neighbours: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rank of each of the neighbours (ascending) among the candidates. Those in other columns are compared
@@ -321,7 +326,7 @@ def with_more_queries(
     rows = sum(column.live.count for column in columns)
     max_depth = min(max_depth, math.ceil(_MORE_DEPTH * max(1.0, rows / _MORE_DEPTH_ROWS) ** 0.25))
     scans, more = _Scans(indexed, max_depth), dict(required)
-    for sample in generated_samples(space, columns, rows, MORE_QUERIES, seed=_MORE_SEED, share=1 / 3):
+    for sample in generated_samples(space, columns, rows, MORE_QUERIES, seed=_MORE_SEED, shares=_MORE_SHARES):
         missed = _missed_share(required[sample.kind], max_depth)
         ordinals = np.array(list(indexed))
         own_keys = np.where(sample.row_keys < 0, sample.row_keys, _with_targets(sample.row_keys, ordinals)).tolist()

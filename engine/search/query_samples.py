@@ -100,12 +100,12 @@ def generated_samples(
     count: int | None = None,
     *,
     seed: int = _SEED,
-    share: float = _ROWS_SHARE,
+    shares: tuple[float, float] = (_ROWS_SHARE, _ROWS_SHARE),
 ) -> list[QuerySample]:
     """Rows, mixtures and pairs of the live rows of all targets, `rows` in number; the same for the same rows. `count`
-    are all of them (None: SAMPLED_QUERIES), `share` is that of the rows, and that of the pairs."""
+    are all of them (None: SAMPLED_QUERIES), `shares` those of the rows and of the pairs."""
     rng, count = np.random.default_rng(seed), SAMPLED_QUERIES if count is None else count
-    row_queries = pairs = round(share * count)
+    row_queries, pairs = (round(share * count) for share in shares)
     picks = np.sort(rng.choice(rows, min(row_queries, rows), replace=False))
     keys, vectors = _take_live(targets, picks)
     mixtures = count - row_queries - pairs

@@ -28,7 +28,9 @@ from aidre.engine.segment.build import build_stored_fields, lexical_texts
 from aidre.engine.segment.cache import BoundedCache, max_masks
 from aidre.engine.storage import (
     CHUNKS_FILE,
+    CHUNKS_SCHEMA,
     DOCUMENTS_FILE,
+    DOCUMENTS_SCHEMA,
     FIELDS_FILE,
     IDS_FILE,
     LEXICON_FILE,
@@ -43,6 +45,7 @@ from aidre.engine.storage import (
     Manifest,
     SegmentEntry,
     Table,
+    check_columns,
     check_offsets,
     empty_binary_array,
     find_index_file,
@@ -54,6 +57,7 @@ from aidre.engine.storage import (
 T = TypeVar("T")
 N = TypeVar("N", bound=np.generic)
 
+_SCHEMAS = {DOCUMENTS_FILE: DOCUMENTS_SCHEMA, CHUNKS_FILE: CHUNKS_SCHEMA}
 _MAX_MASKS = 64
 _MAX_MASK_BYTES = 1 << 23
 """Bounds on the cached document masks of filters of one segment, in number and in bytes together; four always fit."""
@@ -112,6 +116,8 @@ class SegmentReader:
     def _open_primary(self, name: str, rows: int, *, whole: bool = False) -> ArrowFile:
         try:
             file = open_file(self._folder / name, self.entry.files[name], whole=whole)
+            if name in _SCHEMAS:
+                check_columns(file, _SCHEMAS[name], optional="signature")
             if file.rows != rows:
                 raise FileProblem(f"holds {file.rows} rows instead of {rows}")
             if self._arrivals is not None and not self._arrivals.knows(self._folder / name):
@@ -146,7 +152,7 @@ class SegmentReader:
     def _open_space(self, space: EmbeddingSpace) -> None:
         """Open the vectors of a space, and its index if there is a sound one that was built from these vectors."""
         name = vectors_file(space.id)
-        batch = self._open_primary(name, self.entry.chunks).batches[0]
+        batch = self._vectors_of(name, space)
         values, norms = (one.to_numpy(zero_copy_only=True) for one in (batch.column(0).values, batch.column(1)))
         self._vectors[space.id] = batch
         self.columns[space.id] = VectorColumn(space, values.reshape(-1, space.dimensions), norms)
@@ -156,11 +162,28 @@ class SegmentReader:
         try:
             index_batch = open_file(self._folder / index, self.entry.files[index], whole=True).batches[0]
             scan = open_index(space, index_batch, self.entry.chunks, self.entry.files[name].checksum)
+            trained_rows = trained_rows_of(index_batch)
         except (FileProblem, IndexError, ValueError) as problem:
             self._warn(index, f"{problem}; searched exactly instead")
             return
         self.scans[space.id] = scan
-        self.trained_rows[space.id] = trained_rows_of(index_batch)
+        self.trained_rows[space.id] = trained_rows
+
+    def _vectors_of(self, name: str, space: EmbeddingSpace) -> pa.RecordBatch:
+        batches = self._open_primary(name, self.entry.chunks).batches
+        kinds = [column.type for column in batches[0].columns[:2]] if batches else []
+        is_sound = (
+            len(batches) == 1
+            and len(kinds) == 2
+            and pa.types.is_fixed_size_list(kinds[0])
+            and kinds[0].list_size == space.dimensions
+            and pa.types.is_floating(kinds[0].value_type)
+            and pa.types.is_float32(kinds[1])
+            and not any(column.null_count for column in (*batches[0].columns, batches[0].column(0).values))
+        )
+        if not is_sound:
+            raise self._damaged(name, FileProblem(f"does not hold one vector of {space.dimensions} numbers a chunk"))
+        return batches[0]
 
     def _path(self, name: str) -> str:
         """The path of a file below the store, for messages."""

@@ -218,6 +218,16 @@ def open_bytes(data: NDArray[np.uint8], *, whole: bool = False) -> ArrowFile:
     return ArrowFile(schema, batches)
 
 
+def check_columns(file: ArrowFile, expected: pa.Schema, optional: str = "") -> None:
+    """FileProblem where a column is missing or of another type, but for an optional one that is missing."""
+    found = dict(zip(file.schema.names, file.schema.types, strict=True))
+    for name, kind in zip(expected.names, expected.types, strict=True):
+        if name not in found and name != optional:
+            raise FileProblem(f"lacks the column {name}")
+        if name in found and found[name] != kind:
+            raise FileProblem(f"has the column {name} of another type")
+
+
 def list_array(column: pa.Array) -> pa.Array:
     """The values of a list column that has one row, as a view. ValueError where the list is null, or no part of the
     values."""

@@ -7,7 +7,6 @@ from .front_matter import (
 )
 from .html import read_html as read_html
 from .markdown import read_body as read_body, read_markdown as read_markdown, read_text as read_text
-from .scans import IMAGE_SUFFIXES as IMAGE_SUFFIXES, ask_image as ask_image, ask_pdf as ask_pdf
 from .sitemap import (
     Sitemap as Sitemap,
     is_address_list as is_address_list,

@@ -31,8 +31,8 @@ is that of the open file, if one was sent. Raises InvalidDocument with a message
 
 KINDS: dict[str, str] = {
     "pdf": "aidre.ingest.formats.pdf:parse",
-    "pdf pages": "aidre.ingest.formats.rasters:render_pages",
-    "image": "aidre.ingest.formats.rasters:decode_images",
+    "pdf pages": "aidre.ingest.formats.scans.rasters:render_pages",
+    "image": "aidre.ingest.formats.scans.rasters:decode_images",
     "scan": "aidre.ingest.formats.pdf:join_scan",
     "docx": "aidre.ingest.formats.office.docx:parse",
     "html": "aidre.ingest.formats.html_parser:parse",

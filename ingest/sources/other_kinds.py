@@ -6,8 +6,8 @@ from collections import Counter
 from functools import cache
 from importlib.util import find_spec
 
-from aidre.ingest.formats import IMAGE_SUFFIXES
 from aidre.ingest.formats.markup import CODE_SUFFIXES
+from aidre.ingest.formats.scans import IMAGE_SUFFIXES
 from aidre.ingest.records import escape_unprintable
 
 NEEDED = {
@@ -23,6 +23,7 @@ _SAVE_AS = {
     **dict.fromkeys((".doc", ".pages", ".wpd", ".wps", ".docm", ".dot"), ".docx or PDF"),
     **dict.fromkeys((".ppt", ".pps", ".key", ".pptm"), ".pptx or PDF"),
     **dict.fromkeys((".xls", ".ods", ".numbers", ".xlsb"), ".xlsx"),
+    **dict.fromkeys((".bmp", ".heic", ".heif", ".gif", ".avif", ".jp2"), ".png, for --ocr"),
     **dict.fromkeys((".mobi", ".azw", ".azw3", ".fb2", ".lit"), ".epub"),
     **dict.fromkeys((".msg", ".mbox", ".pst"), ".eml"),
     **dict.fromkeys((".tex", ".latex", ".djvu", ".ps", ".xps", ".chm"), "PDF"),

@@ -12,19 +12,9 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from aidre.engine.errors import AidreError
-from aidre.ingest.formats import (
-    IMAGE_SUFFIXES,
-    SNIFF_BYTES,
-    XmlKind,
-    ask_image,
-    ask_pdf,
-    read_feed,
-    read_html,
-    read_markdown,
-    read_text,
-    sniff_xml,
-)
+from aidre.ingest.formats import SNIFF_BYTES, XmlKind, read_feed, read_html, read_markdown, read_text, sniff_xml
 from aidre.ingest.formats.markup import CODE_SUFFIXES, read_notebook
+from aidre.ingest.formats.scans import IMAGE_SUFFIXES, ask_image, ask_pdf
 from aidre.ingest.formats.tables import (
     holds_documents,
     read_csv,

@@ -38,7 +38,7 @@ def archive(members: Iterable[tuple[str, str | bytes]]) -> bytes:
 
 def zipped(path: str, make: Make, others: Mapping[str, str]) -> Make:
     """An archive whose member `path` grows."""
-    return lambda size: archive([*others.items(), (path, make(size))])
+    return lambda size: archive({**others, path: make(size)}.items())
 
 
 def xml(before: str, element: str, attribute: str, after: str) -> dict[str, Make]:

@@ -7,7 +7,7 @@ keeps no older generations. Scores are computed here from the stored vectors, so
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
 import numpy as np
@@ -76,9 +76,7 @@ class PostgresReader(RowsReader):
             alias = sql.Identifier(f"v{stored.table}")
             names += [sql.SQL("{0}.vector, {0}.norm").format(alias)]
             joins += sql.SQL(" join {} {} on {}.chunk = c.chunk").format(tables.vectors(stored.table), alias, alias)
-        self._columns, self._joins = sql.SQL(", ").join([*names, sql.SQL("c.chunk")]), joins
-        statement = sql.SQL("select {} from {} where c.chunk = any (%(numbers)s)")
-        self.by_number = statement.format(self._columns, self._joins)
+        self.columns_from = sql.SQL("{} from {}").format(sql.SQL(", ").join([*names, sql.SQL("c.chunk")]), joins)
 
     # -- search ------------------------------------------------------------------------------------------------
 
@@ -94,10 +92,11 @@ class PostgresReader(RowsReader):
     def _searching(
         self, query: Query, stored: StoredSpace | None, words: QueryWords | None
     ) -> Iterator[PostgresSearch]:
-        """All statements of a search see one state of the tables."""
+        """All statements of a search see one state of the tables; one of vectors is a single statement."""
         vector = None if stored is None or query.vector is None else encode_query(stored.space, query.vector)
         filter_ = self._resolved(query.filter)
-        with self._server.borrowed() as connection, connection.transaction():
+        is_one = words is None and not query.offset
+        with self._server.borrowed() as connection, nullcontext() if is_one else connection.transaction():
             if query.offset:
                 self._check_unchanged(connection)
             yield PostgresSearch(self, connection, filter_, vector, stored, words)
@@ -188,8 +187,8 @@ class PostgresReader(RowsReader):
     def scan(self, filter: Filter | None = None, *, start: int = 0) -> Iterator[PlainChunk]:
         """Of the rows at the time of the call."""
         conditions, where = self._where(self._resolved(filter))
-        statement = sql.SQL("select {} from {} where {} order by c.document, c.chunk offset {}")
-        whole = statement.format(self._columns, self._joins, where, sql.Literal(start))
+        statement = sql.SQL("select {} where {} order by c.document, c.chunk offset {}")
+        whole = statement.format(self.columns_from, where, sql.Literal(start))
         rows = self._streamed(whole, conditions.parameters)
         return map(self.chunk, rows)
 
@@ -211,7 +210,7 @@ class PostgresReader(RowsReader):
 
     def numbered(self) -> Iterator[tuple[int, PlainChunk]]:
         """All chunks with their numbers, for a writer that embeds them again."""
-        statement = sql.SQL("select {} from {} order by c.chunk").format(self._columns, self._joins)
+        statement = sql.SQL("select {} order by c.chunk").format(self.columns_from)
         return ((row[-1], self.chunk(row)) for row in self._streamed(statement, {}))
 
     # -- inside ------------------------------------------------------------------------------------------------
@@ -265,8 +264,12 @@ class PostgresReader(RowsReader):
         return begun
 
     def _found(self, condition: sql.Composable, name: str) -> list[tuple[Any, ...]]:
-        statement = sql.SQL("select {} from {} where {}").format(self._columns, self._joins, condition)
+        statement = sql.SQL("select {} where {}").format(self.columns_from, condition)
         return self._rows(statement, {"key": to_uuid(to_utf8(name))})
+
+    def vector_place(self, stored: StoredSpace) -> int:
+        """Where a row of `columns_from` has the vector of a space."""
+        return 1 + len(DOCUMENT_COLUMNS) + len(CHUNK_COLUMNS) + 2 * self._state.spaces.index(stored)
 
     def chunk(self, row: Sequence[Any]) -> PlainChunk:
         after = 1 + len(DOCUMENT_COLUMNS)

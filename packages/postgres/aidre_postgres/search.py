@@ -7,7 +7,7 @@ its count alone, so `width_bucket` gives that count back.
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -33,6 +33,8 @@ _LATE: Final = 64
 later."""
 _MOST_EF: Final = 1_000
 _MOST_FLOAT16: Final = 65_504.0
+_LITTLE: Final = 0.3
+"""Of the weight of the rarest word: words that add less together are not looked for first."""
 _RANKS: Final = np.cumsum(np.float32(1) / np.arange(1, 256, dtype=np.float32) ** 2, dtype=np.float32) / np.float32(
     1.64493406685
 )
@@ -50,6 +52,8 @@ class PostgresSearch:
     vector: NDArray[np.float32] | None
     stored: StoredSpace | None
     words: QueryWords | None
+    whole: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    """Rows that a search without words has read together with the vectors, by chunk: one statement is all it takes."""
 
     # -- vectors -------------------------------------------------------------------------------------------------
 
@@ -76,44 +80,64 @@ class PostgresSearch:
         # A sum cannot be answered by the graph, and the wider type does not round the query.
         form = "(n.vector::vector {} {}) + 0" if is_exact else "n.vector {} {}"
         compared = conditions.parameter(str(self.vector[0].tolist()), "vector" if is_exact else type_of(space))
-        statement = sql.SQL(
-            "select chunk, vector from (select n.chunk, n.vector, {} distance from {} n where {} order by distance "
-            "limit {}) best order by distance limit {}"
+        vectors = self.reader.tables.vectors(self.stored.table)
+        kept = sql.SQL(
+            "with best as materialized (select n.chunk, {} distance from {} n where {} order by distance limit {}), "
+            "kept as materialized (select chunk from best order by distance limit {}) "
         ).format(
             sql.SQL(form).format(operator, compared),
-            self.reader.tables.vectors(self.stored.table),
+            vectors,
             passes,
             sql.Literal(n + (_SLACK if is_exact or self.filter is None else _LATE)),
             sql.Literal(n + _SLACK),
         )
         _set_candidates(self.connection, n)
-        rows = self._rows(statement, conditions.parameters)
-        return np.array([row[0] for row in rows], np.int64), self._unpacked([row[1] for row in rows])
+        if self.words is not None:
+            slim = sql.SQL("select n.chunk, n.vector from {} n join kept on kept.chunk = n.chunk").format(vectors)
+            return self._unpacked(self._rows(kept + slim, conditions.parameters))
+        whole = sql.SQL("select {} join kept on kept.chunk = c.chunk").format(self.reader.columns_from)
+        rows = self._rows(kept + whole, conditions.parameters)
+        self.whole.update({row[-1]: row for row in rows})
+        place = self.reader.vector_place(self.stored)
+        return self._unpacked([(row[-1], row[place]) for row in rows])
 
     def codes_of(self, numbers: Numbers) -> NDArray[Any]:
         assert self.stored is not None
         statement = sql.SQL("select chunk, vector from {} where chunk = any (%(numbers)s)")
-        rows = self._rows(
-            statement.format(self.reader.tables.vectors(self.stored.table)), {"numbers": numbers.tolist()}
-        )
-        found = dict(rows)
-        return self._unpacked([found[number] for number in numbers.tolist()])
+        vectors = self.reader.tables.vectors(self.stored.table)
+        found = dict(self._rows(statement.format(vectors), {"numbers": numbers.tolist()}))
+        return self._unpacked([(number, found[number]) for number in numbers.tolist()])[1]
 
-    def _unpacked(self, packed: Sequence[bytes]) -> NDArray[Any]:
+    def _unpacked(self, rows: Sequence[tuple[Any, ...]]) -> tuple[Numbers, NDArray[Any]]:
         assert self.stored is not None
         space = self.stored.space
-        if not packed:
-            return np.empty((0, space.dimensions), np.float32)
-        return np.stack([unpack_vector(space, one) for one in packed])
+        codes = np.empty((0, space.dimensions), np.float32)
+        if rows:
+            codes = np.stack([unpack_vector(space, packed) for _, packed in rows])
+        return np.array([number for number, _ in rows], np.int64), codes
 
     # -- words ---------------------------------------------------------------------------------------------------
 
     def best_by_words(self, n: int, delta: float) -> Ranked:
         if not self._words.terms:
             return Ranked(np.empty(0, np.int64), np.empty(0))
+        # A word that most chunks have adds little: where the others find chunks that it alone cannot reach, it is left
+        # to the scores of these (MaxScore of Turtle and Flood, 1995).
+        weights = [word.weight * (1 + delta) for word in self._words.words]
+        asked = next(m for m in range(1, len(weights) + 1) if sum(weights[m:]) <= _LITTLE * weights[0])
+        found = self._having(self._words.words[:asked], delta, n)
+        if asked == len(weights) or (
+            len(found.scores) >= n and np.partition(found.scores, -n)[-n] > sum(weights[asked:])
+        ):
+            return found
+        return self._having(self._words.words, delta, n)
+
+    def _having(self, words: Sequence[bm25.QueryWord], delta: float, n: int) -> Ranked:
+        """The best n chunks that have one of the words."""
         conditions = self.reader.conditions()
         passes = sql.SQL("true") if self.filter is None else conditions.of(self.filter, "w")
-        matches = sql.SQL("w.words @@ {}").format(conditions.parameter(_any_of(self._words.terms), "tsquery"))
+        terms = [term for word in words for term in word.terms]
+        matches = sql.SQL("w.words @@ {}").format(conditions.parameter(_any_of(terms), "tsquery"))
         return self._scored(conditions, sql.SQL("{} and {}").format(matches, passes), delta, n)
 
     def word_scores(self, numbers: Numbers, delta: float) -> Scores:
@@ -185,8 +209,12 @@ class PostgresSearch:
     # -- chunks --------------------------------------------------------------------------------------------------
 
     def chunks_of(self, numbers: Numbers) -> Mapping[int, RetrievedChunk]:
-        rows = self._rows(self.reader.by_number, {"numbers": numbers.tolist()})
-        return {row[-1]: self.reader.chunk(row) for row in rows}
+        missing = [number for number in numbers.tolist() if number not in self.whole]
+        if missing:
+            statement = sql.SQL("select {} where c.chunk = any (%(numbers)s)").format(self.reader.columns_from)
+            self.whole.update({row[-1]: row for row in self._rows(statement, {"numbers": missing})})
+        found = ((number, self.whole.get(number)) for number in numbers.tolist())
+        return {number: self.reader.chunk(row) for number, row in found if row is not None}
 
     def _rows(self, statement: sql.Composable, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = self.connection.cursor(binary=True).execute(statement, parameters).fetchall()

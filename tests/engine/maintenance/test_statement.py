@@ -124,6 +124,24 @@ def test_an_older_generation_is_pulled_for_a_cursor_where_it_was_signed(
         assert replica.fetch(NAME, 1)
 
 
+def test_the_lists_of_generations_that_stay_are_not_collected(
+    folder_place: Place, path: Path, cache: Path, key: PublisherKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aidre.engine.maintenance import publish
+
+    monkeypatch.setattr(publish, "COLLECT_SECONDS", 0)
+    folder_place.publish(path, key.signer)
+    folder_place.age(48)
+    write(path, ["d"], 3)
+    folder_place.publish(path, key.signer)
+    folder_place.age(48, *lists(folder_place))
+    write(path, ["e"], 4)
+    folder_place.publish(path, key.signer)
+    assert ["/000002-" in one for one in lists(folder_place)] == [True, False]
+    replica = folder_place.replica(cache, keys=key.trusted)
+    assert replica.fetch(NAME, 2)
+
+
 def test_a_purge_removes_the_lists_of_what_was_erased(
     folder_place: Place, path: Path, cache: Path, key: PublisherKey
 ) -> None:

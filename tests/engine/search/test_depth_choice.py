@@ -21,7 +21,7 @@ from aidre.engine.search.depth_choice import (
     recall_bound,
 )
 from aidre.engine.search.query_samples import Kind
-from aidre.engine.storage.manifest import LearnedDepth
+from aidre.engine.storage.manifest import Depth, LearnedDepth
 
 CONDITIONS = Conditions(rows=10_000, nlist=0, max_depth=4_096, goal=0.99)
 
@@ -158,3 +158,29 @@ def test_the_least_depth_goes_with_the_recall_and_holds_the_results() -> None:
     assert least == sorted(set(least))
     assert least[RECALLS.index(0.99)] == MIN_DEPTH_PER_RESULT * 10 + MIN_DEPTH
     assert least[0] >= 10
+
+
+def test_more_queries_prove_a_lower_depth_and_only_what_their_missed_neighbours_leave() -> None:
+    def asked(count: int, missed: float = 0.0) -> list[RequiredDepth]:
+        one, few = queries(40, 1)[0], queries(400, 1)[0]
+        more = replace(one, max_tier=0, missed=missed)
+        return [one] * 57 + [few] * 3 + [more] * count
+
+    def depth(count: int, missed: float = 0.0) -> Depth | None:
+        return next(iter(choose_depths({"rows": asked(count, missed)}, (10,), CONDITIONS).depths), None)
+
+    alone, more, missing = depth(0), depth(600), depth(600, 0.004)
+    assert alone is not None
+    assert more is not None
+    assert missing is not None
+    assert more.candidates < alone.candidates
+    assert 0.99 <= missing.mean < more.mean
+    assert depth(600, 0.05) is None, "no depth finds what the deep scan missed"
+
+
+def test_queries_that_know_ten_neighbours_do_not_count_for_a_hundred() -> None:
+    known = RequiredDepth(np.arange(100), np.zeros(100, np.int64), np.zeros(100), np.repeat([0, 1], [10, 90]))
+    short = replace(queries(4_000, 1)[0], max_tier=0)
+    depths = choose_depths({"rows": [known] * 150 + [short] * 5}, (10, 100), CONDITIONS).depths
+    assert depths[0].mean < depths[1].mean
+    assert depths[1].candidates < 1_000

@@ -6,10 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
-from aidre_conformance import JSON, SSE, Checks, Exchange, NotTestable, Target, expect, expect_shape, require, shown
+from aidre_conformance import JSON, Checks, Exchange, NotTestable, Target, expect, expect_shape, require, shown
 from aidre_conformance.checks.discovery import sample_results
+from aidre_conformance.checks.versions import require_this_version
 
 CHECKS = Checks("nlweb", "NLWeb 0.55")
 RESPONSE_TYPES = {"answer": "results", "elicitation": "elicitation", "promise": "promise", "failure": "error"}
@@ -82,38 +81,12 @@ def ask_url(target: Target) -> str:
         url = f"{target.url}/ask"
         answer = target.post(url, {"query": {"text": "a"}})
         require(answer.status not in {404, 405, 501}, f"{answer.name}: the server does not speak NLWeb")
-        spoken = earlier_version(answer)
-        require(spoken is None, f"{answer.name}: the server speaks {spoken}, and these checks are of NLWeb 0.55")
+        require_this_version(answer)
         speaks = answer.body.lstrip()[:1] == b"{" and "html" not in answer.media_type
         require(speaks, f"{answer.name}: the server does not speak NLWeb")
         return url
 
     return target.once("ask", find)
-
-
-def earlier_version(answer: Exchange) -> str | None:
-    """The version that a server speaks by its answer, where that is an earlier one than 0.55.
-
-    0.54 states itself in `_meta`. Before it there was no `_meta`: frames of a stream had a `message_type`, and a whole
-    answer had the `query_id` beside its results.
-    """
-    if answer.media_type == SSE:
-        lines = [line[5:] for line in answer.content.split(b"\n") if line.startswith(b"data:")]
-    else:
-        lines = [answer.content]
-    for line in lines[:4]:
-        try:
-            data = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            continue
-        if not isinstance(data, dict):
-            continue
-        meta = data.get("_meta")
-        if isinstance(meta, dict) and meta.get("version") == "0.54":
-            return "NLWeb 0.54"
-        if meta is None and ("message_type" in data or {"query_id", "results"} <= data.keys()):
-            return "NLWeb before 0.54"
-    return None
 
 
 def ask(target: Target, body: Any, **headers: str) -> Exchange:
@@ -153,11 +126,9 @@ def asked(target: Target, **members: Any) -> Exchange:
 
 
 def expect_envelope(body: Any, name: str) -> str:
-    """The response type of an answer that has the form of section 4. Failed of any other, NotTestable of 0.54's."""
+    """The response type of an answer that has the form of section 4. Failed of any other."""
     expect(isinstance(body, dict), f"{name}: it is no object")
     expect(isinstance(body.get("_meta"), dict), f"{name}: _meta is {shown(body.get('_meta'))}")
-    is_earlier = body["_meta"].get("version") == "0.54"
-    require(not is_earlier, f"{name}: the server speaks NLWeb 0.54, and these checks are of NLWeb 0.55")
     expect_shape(body["_meta"], META, f"{name}: _meta")
     kind = str(body["_meta"]["response_type"])
     own = ("content", "structuredData") if kind == "answer" and "results" not in body else (RESPONSE_TYPES[kind],)

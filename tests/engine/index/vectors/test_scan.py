@@ -45,6 +45,13 @@ from tests.support.vector_indexes import (
 )
 
 
+def test_candidates_grow_with_the_rows_that_were_written_since_the_calibration() -> None:
+    calibration = Calibration("scan", 0.99, 9_000, depths=(Depth(10, 100, 1.0, 1.0, 7, 0.5),))
+    depths = [search_depth(replace(calibration, written=written), 10) for written in (0, 9_000, 27_000)]
+    assert [None if depth is None else depth.candidates for depth in depths] == [100, 142, 200]
+    assert [None if depth is None else (depth.nprobe(), depth.max_gap()) for depth in depths] == 3 * [(7, 0.5)]
+
+
 @pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("code_size", [12, 24, 48])
 def test_a_scan_yields_allowed_rows_once_each_best_first(distance: Distance, code_size: int) -> None:

@@ -10,8 +10,8 @@ from io import BytesIO
 import pytest
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest.formats import rasters
-from aidre.ingest.formats.rasters import decode_images, render_pages
+from aidre.ingest.formats.scans import rasters
+from aidre.ingest.formats.scans.rasters import decode_images, render_pages
 
 images = pytest.importorskip("PIL.Image")
 

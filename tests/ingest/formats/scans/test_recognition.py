@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from aidre.engine.errors import ConfigurationError, InvalidDocument
-from aidre.ingest.formats import scans
+from aidre.ingest.formats.scans import recognition
 from aidre.ingest.sandbox import tesseract
 from aidre.ingest.sandbox.parent import SHARED
 from aidre.ingest.sandbox.tesseract import recogniser
-from tests.ingest.formats.test_rasters import bomb
+from tests.ingest.formats.scans.test_rasters import bomb
 from tests.support.documents import pdf
 from tests.support.ingests import Bench
 from tests.support.office import archive
@@ -71,8 +71,8 @@ def fake(monkeypatch: pytest.MonkeyPatch, *texts: str | InvalidDocument) -> list
             raise text
         return text
 
-    monkeypatch.setattr(scans, "_read", read)
-    monkeypatch.setattr(scans, "_MAX_PARALLEL", 1)
+    monkeypatch.setattr(recognition, "_read", read)
+    monkeypatch.setattr(recognition, "_MAX_PARALLEL", 1)
     monkeypatch.setattr("aidre.ingest.pipeline.ingest.recogniser", lambda languages: None)
     return asked
 
@@ -165,7 +165,7 @@ def test_where_drawing_a_page_ends_the_parser_its_text_and_the_other_pages_stay(
 def test_pages_beyond_the_bound_are_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     blank = saved(images.new("L", (100, 100), 200), "PDF")
     bench.write("a.pdf", joined(blank, blank))
-    monkeypatch.setattr(scans, "MAX_SCANNED_PAGES", 1)
+    monkeypatch.setattr(recognition, "MAX_SCANNED_PAGES", 1)
     asked = fake(monkeypatch, "one")
     bench.run(ocr="eng")
     assert len(asked) == 1
