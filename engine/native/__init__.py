@@ -1,6 +1,7 @@
-"""The C kernel: vector search in one call. It is optional: without it FAISS and numpy do the same, slower.
+"""The C kernel: a search by vectors, words or both in one call. It is optional: FAISS and numpy do the same, slower.
 
-Use `native`, which is None where the kernel was not built. It knows rows and codes, no space, no filter and no file.
+Use `native`, which is None where the kernel was not built. It knows rows, codes and postings, no
+space, no filter and no file.
 """
 
 import lazy_loader

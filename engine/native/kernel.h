@@ -1,11 +1,14 @@
-/* The kernel: vector search over the rows of several segments, in plain C11 without dependencies.
+/* The kernel: search by vectors and by words over the rows of several segments, in plain C11 without dependencies.
  *
  * Rows are stored vectors in mapped Arrow columns. Codes are 4-bit product quantization in the blocks of FAISS's fast
  * scan (Andre et al., "Quicker ADC", 2018). A search builds look-up tables for the query, scans the codes into a
  * reservoir of candidates, compares these exactly with the column, and keeps the best rows by (score, id).
  *
+ * Words are postings, scored by BM25 in blocks of chunks and pruned by bounds; a hybrid search adds the vectors of the
+ * chunks that may be hits.
+ *
  * Each instruction set fills one `struct kernel`; `kernel_best` picks one at run time. Nothing here allocates during a
- * search but `search.c`, and nothing knows Python but `module.c`.
+ * search but `search.c`, `words.c` and `fuse.c`, and nothing knows Python but what includes `objects.h`.
  */
 #ifndef AIDRE_KERNEL_H
 #define AIDRE_KERNEL_H
@@ -116,27 +119,6 @@ extern const struct kernel kernel_avx2, kernel_avx512;
 #endif
 #if defined(__aarch64__)
 extern const struct kernel kernel_neon;
-/* ---- words and vectors ------------------------------------------------------------------------------------------ */
-
-/* The score of a chunk is a * cosine + (1 - a) * words / (words + c) + bonus. */
-struct fusion {
-    double a, c;
-};
-
-/* A search for the best chunks by the fused score. */
-struct fuse {
-    const struct search *search;   /* of the columns, which are those of the lexicons */
-    const float *query;
-    struct fusion fusion;
-    double bound;             /* the cosine that no unknown chunk exceeds; -INFINITY: all chunks are known */
-    size_t most;              /* unknown chunks that are compared at most */
-    struct best *best;
-};
-
-/* Find the best chunks. The known ones are sorted, and two of one place joined; their cosines are computed where they are
- * NaN. FOUND_TOO_FEW if `most` are not enough. */
-enum outcome search_fused(const struct fuse *fuse, const struct word_search *words, struct known *known);
-
 #endif
 
 /* The kernel of that name if this processor can run it, else NULL. */

@@ -1,8 +1,8 @@
 /* The Python module: checks what it is given, once when it is opened, and calls the kernel.
  *
- * Columns, Codes and Plan hold the buffers of the arrays that they were made of, so these cannot be freed or resized.
- * They are immutable and may be searched by several threads. The lock of the interpreter is released only for long
- * searches: a short one ends sooner than another thread would give the lock back.
+ * Columns, Codes, Plan, Lexicons and Strings hold the buffers of the arrays that they were made of, so these cannot be
+ * freed or resized. They are immutable and may be searched by several threads. The lock of the interpreter is released
+ * only for long searches: a short one ends sooner than another thread would give the lock back.
  */
 #include "objects.h"
 

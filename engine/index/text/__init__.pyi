@@ -40,7 +40,6 @@ from .phrases import (
 from .postings import (
     LexicalText as LexicalText,
     Lexicon as Lexicon,
-    Postings as Postings,
     build_lexicon as build_lexicon,
     lexical_column as lexical_column,
     merge_lexicons as merge_lexicons,

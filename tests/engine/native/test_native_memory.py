@@ -85,6 +85,16 @@ def test_an_array_that_is_searched_cannot_be_resized() -> None:
     del held_by
 
 
+def _lexicons() -> kernel.Lexicons:
+    """Two terms in 200 chunks."""
+    rows = np.concatenate([np.arange(0, 200, 2), np.arange(0, 200, 3)]).astype(np.uint32)
+    halves = np.ones(200, np.float32)
+    return kernel.Lexicons(((np.array([0, 100, 167]), rows, np.ones(167, np.uint16), halves, [], 1),))
+
+
+WORDS = np.array([0, 1]), np.array([2.0, 1.0]), 0.2
+
+
 def _searches() -> Callable[[], None]:
     rng = np.random.default_rng(1)
     vectors = rng.standard_normal((200, 8)).astype(np.float32)
@@ -95,6 +105,8 @@ def _searches() -> Callable[[], None]:
     plan = kernel.Plan(columns, (None,), ((codes, one(0), 200, probe),), (0,), ((0, one(5)),))
     query, scores, rows, mask = vectors[0], np.empty(3), np.arange(3), packed(rng.random(200) < 0.5)
     encoded, lists = np.empty(8, np.float32), (one(0),)
+    lexicons, strings = _lexicons(), kernel.Strings(np.array([0, 1, 2]), b"ab")
+    near = np.zeros(3, np.int64), rows, np.ones(3)
 
     def search() -> None:
         plan.search(query, 10, 20, None, True)
@@ -106,6 +118,12 @@ def _searches() -> Callable[[], None]:
         columns.search(0, query, 10, mask)
         columns.score(0, query, rows, scores)
         kernel.encode_query(query, True, encoded)
+        lexicons.search(WORDS, 10, (mask,))
+        lexicons.score(WORDS, *near[:2])
+        lexicons.fuse(WORDS, 10, (mask,), columns, query, 0.5, 5.0, near, near, 0.9, 1_000)
+        lexicons.fuse(WORDS, 10, (mask,), columns, query, 0.5, 5.0, near, near, 0.9, 1)
+        columns.feedback(*near, 2, 40.0, 0.2)
+        strings.find(b"b")
 
     return search
 
@@ -114,13 +132,15 @@ def _makes() -> None:
     columns = columns_of()
     codes = codes_of(listed(), listed(rows=np.arange(100, dtype=np.int32)), columns=columns)
     kernel.Plan(columns, (packed(np.ones(100, np.bool_)),), ((codes, one(0), 100),), (0,), ((0, one(5)),))
+    kernel.Strings(np.array([0, 1, 2]), b"ab")
+    _lexicons()
 
 
 def _refuses() -> None:
     columns = columns_of()
     codes = codes_of(listed(), columns=columns)
     plan = kernel.Plan(columns, (None,), ((codes, one(0), 100),), (), ())
-    query = np.ones(8, np.float32)
+    query, lexicons, near = np.ones(8, np.float32), _lexicons(), (one(0), one(0), np.ones(1))
     for call in (
         lambda: columns_of(ids=[(np.zeros(3, np.int64), b"abc"), (np.zeros(3, np.int32), b"")]),
         lambda: columns_of(metric="hamming"),
@@ -140,6 +160,13 @@ def _refuses() -> None:
         lambda: columns.score(0, query, one(0), np.empty(2)),
         lambda: kernel.encode_query(query, True, np.empty(2, np.float32)),
         lambda: kernel.choose("none"),
+        lambda: kernel.Strings(np.empty(0, np.int64), b""),
+        lambda: kernel.Lexicons(((one(0), np.zeros(1, np.uint32), np.zeros(2, np.uint16), query, [], 1),)),
+        lambda: kernel.Lexicons(((one(0), np.zeros(1, np.uint32), np.zeros(1, np.uint16), query * 0, [], 1),)),
+        lambda: lexicons.search(WORDS, 10, (np.zeros(1, np.uint8),)),
+        lambda: lexicons.score(WORDS, one(0), one(200)),
+        lambda: lexicons.fuse(WORDS, 10, (None,), columns, query, 0.5, 5.0, near, near, 0.9, 1),
+        lambda: columns.feedback(one(0), one(100), np.ones(1), 2, 40.0, 0.2),
     ):
         with suppress(ValueError):
             call()
