@@ -300,8 +300,7 @@ class Provenance(Section):
 class Embedding(Section):
     """The models of embedding spaces."""
 
-    #: The runtime of models; `auto` is the C kernel for known models on processors with AVX-512 and VNNI, else ONNX
-    #: Runtime for models that can be exported, else sentence-transformers.
+    #: The runtime of models; `auto` is ONNX Runtime for models that can be exported, else sentence-transformers.
     runtime: Literal["auto", "onnxruntime", "sentence-transformers"] = "auto"
 
 

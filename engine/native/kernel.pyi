@@ -81,24 +81,6 @@ class Plan:
         self, vectors: list[Any], is_unit: bool, k: int, candidates: int, nprobe: int, gap: float, /
     ) -> tuple[tuple[list[int], list[int], list[float]] | None, ...] | None: ...
 
-class Encoder:
-    def __new__(
-        cls,
-        hidden: int,
-        heads: int,
-        inner: int,
-        epsilon: float,
-        words: NDArray[Any],
-        word_scale: float,
-        word_zero: float,
-        positions: NDArray[Any],
-        norm: NDArray[Any],
-        layers: tuple[tuple[NDArray[Any], ...], ...],
-        /,
-    ) -> Encoder: ...
-    def embed(self, tokens: NDArray[Any], lengths: NDArray[Any], /) -> bytes: ...
-
-def can_embed() -> bool: ...
 def choose(name: str | None, /) -> str: ...
 def encode_query(vector: NDArray[Any], is_unit: bool, query: NDArray[Any], /) -> bool: ...
 def read_vector(body: bytes, name: bytes, /) -> tuple[bytes, bytes] | None: ...

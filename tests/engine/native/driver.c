@@ -14,7 +14,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "bert.h"
 #include "kernel.h"
 
 #define CASE_BYTES 4096
@@ -848,106 +847,6 @@ static void check_read_vector(struct source *source) {
 
 /* ---- cases -------------------------------------------------------------------------------------------------------- */
 
-/* ---- texts ---------------------------------------------------------------------------------------------------------- */
-
-#define ALIGNED 64
-#define MAX_TEXTS 4
-
-static float *model_floats(struct source *source, size_t count) {
-    float *values = exactly(count * sizeof *values);
-    for (size_t i = 0; i < count; i++)
-        values[i] = (float)next_byte(source) / 128 - 1;
-    return values;
-}
-
-static struct norm random_norm(struct source *source, size_t d) {
-    return (struct norm){model_floats(source, d), model_floats(source, d)};
-}
-
-static struct dense random_dense(struct source *source, size_t inputs, size_t outputs) {
-    struct dense dense = {.inputs = inputs, .outputs = outputs};
-    int8_t *weights = random_bytes(source, inputs * outputs);
-    dense.codes = aligned_alloc(ALIGNED, inputs * outputs);
-    CHECK(dense.codes != NULL);
-    pack_dense(weights, inputs, outputs, dense.codes);
-    free(weights);
-    dense.scale = model_floats(source, outputs);
-    dense.bias = model_floats(source, outputs);
-    return dense;
-}
-
-static void free_floats(const float *values) { free((void *)(uintptr_t)values); }
-
-static void free_dense(struct dense *dense) {
-    free(dense->codes);
-    free_floats(dense->scale);
-    free_floats(dense->bias);
-}
-
-static void free_norm(struct norm *norm) {
-    free_floats(norm->weight);
-    free_floats(norm->bias);
-}
-
-static void embed_exactly(const struct bert *bert, const int32_t *tokens, const int32_t *lengths, size_t texts, float *rows) {
-    size_t total = 0, longest = 0;
-    for (size_t i = 0; i < texts; i++) {
-        total += (size_t)lengths[i];
-        longest = (size_t)lengths[i] > longest ? (size_t)lengths[i] : longest;
-    }
-    uint8_t *scratch = aligned_alloc(ALIGNED, bert_scratch_bytes(bert, total, longest));
-    CHECK(scratch != NULL);
-    bert_embed(bert, tokens, lengths, texts, scratch, rows);
-    free(scratch);
-}
-
-/* Some texts together have the vectors that each has alone, bit by bit: no row has an influence on another one. */
-static void check_texts(struct source *source) {
-    const size_t d = COLUMNS_AT_ONCE * (1 + below(source, 2)), inner = COLUMNS_AT_ONCE * (1 + below(source, 3));
-    struct layer layer = {.attention = random_dense(source, d, 3 * d),
-                          .joined = random_dense(source, d, d),
-                          .inner = random_dense(source, d, inner),
-                          .outer = random_dense(source, inner, d),
-                          .after_attention = random_norm(source, d),
-                          .after_outer = random_norm(source, d)};
-    struct bert bert = {.hidden = d, .heads = d / 32, .inner = inner, .words = 1 + below(source, 9), .layer_count = 1,
-                        .positions = 1 + below(source, 150), .epsilon = 1e-12f, .word_scale = 0.01f, .word_zero = 128,
-                        .embedded = random_norm(source, d), .layers = &layer};
-    uint8_t *words = random_bytes(source, bert.words * d);
-    bert.word_codes = words;
-    bert.position_rows = model_floats(source, bert.positions * d);
-    const size_t texts = 1 + below(source, MAX_TEXTS);
-    int32_t lengths[MAX_TEXTS];
-    size_t total = 0, at = 0;
-    for (size_t i = 0; i < texts; i++)
-        total += (size_t)(lengths[i] = 1 + (int32_t)below(source, bert.positions));
-    int32_t *tokens = exactly(total * sizeof *tokens);
-    for (size_t i = 0; i < total; i++)
-        tokens[i] = (int32_t)below(source, bert.words);
-    float *rows = exactly(texts * d * sizeof *rows), *alone = exactly(d * sizeof *alone);
-    embed_exactly(&bert, tokens, lengths, texts, rows);
-    for (size_t i = 0; i < texts; at += (size_t)lengths[i++]) {
-        embed_exactly(&bert, tokens + at, lengths + i, 1, alone);
-        CHECK(memcmp(alone, rows + i * d, d * sizeof *alone) == 0);
-        double square = 0;
-        for (size_t j = 0; j < d; j++)
-            square += (double)alone[j] * alone[j];
-        CHECK(fabs(square - 1) < 1e-4);
-    }
-    free(rows);
-    free(alone);
-    free(tokens);
-    free(words);
-    free_floats(bert.position_rows);
-    free_norm(&bert.embedded);
-    free_norm(&layer.after_attention);
-    free_norm(&layer.after_outer);
-    free_dense(&layer.attention);
-    free_dense(&layer.joined);
-    free_dense(&layer.inner);
-    free_dense(&layer.outer);
-}
-
 static void run_case(const uint8_t *bytes, size_t size) {
     static const char *const names[] = {"scalar", "avx2", "avx512", "neon"};
     struct source source = {bytes, size, size};
@@ -966,8 +865,6 @@ static void run_case(const uint8_t *bytes, size_t size) {
     make_text(&source, &subject, &text);
     check_strings(&source);
     check_words(&source, &subject, &text);
-    if (bert_runs_here())
-        check_texts(&source);
     const size_t k = below(&source, 8) ? below(&source, 50) : below(&source, 1500);
     const size_t count = below(&source, 8) ? below(&source, 60) : below(&source, 2000);
     const size_t capacity = UNIT_ROWS + (below(&source, 2) || count > 256 ? 4 * (count + 1) : 1024);
