@@ -45,7 +45,6 @@ from aidre.api.retrieval import Cursors, LiveSnapshots, QueryEmbedders, Retrieva
 from aidre.api.server import (
     ClientMemory,
     ErrorResponses,
-    FastPath,
     FastRoutes,
     Frame,
     FrameMiddleware,
@@ -104,11 +103,11 @@ def create_app(
     scrubber = Scrubber(source, settings.server.scrub, state)
 
     memory = ClientMemory(settings.limits.client_memory, ClientAddresses(settings.server.trusted_proxies))
-    fast: dict[str, Any] = {"rejections": RejectionCache(guard.running, metrics, log), "memory": memory}
-    lifespan = _lifespan(mounted, retrieval, scrubber, guard, metrics=metrics, log=log, state=fast)
+    shared = {"rejections": RejectionCache(guard.running, metrics, log), "memory": memory}
+    lifespan = _lifespan(mounted, retrieval, scrubber, guard, metrics=metrics, log=log, state=shared)
     app = Starlette(routes=routes, lifespan=lifespan)
     app.router.redirect_slashes = False
-    app.middleware_stack, fast["fast_path"] = _layers(app, routes, mounted, guard, settings, metrics=metrics, log=log)
+    app.middleware_stack = _layers(app, routes, mounted, guard, settings, metrics=metrics, log=log)
     app.state.guard, app.state.retrieval, app.state.metrics = guard, retrieval, metrics
     app.state.scrubber, app.state.replica_age = scrubber, replica_age
     for one in mounted:
@@ -212,8 +211,8 @@ def _layers(
     *,
     metrics: Metrics,
     log: AccessLog | None,
-) -> tuple[ASGIApp, FastPath]:
-    """The router in its frame, and the fast path in the same one.
+) -> ASGIApp:
+    """The router in its frame.
 
     Starlette's outermost middleware is left out: it would answer an unexpected error a second time, and it costs time
     for every message.
@@ -230,8 +229,7 @@ def _layers(
         sign=next((one.sign for one in mounted if one.sign is not None), None),
         note_target=OriginalTarget(settings.server).note if settings.server.trusted_proxies else None,
     )
-    fast_paths = [path for one in mounted for path in one.fast]
-    return FrameMiddleware(routed, frame), FastPath(app, routed, fast_paths, frame)
+    return FrameMiddleware(routed, frame)
 
 
 def _renderer_of_http(errors: ErrorResponses) -> Callable[[Request, Exception], Awaitable[Response]]:

@@ -36,20 +36,24 @@ from aidre.engine.search import (
     MIN_CHUNKS,
     UNMEASURED_WEIGHT,
     FacetCounter,
+    Hits,
     HybridQuery,
+    PreparedSearch,
     Speller,
     bm25,
     estimate_codes,
     estimate_dense,
     estimate_lexical,
     language_of,
+    prepare_search,
     recall_costs,
     search_dense,
     search_dense_batch,
     search_lexical,
 )
-from aidre.engine.segment import SegmentReader, Segments, SegmentView, StoredChunk, TopK
+from aidre.engine.segment import Arrivals, SegmentReader, Segments, SegmentView, StoredChunk, TopK
 from aidre.engine.storage import (
+    CHUNKS_FILE,
     SEGMENTS,
     Manifest,
     SegmentEntry,
@@ -122,6 +126,7 @@ class Snapshot:
         self._live_fields: dict[tuple[str, bool], bool] = {}
         self._centroids: dict[str, NDArray[np.float32]] = {}
         self._depths: dict[tuple[str, int, float | None], SearchDepth | None] = {}
+        self._prepared: dict[tuple[str | None, int, float | None], PreparedSearch | None] = {}
         self._seconds: dict[tuple[str, int, bool, float | None], float] = {}
         self._known_filters: set[bytes] = set()
         self._language_weights: dict[str, Mapping[str, float]] = {}
@@ -133,6 +138,9 @@ class Snapshot:
     def search(self, query: Query) -> list[Hit]:
         k, filter = _k_of(query), self._resolved(query.filter)
         if query.mode == "dense":
+            found = self._find([query], k)
+            if found is not None and found[0] is not None:
+                return self._to_hits(*found[0], query.offset)
             ranked = self._search_dense(query, k, filter)
         elif query.text is None:
             raise InvalidInput(f"a {query.mode} search needs text")
@@ -153,6 +161,10 @@ class Snapshot:
             or not all(_can_share_scan(query, first) for query in queries[1:])
         ):
             return [self.search(query) for query in queries]
+        found = self._find(queries, _k_of(first))
+        if found is not None:
+            pairs = zip(found, queries, strict=True)
+            return [self.search(query) if one is None else self._to_hits(*one, query.offset) for one, query in pairs]
         vectors = np.concatenate([self._encode(query.space, query.vector)[1] for query in queries])
         state, k = self.space(first.space or ""), _k_of(first)
         depth, filter = self._depth(state, k, first.recall), self._resolved(first.filter)
@@ -415,6 +427,25 @@ class Snapshot:
 
     # -- inside ------------------------------------------------------------------------------------------------
 
+    def _find(self, queries: Sequence[Query], k: int) -> Sequence[Hits | None] | None:
+        """The best k rows of dense queries that differ in their vector alone, by one call of the kernel; None for those
+        that need more than that, or instead of all."""
+        first = queries[0]
+        if first.filter is not None:
+            return None
+        key = first.space, k, first.recall
+        if key in self._prepared:
+            prepared = self._prepared[key]
+        else:
+            state = self._spaces.get(first.space or "")
+            prepared = None
+            if state is not None:
+                depth = self._depth(state, k, first.recall)
+                prepared = prepare_search(self.segments, state.space.id, k=k, depth=depth)
+            if k <= _MAX_CACHED_K and len(self._prepared) < _MAX_CACHED_DEPTHS:
+                self._prepared[key] = prepared
+        return None if prepared is None else prepared.find([query.vector for query in queries])
+
     def _search_dense(self, query: Query, k: int, filter: Filter | None) -> TopK:
         state, vector = self._encode(query.space, query.vector)
         depth = self._depth(state, k, query.recall)
@@ -485,11 +516,15 @@ class Snapshot:
         return None if filter is None else with_dates(with_members(filter, self.has_field), self.manifest.dates)
 
     def _hits(self, ranked: TopK, offset: int) -> list[Hit]:
+        return self._to_hits(ranked.segment_ords.tolist(), ranked.rows.tolist(), ranked.scores.tolist(), offset)
+
+    def _to_hits(self, segment_ords: list[int], rows: list[int], scores: list[float], offset: int) -> list[Hit]:
+        """The hits of ranked rows after the first `offset`."""
+        if offset:
+            segment_ords, rows, scores = segment_ords[offset:], rows[offset:], scores[offset:]
         readers = self._readers
-        segments = [readers[segment_ord] for segment_ord in ranked.segment_ords[offset:].tolist()]
-        chunks = map(StoredChunk, segments, ranked.rows[offset:].tolist())
-        scored = zip(chunks, ranked.scores[offset:].tolist(), strict=True)
-        return list(map(_new_hit, scored))
+        segments = [readers[segment_ord] for segment_ord in segment_ords]
+        return list(map(_new_hit, zip(map(StoredChunk, segments, rows), scores, strict=True)))
 
 
 def _k_of(query: Query) -> int:
@@ -517,11 +552,12 @@ def _open_segments(folder: Path, manifest: Manifest, previous: Snapshot | None) 
     open_views = {view.segment.id: view for view in previous.segments} if previous else {}
     spaces = [state.space for state in manifest.spaces if state.state == "live"]
     deleted = deletes.read_deletes(folder, manifest)
+    arrivals = Arrivals(folder)
 
     def open_view(entry: SegmentEntry) -> SegmentView:
         old = open_views.get(entry.id)
         if old is None or old.segment.entry.files != entry.files:
-            segment = SegmentReader(folder / SEGMENTS / entry.id, entry, spaces, manifest)
+            segment = SegmentReader(folder / SEGMENTS / entry.id, entry, spaces, manifest, arrivals)
         elif _is_same_mask(old.deleted, deleted.get(entry.id)):
             return old
         else:
@@ -529,10 +565,15 @@ def _open_segments(folder: Path, manifest: Manifest, previous: Snapshot | None) 
         return SegmentView(segment, deleted.get(entry.id))
 
     entries = list(map(manifest.without_unfinished_spaces, manifest.segments))
-    if sum(entry.chunks for entry in entries if entry.id not in open_views) < _MIN_THREADED_ROWS:
-        return Segments(list(map(open_view, entries)))
-    with ThreadPoolExecutor(_MAX_OPENING_THREADS) as pool:  # checksums and reads release the interpreter lock
-        return Segments(list(pool.map(open_view, entries)))
+    new = [entry for entry in entries if entry.id not in open_views]
+    arrivals.announce({folder / SEGMENTS / entry.id / CHUNKS_FILE: entry.chunks for entry in new})
+    if sum(entry.chunks for entry in new) < _MIN_THREADED_ROWS:
+        segments = Segments(list(map(open_view, entries)))
+    else:
+        with ThreadPoolExecutor(_MAX_OPENING_THREADS) as pool:  # checksums and reads release the interpreter lock
+            segments = Segments(list(pool.map(open_view, entries)))
+    arrivals.save()
+    return segments
 
 
 def _is_same_mask(old: NDArray[np.bool_] | None, new: NDArray[np.bool_] | None) -> bool:

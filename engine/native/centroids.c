@@ -27,10 +27,41 @@ static float to_steps(const struct centroids *centroids, const float *query, int
 
 #define LANES 8 /* largest values that are found side by side */
 
+/* The mean of the best scores, REFERENCE_CENTROIDS at most. */
+static float reference_of(const float *scores, size_t count) {
+    float best[REFERENCE_CENTROIDS], sum = 0;
+    const size_t kept = count < REFERENCE_CENTROIDS ? count : REFERENCE_CENTROIDS;
+    for (size_t i = 0; i < kept; i++)
+        best[i] = -INFINITY;
+    for (size_t i = 0; i < count; i += LANES) {
+        float largest = -INFINITY;
+        if (i + LANES <= count) {
+            float pairs[LANES / 2];
+            for (size_t j = 0; j < LANES / 2; j++)
+                pairs[j] = scores[i + j] > scores[i + LANES / 2 + j] ? scores[i + j] : scores[i + LANES / 2 + j];
+            for (size_t j = 0; j < LANES / 2; j++)
+                largest = pairs[j] > largest ? pairs[j] : largest;
+            if (!(largest > best[kept - 1]))
+                continue;
+        }
+        for (size_t j = i; j < count && j < i + LANES; j++) {
+            size_t at = kept;
+            for (; at > 0 && scores[j] > best[at - 1]; at--)
+                if (at < kept)
+                    best[at] = best[at - 1];
+            if (at < kept)
+                best[at] = scores[j];
+        }
+    }
+    for (size_t i = 0; i < kept; i++)
+        sum += best[i] / (float)kept;
+    return sum;
+}
+
 float score_centroids(const struct kernel *kernel, const struct centroids *centroids, const float *query,
                       const struct ranking *ranking, float *unit) {
     int32_t *products = (int32_t *)(void *)ranking->ranked;
-    float *scores = ranking->scores, square, best[LANES];
+    float *scores = ranking->scores, square;
     const float step = to_steps(centroids, query, ranking->query, &square) * centroids->step;
     int32_t zero = 0;
     for (size_t i = 0; i < centroids->bytes; i++)
@@ -42,15 +73,8 @@ float score_centroids(const struct kernel *kernel, const struct centroids *centr
         const float squared = square + centroids->squares[i] - 2 * scores[i];
         scores[i] = squared > 0 ? -sqrtf(squared) : 0;
     }
-    for (size_t i = 0; i < LANES; i++)
-        best[i] = -INFINITY;
-    for (size_t i = 0; i < centroids->count; i += LANES)
-        for (size_t j = 0; j < LANES && i + j < centroids->count; j++)
-            best[j] = scores[i + j] > best[j] ? scores[i + j] : best[j];
-    for (size_t i = 1; i < LANES; i++)
-        best[0] = best[i] > best[0] ? best[i] : best[0];
     *unit = centroids->is_relative ? sqrtf(square) : 1;
-    return best[0];
+    return reference_of(scores, centroids->count);
 }
 
 #define BUCKETS 256

@@ -8,9 +8,11 @@
 
 #include <string.h>
 
+#include "bert.h"
+
 const struct kernel *chosen_kernel;
 PyTypeObject *columns_type, *codes_type, *centroids_type;
-static PyTypeObject *plan_type, *fragments_type;
+static PyTypeObject *plan_type, *fragments_type, *strings_type, *lexicons_type, *encoder_type;
 
 void release_views(struct views *views) {
     for (size_t i = 0; i < views->count; i++)
@@ -51,6 +53,29 @@ void free_object(PyObject *object) {
     Py_DECREF(type);
 }
 
+/* 'f' or 'd' for an array of native float32 or float64, 0 for anything else. */
+static char format_of(const Py_buffer *view) {
+    const char format = view->format != NULL && view->format[0] && !view->format[1] ? view->format[0] : 0;
+    return format == 'f' || format == 'd' ? format : 0;
+}
+
+static bool encode(const Py_buffer *vector, size_t d, bool is_unit, float *query) {
+    return format_of(vector) == 'f' ? encode_f32(vector->buf, d, is_unit, query)
+                                    : encode_f64(vector->buf, d, is_unit, query);
+}
+
+bool encode_vector(PyObject *vector, size_t d, bool is_unit, float *query) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(vector, &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) < 0) {
+        PyErr_Clear();
+        return false;
+    }
+    const bool is_encoded = format_of(&view) && view.ndim == 1 && (size_t)(view.len / view.itemsize) == d &&
+                            (uintptr_t)view.buf % (uintptr_t)view.itemsize == 0 && encode(&view, d, is_unit, query);
+    PyBuffer_Release(&view);
+    return is_encoded;
+}
+
 PyDoc_STRVAR(encode_doc, "encode_query(vector, is_unit, query)\n--\n\n"
                          "Write a vector of float32 or float64 to an array of float32, scaled to length 1 if `is_unit`.\n"
                          "False, with nothing written, for a vector that is no query: not finite, too long, or without\n"
@@ -69,16 +94,13 @@ static PyObject *encode_query(PyObject *module, PyObject *args) {
         PyBuffer_Release(&vector);
         return NULL;
     }
-    const char format = vector.format != NULL && vector.format[0] && !vector.format[1] ? vector.format[0] : 0;
     PyObject *result = NULL;
-    if ((format != 'f' && format != 'd') || query.itemsize != sizeof(float) ||
-        query.len / (Py_ssize_t)sizeof(float) != vector.len / vector.itemsize) {
+    if (!format_of(&vector) || query.itemsize != sizeof(float) ||
+        query.len / (Py_ssize_t)sizeof(float) != vector.len / vector.itemsize)
         refuse("vector: not of float32 or float64, or not as long as the query");
-    } else {
-        const size_t d = (size_t)(query.len / (Py_ssize_t)sizeof(float));
-        result = PyBool_FromLong(format == 'f' ? encode_f32(vector.buf, d, is_unit != 0, query.buf)
-                                               : encode_f64(vector.buf, d, is_unit != 0, query.buf));
-    }
+    else
+        result = PyBool_FromLong(
+            encode(&vector, (size_t)query.len / sizeof(float), is_unit != 0, query.buf));
     PyBuffer_Release(&vector);
     PyBuffer_Release(&query);
     return result;
@@ -141,7 +163,16 @@ static PyObject *choose_kernel(PyObject *module, PyObject *name) {
     return PyUnicode_FromString(kernel->name);
 }
 
+PyDoc_STRVAR(can_embed_doc, "can_embed()\n--\n\nWhether this processor runs an Encoder.");
+
+static PyObject *can_embed(PyObject *module, PyObject *nothing) {
+    (void)module;
+    (void)nothing;
+    return PyBool_FromLong(bert_runs_here());
+}
+
 static PyMethodDef methods[] = {
+    {"can_embed", can_embed, METH_NOARGS, can_embed_doc},
     {"choose", choose_kernel, METH_O, choose_doc},
     {"encode_query", encode_query, METH_VARARGS, encode_doc},
     {"read_vector", read_member, METH_VARARGS, read_doc},
@@ -157,7 +188,10 @@ static int execute(PyObject *module) {
     chosen_kernel = kernel_best();
     return add_type(module, &columns_spec, &columns_type) && add_type(module, &codes_spec, &codes_type) &&
                    add_type(module, &centroids_spec, &centroids_type) && add_type(module, &plan_spec, &plan_type) &&
-                   add_type(module, &fragments_spec, &fragments_type)
+                   add_type(module, &fragments_spec, &fragments_type) &&
+                   add_type(module, &strings_spec, &strings_type) &&
+                   add_type(module, &lexicons_spec, &lexicons_type) &&
+                   add_type(module, &encoder_spec, &encoder_type)
                ? 0
                : -1;
 }

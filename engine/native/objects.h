@@ -58,8 +58,11 @@ typedef struct {
 } Centroids;
 
 extern PyTypeObject *columns_type, *codes_type, *centroids_type;
-extern PyType_Spec columns_spec, codes_spec, centroids_spec, plan_spec, fragments_spec;
+extern PyType_Spec columns_spec, codes_spec, centroids_spec, plan_spec, fragments_spec, strings_spec, lexicons_spec,
+    encoder_spec;
 
+/* The ids of a column: a sequence of (offsets, bytes). False with an exception; `column->ids` is to be freed. */
+bool read_ids(struct views *views, struct column *column, PyObject *batches);
 /* Whether there is a column of that number; else with an exception. */
 bool get_column(const Columns *self, long long number);
 /* A bitmap of the rows of a column: NULL for None. False with an exception. */
@@ -68,5 +71,10 @@ bool get_bitmap(const struct column *column, struct views *views, PyObject *obje
 bool check_rows(const struct column *column, const int64_t *rows, size_t count);
 /* The columns, rows and scores of hits, as bytes of int64, int64 and float64. */
 PyObject *as_arrays(struct best *best);
+/* The same of sorted hits, as lists of numbers. */
+PyObject *as_lists(const struct best *best);
+/* Write a one-dimensional array of float32 or float64 as a query (d,); false, without an exception, for anything else, or
+ * for a vector that is no query. */
+bool encode_vector(PyObject *vector, size_t d, bool is_unit, float *query);
 
 #endif

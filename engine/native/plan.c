@@ -214,7 +214,7 @@ struct task {
     struct request *requests;
     enum outcome *outcomes; /* of each request */
     size_t count;
-    bool has_rest;
+    bool has_rest, as_lists;
 };
 
 static enum outcome run_scans(const struct task *task, struct request *requests, size_t count) {
@@ -310,17 +310,22 @@ static bool is_short(const struct request *request) {
     return best->size < best->k || request->edge >= best->hits[best->size - 1].score;
 }
 
-/* The hits of each request, or None where a scan found too few. */
+/* The hits of a request, or None where a scan found too few; as lists also where equals may be missing. */
+static PyObject *result_of(struct request *request, enum outcome outcome, bool as_lists_of_hits) {
+    if (outcome != FOUND)
+        return Py_NewRef(Py_None);
+    if (as_lists_of_hits) {
+        best_sort(&request->best);
+        return is_short(request) ? Py_NewRef(Py_None) : as_lists(&request->best);
+    }
+    PyObject *arrays = as_arrays(&request->best); /* sorts the hits */
+    return arrays == NULL ? NULL : Py_BuildValue("NO", arrays, is_short(request) ? Py_True : Py_False);
+}
+
 static PyObject *results_of(const struct task *task) {
     PyObject *results = PyTuple_New((Py_ssize_t)task->count);
     for (size_t i = 0; results != NULL && i < task->count; i++) {
-        struct request *request = &task->requests[i];
-        PyObject *arrays = task->outcomes[i] == FOUND ? as_arrays(&request->best) : NULL; /* sorts the hits */
-        PyObject *result = NULL;
-        if (task->outcomes[i] != FOUND)
-            result = Py_NewRef(Py_None);
-        else if (arrays != NULL)
-            result = Py_BuildValue("NO", arrays, is_short(request) ? Py_True : Py_False);
+        PyObject *result = result_of(&task->requests[i], task->outcomes[i], task->as_lists);
         if (result == NULL || PyTuple_SetItem(results, (Py_ssize_t)i, result) < 0) {
             Py_DECREF(results);
             return NULL;
@@ -369,32 +374,33 @@ static PyObject *call(const struct task *task, bool is_probe, size_t bytes) {
     return results_of(task);
 }
 
-/* How a search chooses lists: `lists` (NULL: nearest ones). */
+/* How a search chooses lists: `lists` (NULL: nearest ones), and how it returns hits. */
 struct wanted {
-    PyObject *queries, *lists;
+    PyObject *lists;
     Py_ssize_t k, candidates, nprobe;
     float gap;
     int has_rest;
+    bool as_lists;
 };
 
-static PyObject *search_for(Plan *self, const struct wanted *wanted) {
-    Columns *columns = (Columns *)self->columns;
+static bool is_valid(const struct wanted *wanted) {
     if (wanted->k < 0 || wanted->candidates < 0 || wanted->k > INT32_MAX || wanted->candidates > INT32_MAX)
-        return refuse("k or candidates: out of range");
+        return refuse("k or candidates: out of range") != NULL;
+    if (wanted->nprobe < 0 || !(wanted->gap >= 0))
+        return refuse("nprobe or gap: out of range") != NULL;
+    return true;
+}
+
+static PyObject *search_queries(Plan *self, const struct wanted *wanted, const float *queries, size_t query_count) {
+    Columns *columns = (Columns *)self->columns;
     struct views views = {0};
-    const Py_buffer *view = hold(&views, wanted->queries, sizeof(float), "queries");
-    const size_t query_bytes = columns->search.dimensions * sizeof(float);
-    if (view == NULL || (size_t)view->len % query_bytes) {
-        release_views(&views);
-        return PyErr_Occurred() ? NULL : refuse("queries: not one float32 for each dimension");
-    }
-    struct task task = {.plan = self, .count = (size_t)view->len / query_bytes, .has_rest = wanted->has_rest != 0};
+    struct task task = {.plan = self, .count = query_count, .has_rest = wanted->has_rest != 0, .as_lists = wanted->as_lists};
     struct scratch *scratches[MAX_BATCH] = {NULL};
     PyObject *result = NULL;
     const size_t count = (size_t)wanted->candidates;
     const bool is_probe = wanted->lists == NULL;
     size_t bytes = wanted->has_rest ? self->rest_bytes : 0;
-    task.requests = make_requests(columns, view->buf, task.count, (size_t)wanted->k, scratches);
+    task.requests = make_requests(columns, queries, task.count, (size_t)wanted->k, scratches);
     task.choices = PyMem_Malloc((self->scan_count + 1) * sizeof *task.choices);
     task.outcomes = PyMem_Calloc(task.count + 1, sizeof *task.outcomes);
     if (task.choices == NULL || task.outcomes == NULL) {
@@ -422,6 +428,21 @@ static PyObject *search_for(Plan *self, const struct wanted *wanted) {
     return result;
 }
 
+static PyObject *search_for(Plan *self, const struct wanted *wanted, PyObject *queries) {
+    if (!is_valid(wanted))
+        return NULL;
+    struct views views = {0};
+    PyObject *result = NULL;
+    const Py_buffer *view = hold(&views, queries, sizeof(float), "queries");
+    const size_t query_bytes = ((Columns *)self->columns)->search.dimensions * sizeof(float);
+    if (view != NULL && (size_t)view->len % query_bytes)
+        refuse("queries: not one float32 for each dimension");
+    else if (view != NULL)
+        result = search_queries(self, wanted, view->buf, (size_t)view->len / query_bytes);
+    release_views(&views);
+    return result;
+}
+
 PyDoc_STRVAR(plan_search_doc,
              "search(queries, k, candidates, lists, has_rest)\n--\n\n"
              "For each query (n, d) of float32 the best k rows by (score, id): columns, rows and scores as bytes of\n"
@@ -431,29 +452,63 @@ PyDoc_STRVAR(plan_search_doc,
 
 static PyObject *plan_search(PyObject *object, PyObject *args) {
     struct wanted wanted = {0};
-    if (!PyArg_ParseTuple(args, "OnnOp:search", &wanted.queries, &wanted.k, &wanted.candidates, &wanted.lists,
-                          &wanted.has_rest))
+    PyObject *queries;
+    if (!PyArg_ParseTuple(args, "OnnOp:search", &queries, &wanted.k, &wanted.candidates, &wanted.lists, &wanted.has_rest))
         return NULL;
-    return search_for((Plan *)object, &wanted);
+    return search_for((Plan *)object, &wanted, queries);
 }
 
 PyDoc_STRVAR(plan_probe_doc,
              "probe(queries, k, candidates, nprobe, gap)\n--\n\n"
              "The same in the lists of at most `nprobe` centroids, the nearest ones, whose scores are no more than `gap`\n"
-             "less than that of the first (0: any). None for a query for which all lists should be scanned.");
+             "less than the mean of the first four (0: any). None for a query for which all lists should be scanned.");
 
 static PyObject *plan_probe(PyObject *object, PyObject *args) {
     struct wanted wanted = {.has_rest = true};
-    if (!PyArg_ParseTuple(args, "Onnnf:probe", &wanted.queries, &wanted.k, &wanted.candidates, &wanted.nprobe, &wanted.gap))
+    PyObject *queries;
+    if (!PyArg_ParseTuple(args, "Onnnf:probe", &queries, &wanted.k, &wanted.candidates, &wanted.nprobe, &wanted.gap))
         return NULL;
-    if (wanted.nprobe < 0 || !(wanted.gap >= 0))
-        return refuse("nprobe or gap: out of range");
-    return search_for((Plan *)object, &wanted);
+    return search_for((Plan *)object, &wanted, queries);
+}
+
+PyDoc_STRVAR(plan_find_doc,
+             "find(vectors, is_unit, k, candidates, nprobe, gap)\n--\n\n"
+             "For each vector of a list, of float32 or float64, the best k rows by (score, id) as three lists: columns,\n"
+             "rows and scores. It is encoded as `encode_query` does, and the lists are chosen as `probe` does, all of them\n"
+             "with an nprobe of 0. None where more than one such search is needed, and instead of all where a vector is no\n"
+             "query.");
+
+static PyObject *plan_find(PyObject *object, PyObject *args) {
+    Plan *self = (Plan *)object;
+    struct wanted wanted = {.has_rest = true, .as_lists = true};
+    PyObject *vectors;
+    int is_unit;
+    if (!PyArg_ParseTuple(args, "O!pnnnf:find", &PyList_Type, &vectors, &is_unit, &wanted.k, &wanted.candidates,
+                          &wanted.nprobe, &wanted.gap) ||
+        !is_valid(&wanted))
+        return NULL;
+    wanted.lists = wanted.nprobe > 0 ? NULL : Py_None;
+    const size_t count = (size_t)PyList_Size(vectors), d = ((Columns *)self->columns)->search.dimensions;
+    float *queries = PyMem_Malloc(count * d * sizeof *queries + 1);
+    if (queries == NULL)
+        return PyErr_NoMemory();
+    PyObject *result = NULL;
+    size_t encoded = 0;
+    while (encoded < count &&
+           encode_vector(PyList_GetItem(vectors, (Py_ssize_t)encoded), d, is_unit != 0, queries + encoded * d))
+        encoded++;
+    if (encoded == count)
+        result = search_queries(self, &wanted, queries, count);
+    else
+        result = Py_NewRef(Py_None);
+    PyMem_Free(queries);
+    return result;
 }
 
 static PyMethodDef plan_methods[] = {
     {"search", plan_search, METH_VARARGS, plan_search_doc},
     {"probe", plan_probe, METH_VARARGS, plan_probe_doc},
+    {"find", plan_find, METH_VARARGS, plan_find_doc},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot plan_slots[] = {

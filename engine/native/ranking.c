@@ -71,7 +71,7 @@ static PyObject *centroids_new(PyTypeObject *type, PyObject *args, PyObject *kwa
 }
 
 PyDoc_STRVAR(rank_doc, "rank(query)\n--\n\nAll centroids for a query in the space of the codes (d,) float32, nearest first, as bytes\n"
-                       "of int64, and their gaps as bytes of float64: the score of the nearest one minus theirs.");
+                       "of int64, and their gaps as bytes of float64: the mean score of the nearest four minus theirs.");
 
 static PyObject *centroids_rank(PyObject *object, PyObject *query) {
     const struct centroids *centroids = &((Centroids *)object)->centroids;

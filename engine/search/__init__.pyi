@@ -1,4 +1,4 @@
-from . import bm25 as bm25
+from . import bm25 as bm25, codes as codes, hybrid as hybrid
 from .calibration import (
     CalibrationTarget as CalibrationTarget,
     build_missing_indexes as build_missing_indexes,
@@ -11,7 +11,13 @@ from .cost import (
     estimate_lexical as estimate_lexical,
     recall_costs as recall_costs,
 )
-from .dense import search_dense as search_dense, search_dense_batch as search_dense_batch
+from .dense import (
+    Hits as Hits,
+    PreparedSearch as PreparedSearch,
+    prepare_search as prepare_search,
+    search_dense as search_dense,
+    search_dense_batch as search_dense_batch,
+)
 from .facets import FacetCounter as FacetCounter
 from .hybrid import FEEDBACK_DEPTH as FEEDBACK_DEPTH, HybridQuery as HybridQuery
 from .languages import (

@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -27,18 +26,14 @@ from numpy.typing import NDArray
 from aidre.engine.index.vectors import (
     MAX_TRAINING_ROWS,
     TRAINING_ROWS_PER_LIST,
-    Candidates,
     CoarseQuantizer,
     Codebook,
-    Scan,
-    ScanGroup,
     Transform,
     VectorColumn,
     VectorIndex,
     assign_lists,
     code_sizes,
     codebook_for,
-    group_by_codebook,
     nlist_for,
     quantize_rows,
     rotated_dimensions,
@@ -62,19 +57,23 @@ from aidre.engine.search.depth_choice import (
     MIN_DEPTH,
     Choice,
     Conditions,
-    RankedCentroids,
-    Reach,
     RequiredDepth,
     Requirements,
     choose_depths,
-    entries_by_centroid,
+    choose_for,
     rank_centroids,
+    tiers_of,
 )
-from aidre.engine.search.ground_truth import THREADS, GroundTruth, find_ground_truth
-from aidre.engine.search.query_samples import QuerySample, generated_samples, row_key, row_of, target_of
+from aidre.engine.search.ground_truth import (
+    GroundTruth,
+    find_ground_truth,
+    measure_required_depths,
+    with_more_queries,
+)
+from aidre.engine.search.query_samples import QuerySample, generated_samples, row_of, target_of
 from aidre.engine.search.rotation_choice import promises_less_distortion, rotation_may_pay, rotation_pays
-from aidre.engine.segment import RowMask, pack_bitmap
-from aidre.engine.storage import MAX_SEGMENT_ROWS, Calibration, LearnedDepth, TargetDepths
+from aidre.engine.segment import RowMask
+from aidre.engine.storage import Calibration, LearnedDepth, TargetDepths
 
 _MAX_DEPTH = 16_384
 """Candidates; the largest depth that is measured."""
@@ -105,7 +104,6 @@ _SMALLEST_CODES_DEPTH, _LARGER_CODES_DEPTH = 250, 100
 """Candidates that rotated codes of the smallest size and of the next one usually need: the smallest codes are tried
 only if these depths make them the cheaper ones, so where there are many rows."""
 
-_QUERIES_AT_ONCE = 25
 _SEED = 20_260_101
 
 TrainedCodebook = tuple[Codebook, int]
@@ -178,7 +176,7 @@ def calibrate(
         if best is not None and not _is_worth_trying(_search_cost(large, code_size, MIN_DEPTH), best.cost):
             break
         build_missing_indexes(space, targets, code_size, centroids, codebook if code_size == sizes[0] else None)
-        choices = _measure_depths(truth, targets, code_size, carried)
+        choices = _measure_depths(truth, targets, code_size, carried, space)
         depths = choices[goal].depths
         if depths:
             cost = _search_cost(large, code_size, depths[0].candidates) + _transform_cost(large)
@@ -376,100 +374,6 @@ def sample_rows(targets: Sequence[CalibrationTarget], count: int) -> NDArray[Any
     return np.concatenate(taken)[:count]
 
 
-# -- required depth ----------------------------------------------------------------------------------------
-
-
-def _measure_required_depths(
-    truth: GroundTruth, indexed: Mapping[int, CalibrationTarget], max_depth: int
-) -> list[RequiredDepth]:
-    """The required depth of each query, as one search of all indexes finds it.
-
-    `indexed` are the scanned targets by their ordinals in the ground truth; neighbours in other targets are compared
-    exactly, so every depth finds them.
-    """
-    indexes = {target_ord: target.index for target_ord, target in indexed.items() if target.index is not None}
-    target_of_slot = _assign_free_slots(indexes)
-    scans = []
-    for group in group_by_codebook(indexes.values()):
-        chosen = [(index.slot or 0, indexed[target_of_slot[index.slot or 0]].live) for index in group]
-        allowed = sum(live.count for _, live in chosen)
-        scans.append((Scan(ScanGroup(group), bitmap=pack_bitmap(chosen)), min(max_depth + 1, allowed)))
-    entries = entries_by_centroid(indexes)
-    probes = [_required_probes(truth, indexes, entries, number) for number in range(len(truth.queries))]
-
-    def measure(first: int) -> list[RequiredDepth]:
-        queries = truth.queries[first : first + _QUERIES_AT_ONCE]
-        by_query = zip(*(scan.search_all(queries, count) for scan, count in scans), strict=True)
-        return [
-            RequiredDepth(
-                _candidate_ranks(truth, number, target_of_slot, candidates, max_depth),
-                *probes[number][:2],
-                truth.neighbours[number].tiers,
-                probes[number][2],
-            )
-            for number, candidates in enumerate(by_query, first)
-        ]
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        batches = pool.map(measure, range(0, len(truth.queries), _QUERIES_AT_ONCE))
-        return [required for batch in batches for required in batch]
-
-
-def _assign_free_slots(indexes: Mapping[int, VectorIndex]) -> NDArray[np.int64]:
-    """Assign slots to indexes that no generation has yet; returns the target of each slot, -1 for a free one."""
-    taken = {index.slot for index in indexes.values()}
-    free = (slot for slot in itertools.count() if slot not in taken)
-    for index in indexes.values():
-        if index.slot is None:
-            index.assign_slot(next(free))
-    targets = {index.slot or 0: target_ord for target_ord, index in indexes.items()}
-    return np.array([targets.get(slot, -1) for slot in range(max(targets, default=0) + 1)])
-
-
-def _candidate_ranks(
-    truth: GroundTruth,
-    number: int,
-    target_of_slot: NDArray[np.int64],
-    candidates: Sequence[Candidates],
-    max_depth: int,
-) -> NDArray[np.int64]:
-    """The rank of each true neighbour of a query among the candidates of all scans, without the query itself."""
-    neighbours = truth.neighbours[number].keys
-    row_ids, estimates = (np.concatenate(arrays) for arrays in zip(*candidates, strict=True))
-    row_ids = row_ids[np.argsort(-estimates, kind="stable")]
-    keys = row_key(target_of_slot[row_ids // MAX_SEGMENT_ROWS], row_ids % MAX_SEGMENT_ROWS)
-    keys = keys[keys != truth.query_keys[number]][:max_depth]
-    ranks = np.where(np.isin(target_of(neighbours), target_of_slot), max_depth, 0)
-    if len(keys):  # a scan may find nothing, if all codes are alike
-        order = np.argsort(keys)
-        positions = order[np.minimum(np.searchsorted(keys, neighbours, sorter=order), len(order) - 1)]
-        ranks = np.where(keys[positions] == neighbours, positions, ranks)
-    return ranks
-
-
-def _required_probes(
-    truth: GroundTruth, indexes: Mapping[int, VectorIndex], entries: Mapping[bytes, NDArray[np.int64]], number: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64], Reach | None]:
-    """The `nprobe` and the `gaps` of the true neighbours of a query, and what probing reads for it; `entries` are those
-    of each centroid."""
-    neighbours = truth.neighbours[number].keys
-    nprobe, gaps = np.zeros(len(neighbours), np.int64), np.zeros(len(neighbours))
-    ranked = dict[bytes, RankedCentroids]()
-    reach: Reach | None = None
-    for target_ord, index in indexes.items():
-        own = target_of(neighbours) == target_ord
-        if not index.nlist or not own.any():
-            continue
-        centroids_key = index.codebook_key[1]
-        if centroids_key not in ranked:
-            ranked[centroids_key] = rank_centroids(index.coarse_quantizer, truth.queries[number : number + 1])
-            reach = ranked[centroids_key].reach(entries[centroids_key])
-        ranks, gap_at_rank = ranked[centroids_key].ranks, ranked[centroids_key].gaps
-        nprobe[own] = ranks[index.assignments[:, row_of(neighbours[own])]].min(axis=0)
-        gaps[own] = gap_at_rank[nprobe[own] - 1]
-    return nprobe, gaps, reach
-
-
 # -- choice ------------------------------------------------------------------------------------------------
 
 
@@ -478,6 +382,7 @@ def _measure_depths(
     targets: Sequence[CalibrationTarget],
     code_size: int,
     learned: Mapping[float, Sequence[LearnedDepth]],
+    space: EmbeddingSpace,
 ) -> dict[float, Choice]:
     """By goal, those of `learned`, a Depth for each k that an affordable depth can serve, from the smallest on; none if
     there is none."""
@@ -489,11 +394,14 @@ def _measure_depths(
     nlist = max((target.index.nlist for target in targets if target.index is not None), default=0)
     row_bytes = targets[0].column.row_bytes
     conditions = Conditions(_live_rows(targets), nlist, max_depth, next(iter(learned)), code_size, row_bytes)
-    required = _required_by_kind(truth, indexed, max_depth)
+    required: Requirements = truth.by_kind(measure_required_depths(truth, indexed, max_depth))
+    if nlist:
+        required = with_more_queries(space, truth, indexed, required, max_depth)
 
     def chosen(goal: float) -> Choice:
-        return choose_depths(required, truth.k_values, replace(conditions, goal=goal), learned[goal])
+        return choose_for(tiers, replace(conditions, goal=goal), learned[goal])
 
+    tiers = tiers_of(required, truth.k_values)
     choices = {goal: chosen(goal) for goal in learned}
     while max_depth < affordable:
         short = [goal for goal, choice in choices.items() if len(choice.depths) < len(truth.k_values)]
@@ -502,13 +410,10 @@ def _measure_depths(
         max_depth = min(4 * max_depth, affordable)
         conditions = replace(conditions, max_depth=max_depth)
         sample = truth.every(_DEEPER_SHARE) if choices[conditions.goal].depths else truth
-        required = _required_by_kind(sample, indexed, max_depth)
+        required = sample.by_kind(measure_required_depths(sample, indexed, max_depth))
+        tiers = tiers_of(required, truth.k_values)
         choices |= {goal: choices[goal].extended(chosen(goal)) for goal in short}
     return choices
-
-
-def _required_by_kind(truth: GroundTruth, indexed: Mapping[int, CalibrationTarget], max_depth: int) -> Requirements:
-    return truth.by_kind(_measure_required_depths(truth, indexed, max_depth))
 
 
 def _affordable_depth(targets: Sequence[CalibrationTarget], code_size: int) -> int:

@@ -11,13 +11,13 @@ probe that finds too few rows gives way to a scan of all lists. Without the kern
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.index.fields import Filter
-from aidre.engine.index.vectors import Candidates, Matches, SearchDepth, score_rows, spare_core
+from aidre.engine.index.vectors import Candidates, Matches, SearchDepth, is_unit, score_rows, spare_core
 from aidre.engine.search.plan import Plan, plan_for
 from aidre.engine.segment import Segments, TopK, merge_top_k
 from aidre.engine.storage import MAX_SEGMENT_ROWS
@@ -39,6 +39,8 @@ far from the query and close to each other."""
 _ROW_BITS = MAX_SEGMENT_ROWS - 1
 _Scanned = tuple[Candidates, float]
 """Candidates of one query, and an upper bound on the estimated closeness of all other rows."""
+
+Hits: TypeAlias = "tuple[list[int], list[int], list[float]]"
 
 _NO_CANDIDATES: _Scanned = (np.empty(0, np.int64), np.empty(0, np.float32)), -np.inf
 
@@ -81,6 +83,36 @@ def search_dense_batch(
         )
         for number, one in enumerate(scanned)
     ]
+
+
+def prepare_search(segments: Segments, space_id: str, *, k: int, depth: SearchDepth | None) -> PreparedSearch | None:
+    """A search without a filter that is one call of the kernel for each query; None where more is needed."""
+    candidates = 0 if depth is None else depth.candidates
+    plan = plan_for(segments, space_id, candidates or None, None)
+    if plan.native is None:
+        return None
+    nprobe, gap = 0, 0.0
+    if depth is not None and plan.selectivity is not None:
+        nprobe, gap = depth.nprobe(plan.selectivity), depth.max_gap(plan.selectivity)
+    if not nprobe and len(plan.scans) == 1 and plan.scans[0][0].is_long:
+        return None  # which an idle core may share
+    return PreparedSearch(plan.native, is_unit(plan.columns[0].space), k, max(candidates, k), nprobe, gap)
+
+
+class PreparedSearch(NamedTuple):
+    """The plan of a search, and how deep it goes."""
+
+    native: kernel.Plan
+    is_unit: bool
+    k: int
+    candidates: int
+    nprobe: int
+    gap: float
+
+    def find(self, vectors: list[Any]) -> Sequence[Hits | None] | None:
+        """Segment ordinals, rows and scores of the best k rows for each vector (dimensions,), best first; None for one
+        that `search_dense` has to search for, or instead of all where a vector is no plain query."""
+        return self.native.find(vectors, self.is_unit, self.k, self.candidates, self.nprobe, self.gap)
 
 
 # -- by the kernel ---------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -21,22 +21,25 @@ from aidre.engine.search.cost import probing_cost, scan_cost, scan_setup_cost
 from aidre.engine.search.query_samples import Kind
 from aidre.engine.storage import Depth, LearnedDepth
 
-DEPTH_MARGIN = 1.25
-"""Safety factor on the measured candidate depth, for the rows that are added until the next calibration."""
-
-NPROBE_MARGIN, GAP_MARGIN = 1.6, 1.1
-"""Safety factors on the nprobe and the gap that keep the promise: queries between clusters that no row is near to need
-somewhat more lists than those that are mixed of rows."""
+NPROBE_MARGIN = 1.6
+"""Safety factor on the nprobe that keeps the promise, which costs nothing: the gap ends most searches long before."""
 
 MAX_PROBING_SHARE = 0.8
 """Share of the expected time of a search that scans all rows: lists are probed where it takes less, as they take memory
 and time to build."""
 
 _NEEDED_LOSS: Final = 0.5
-_PROBING_LOSSES: Final = (0.9, 0.75, 0.62, 0.5, 0.4, 0.32, 0.25, 0.2, 0.15, 0.1, 0.06, 0.03)
-_DEEPER_CANDIDATES: Final = (1.0, 1.25, 1.6, 2.0, 2.5)
+_PROBING_LOSSES: Final = tuple(0.95 * 0.93**step for step in range(56))
+_DEEPER_CANDIDATES: Final = (1.0, 1.09, 1.19, 1.3, 1.41, 1.54, 1.68, 1.83, 2.0, 2.2, 2.4, 2.6)
 """Shares of the allowed recall loss that probing may have, and factors on the candidates of a full scan: of all pairs
 the cheapest is chosen that keeps the promise. _NEEDED_LOSS is the share by which kinds of queries are compared."""
+
+_COSTED_QUERIES: Final = 128
+"""Queries of a kind from which it is estimated what probing reads."""
+
+_ROUNDING: Final = 1e-9
+_LEAST_GAP: Final = 1e-6
+"""Stands for a gap of zero or less, which would mean no bound."""
 
 MIN_DEPTH_PER_RESULT, MIN_DEPTH = 5, 50
 """Candidates: no depth is less than MIN_DEPTH_PER_RESULT * k + MIN_DEPTH, unless the affordable depth is. They cost
@@ -50,8 +53,8 @@ MIN_DEPTH_ROWS, MIN_DEPTH_EXPONENT = 60_000, 0.5
 """With more rows than MIN_DEPTH_ROWS the least depth grows by this power of them, as the required depth does."""
 
 _TAIL_FACTOR: Final = 4.0
-"""How many times the allowed mean loss the fifth percentile may lose by probing: else one query in twenty could lose
-everything while the mean is kept."""
+"""How many times the allowed mean loss, or one hit, the fifth percentile may lose by probing: else one query in twenty
+could lose everything while the mean is kept."""
 
 _CONFIDENCE: Final = 1.645
 """Standard errors below the mean: the lower end of a one-sided interval of 95 %."""
@@ -59,25 +62,28 @@ _CONFIDENCE: Final = 1.645
 _UNREACHED_FACTOR: Final = 2.0
 """A kind that no affordable depth finds is taken to need this many times the deepest one."""
 
+_ALL_TIERS: Final = 1 << 30
 _GENERATED: Final = ("rows", "mixtures", "pairs")
 _HARD: Final = ("mixtures", "pairs")
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What probing reads for a query: the gaps of the centroids by rank, and the entries of the lists up to each,
-    copies included; arrays (nlist,)."""
+    """What probing reads for queries: the gaps of the centroids by rank, and the entries of the lists up to each,
+    copies included; arrays (nlist,), or (queries, nlist)."""
 
     gaps: NDArray[np.float32]
     entries: NDArray[np.int32]
 
-    def probed(self, depth: Depth) -> tuple[int, int]:
-        """The lists and the entries that a search of that depth reads: those within the gap, and as many more as hold
-        two copies of each candidate, up to `probes`."""
-        within = int(self.gaps.searchsorted(np.float32(depth.gap), side="right")) if depth.gap else depth.probes
-        filled = int(self.entries.searchsorted(2 * depth.candidates)) + 1
-        lists = min(max(within, filled), depth.probes, len(self.gaps))
-        return lists, int(self.entries[lists - 1])
+    def probed(self, depth: Depth) -> tuple[float, float]:
+        """The lists and the entries that searches of that depth read in the mean: lists within the gap, and as many
+        more as hold two copies of each candidate, up to `probes`."""
+        most = min(depth.probes, self.gaps.shape[-1])
+        within = np.count_nonzero(self.gaps <= np.float32(depth.gap), axis=-1) if depth.gap else np.array(most)
+        filled = np.count_nonzero(self.entries < 2 * depth.candidates, axis=-1) + 1
+        lists = np.minimum(np.maximum(within, filled), most)
+        entries = np.take_along_axis(self.entries, lists[..., None] - 1, axis=-1)
+        return float(lists.mean()), float(entries.mean())
 
 
 def entries_by_centroid(indexes: Mapping[int, VectorIndex]) -> dict[bytes, NDArray[np.int64]]:
@@ -115,7 +121,8 @@ class RequiredDepth:
 
     `ranks` are their ranks among the candidates (the largest measured depth means not found), `nprobe` the numbers of
     centroids whose lists must be probed (0: the row is in no list), `gaps` the gaps of the last of these centroids.
-    Tier t of `tiers` holds the neighbours that are first needed for `k_values[t]`. `reach` is None without lists.
+    Tier t of `tiers` holds the neighbours that are first needed for `k_values[t]`, up to `max_tier`. `reach` is None
+    without lists. `missed` is the share of its neighbours that is not known, and counts as not found.
     """
 
     ranks: NDArray[np.int64]
@@ -123,16 +130,69 @@ class RequiredDepth:
     gaps: NDArray[np.float64]
     tiers: NDArray[np.int64]
     reach: Reach | None = None
+    max_tier: int = _ALL_TIERS
+    missed: float = 0.0
 
-    def recall(self, tier: int, k: int, *, candidates: int, nprobe: int, max_gap: float) -> float:
-        """The recall at k of a search of that depth; max_gap 0: no bound."""
-        found = (self.tiers <= tier) & (self.ranks < candidates) & (self.nprobe <= nprobe)
-        if max_gap:
-            found &= self.gaps <= max_gap
-        return min(int(found.sum()), k) / k
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What queries of a kind need to find their neighbours for k: a row for each query, filled up with what no search
+    reaches; the nprobe and the gaps of all, of neighbours that tie the first k; and of some queries what probing reads,
+    None without lists."""
+
+    k: int
+    ranks: NDArray[np.int64]
+    nprobe: NDArray[np.int64]
+    gaps: NDArray[np.float64]
+    missed: NDArray[np.float64]
+    sorted_nprobe: NDArray[np.int64]
+    sorted_gaps: NDArray[np.float64]
+    reach: Reach | None
+
+    def recall(self, depth: Depth) -> NDArray[np.float64]:
+        """The recall of each query in a search of that depth (n,); probes 0: all lists; gap 0: no bound."""
+        found = self.ranks < depth.candidates
+        if depth.probes:
+            found &= self.nprobe <= depth.probes
+        if depth.gap:
+            found &= self.gaps <= depth.gap
+        recall: NDArray[np.float64] = np.maximum(np.minimum(found.sum(axis=1), self.k) / self.k - self.missed, 0.0)
+        return recall
+
+    def needed(self, loss: float) -> tuple[float, float]:
+        """The nprobe and the gap that lose so much of the recall."""
+        place = math.ceil((len(self.sorted_gaps) - 1) * min(1.0, max(0.0, 1 - loss)) - _ROUNDING)
+        return float(self.sorted_nprobe[place]), float(self.sorted_gaps[place])
+
+
+def found_for(queries: Sequence[RequiredDepth], tier: int, k: int) -> Found:
+    """What those of the queries need whose neighbours for k are known."""
+    known = [query for query in queries if query.max_tier >= tier]
+    own = [query.tiers <= tier for query in known]
+    width = max((int(chosen.sum()) for chosen in own), default=0)
+    ranks, nprobe = np.full((2, len(known), width), np.iinfo(np.int64).max)
+    gaps = np.full((len(known), width), np.inf)
+    for number, (query, chosen) in enumerate(zip(known, own, strict=True)):
+        count = int(chosen.sum())
+        ranks[number, :count], nprobe[number, :count] = query.ranks[chosen], query.nprobe[chosen]
+        gaps[number, :count] = query.gaps[chosen]
+    missed, reach = np.array([query.missed for query in known]), _stacked(known[:_COSTED_QUERIES])
+    sorted_nprobe, sorted_gaps = (np.sort(np.sort(values, axis=1)[:, :k], axis=None) for values in (nprobe, gaps))
+    return Found(k, ranks, nprobe, gaps, missed, sorted_nprobe, sorted_gaps, reach)
+
+
+def _stacked(queries: Sequence[RequiredDepth]) -> Reach | None:
+    """The reach of queries that have one, in the same centroids as the first."""
+    reaches = [query.reach for query in queries if query.reach is not None]
+    alike = [reach for reach in reaches if len(reach.gaps) == len(reaches[0].gaps)]
+    if not alike:
+        return None
+    return Reach(np.stack([reach.gaps for reach in alike]), np.stack([reach.entries for reach in alike]))
 
 
 Requirements = Mapping[Kind, Sequence[RequiredDepth]]
+Tier = Mapping[Kind, Found]
+"""What queries of each kind need for one k."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,17 +237,30 @@ def choose_depths(
     required: Requirements, k_values: Sequence[int], conditions: Conditions, learned: Sequence[LearnedDepth] = ()
 ) -> Choice:
     """`learned` holds what earlier calibrations learned of kinds that `required` lacks."""
+    return choose_for(tiers_of(required, k_values), conditions, learned)
+
+
+def tiers_of(required: Requirements, k_values: Sequence[int]) -> list[Tier]:
+    """What each k needs, from the smallest on: the same for all recalls."""
+    return [
+        {kind: found_for(queries, tier, k) for kind, queries in required.items()} for tier, k in enumerate(k_values)
+    ]
+
+
+def choose_for(tiers: Sequence[Tier], conditions: Conditions, learned: Sequence[LearnedDepth] = ()) -> Choice:
+    """`choose_depths` of what `tiers_of` returns."""
     depths, measured = list[Depth](), list[LearnedDepth]()
-    for tier, k in enumerate(k_values):
-        needs = {kind: _need_of(queries, tier, k, conditions) for kind, queries in required.items()}
+    for tier, kinds in enumerate(tiers):
+        needs = {kind: _need_of(found, conditions) for kind, found in kinds.items()}
         generated = _largest([need for kind, need in needs.items() if kind in _GENERATED])
         if generated.candidates is None:
             break
+        k = next(iter(kinds.values())).k
         carried = [known for known in learned if known.results == k]
         need = _largest([*needs.values(), *(_scaled(generated, known) for known in carried)])
-        depth = _depth_for(required, need, tier, k, conditions)
+        depth = _depth_for(kinds, need, k, conditions)
         if depth is not None:
-            depth = _with_probes(required, depth, tier, conditions, carried)
+            depth = _with_probes(kinds, depth, conditions, carried)
         if depth is not None and len(depths) == tier:
             depths.append(replace(depth, mean=min([depth.mean, *(known.recall for known in carried)])))
         for kind, own in needs.items():
@@ -196,7 +269,7 @@ def choose_depths(
             candidates = _ratio(own.candidates or _UNREACHED_FACTOR * conditions.max_depth, generated.candidates)
             probes, gap = _ratio(own.nprobe, generated.nprobe), _ratio(own.gap, generated.gap)
             if max(candidates, probes, gap) > 1:
-                found = [] if depth is None else [_promise({kind: required[kind]}, depth, tier, conditions)[0]]
+                found = [] if depth is None else [_promise({kind: kinds[kind]}, depth)[0]]
                 measured.append(LearnedDepth(kind, k, candidates, probes, gap, min([conditions.goal, *found])))
     return Choice(tuple(depths), tuple(measured))
 
@@ -204,22 +277,19 @@ def choose_depths(
 # -- the need of one kind ------------------------------------------------------------------------------------
 
 
-def _need_of(queries: Sequence[RequiredDepth], tier: int, k: int, conditions: Conditions) -> Need:
-    goal = conditions.goal
-    bounds = recall_bound(_recall_by_depth(queries, tier, k, lambda query: query.ranks, conditions.max_depth), k)
-    best = float(recall_bound(np.ones((len(queries), 1)), k)[0])  # few queries cannot prove the goal
-    reaching = np.flatnonzero(bounds >= (min(goal, best) if goal <= 1 else goal))
-    candidates = float(reaching[0] + 1) if len(reaching) else None
-    return Need(candidates, *_needed_probing(queries, tier, k, _NEEDED_LOSS * (1 - goal)))
+def _need_of(found: Found, conditions: Conditions) -> Need:
+    """A kind of whose queries too few were asked to prove the goal needs to find all neighbours."""
+    best = float(recall_bound(np.ones((len(found.ranks), 1)), found.k)[0])
+    goal = min(conditions.goal, best) if conditions.goal <= 1 else conditions.goal
 
+    def proves_goal(candidates: int) -> bool:
+        recall = found.recall(Depth(found.k, candidates, 0.0, 0.0))
+        return float(recall_bound(recall[:, None], found.k)[0]) >= goal
 
-def _needed_probing(queries: Sequence[RequiredDepth], tier: int, k: int, loss: float) -> tuple[float, float]:
-    """The nprobe and the gap that lose so much of the recall at k; of neighbours that tie, the first k count."""
-    needed = []
-    for name in ("nprobe", "gaps"):
-        values = [np.sort(getattr(query, name)[query.tiers <= tier])[:k] for query in queries]
-        needed.append(float(np.quantile(np.concatenate(values), min(1.0, 1 - loss), method="higher")))
-    return needed[0], needed[1]
+    counts = range(1, conditions.max_depth)
+    number = bisect_left(counts, True, key=proves_goal)
+    candidates = float(counts[number]) if number < len(counts) else None
+    return Need(candidates, *found.needed(_NEEDED_LOSS * (1 - conditions.goal)))
 
 
 def recall_bound(recall: NDArray[np.float64], k: int) -> NDArray[np.float64]:
@@ -230,15 +300,6 @@ def recall_bound(recall: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     counted = np.concatenate([recall, np.full((1, recall.shape[1]), 1 - 1 / k)])
     bound: NDArray[np.float64] = counted.mean(axis=0) - _CONFIDENCE * counted.std(axis=0) / math.sqrt(len(counted))
     return bound
-
-
-def _recall_by_depth(
-    queries: Sequence[RequiredDepth], tier: int, k: int, field: Callable[[RequiredDepth], NDArray[np.int64]], size: int
-) -> NDArray[np.float64]:
-    """The recall at k of each query if `field` is limited to 0, 1, ... size - 1: (queries, size)."""
-    counts = [np.bincount(field(query)[query.tiers <= tier], minlength=size + 1)[:size].cumsum() for query in queries]
-    recall: NDArray[np.float64] = np.minimum(np.stack(counts), k) / k
-    return recall
 
 
 def _largest(needs: Sequence[Need]) -> Need:
@@ -263,66 +324,56 @@ def _ratio(own: float, generated: float | None) -> float:
 # -- the depth for a need ------------------------------------------------------------------------------------
 
 
-def _depth_for(required: Requirements, need: Need, tier: int, k: int, conditions: Conditions) -> Depth | None:
+def _depth_for(kinds: Tier, need: Need, k: int, conditions: Conditions) -> Depth | None:
     """The depth that serves a need, with the recall that it promises; None if it is deeper than was measured."""
     if need.candidates is None or need.candidates > conditions.max_depth:
         return None
-    least = _least_depth(k, conditions)
-    candidates = min(max(math.ceil(need.candidates * DEPTH_MARGIN), least), conditions.max_depth)
-    return _promising(required, Depth(k, candidates, 0.0, 0.0), tier, conditions)
+    candidates = min(max(math.ceil(need.candidates), _least_depth(k, conditions)), conditions.max_depth)
+    return _promising(kinds, Depth(k, candidates, 0.0, 0.0))
 
 
-def _with_probes(
-    required: Requirements, full: Depth, tier: int, conditions: Conditions, carried: Sequence[LearnedDepth]
-) -> Depth:
+def _with_probes(kinds: Tier, full: Depth, conditions: Conditions, carried: Sequence[LearnedDepth]) -> Depth:
     """The same depth with the probing that makes it cheapest; without, where all rows are scanned in about the time.
 
     Probing is judged by the time that it is expected to take: the gap ends most searches long before `probes`.
     """
     if not conditions.nlist:
         return full
-    tail = min(full.p5, 1 - _TAIL_FACTOR * (1 - conditions.goal))
-    probings = [_probing(required, full, tier, conditions, carried, loss=loss) for loss in _PROBING_LOSSES]
+    tail = min(full.p5, 1 - max(_TAIL_FACTOR * (1 - conditions.goal), 1 / full.results)) - _ROUNDING
+    probings = [_probing(kinds, full, conditions, carried, loss=loss) for loss in _PROBING_LOSSES]
     best, best_cost = full, MAX_PROBING_SHARE * _full_cost(full, conditions)
     for factor in _DEEPER_CANDIDATES:
         candidates = min(math.ceil(factor * full.candidates), conditions.max_depth)
-        setup = scan_setup_cost(candidates, conditions.row_bytes)
+        shallowest = replace(probings[0], candidates=candidates)
+        if not shallowest.probes or _probing_cost(kinds, shallowest, conditions)[0] >= best_cost:
+            break
 
         def keeps_promise(number: int, candidates: int = candidates) -> bool:
-            mean, p5 = _promise(required, replace(probings[number][0], candidates=candidates), tier, conditions)
+            mean, p5 = _promise(kinds, replace(probings[number], candidates=candidates))
             return mean >= min(conditions.goal, full.mean) and p5 >= tail
 
         number = bisect_left(range(len(probings)), True, key=keeps_promise)
-        if number < len(probings) and probings[number][2] + setup < best_cost:
-            best, best_cost = replace(probings[number][1], candidates=candidates), probings[number][2] + setup
-    return best if best is full else _promising(required, best, tier, conditions)
+        if number < len(probings):
+            depth = replace(probings[number], candidates=candidates)
+            cost, scanned = _probing_cost(kinds, depth, conditions)
+            if cost < best_cost:
+                best, best_cost = replace(depth, scanned=scanned), cost
+    return best if best is full else _promising(kinds, best)
 
 
 def _probing(
-    required: Requirements,
-    full: Depth,
-    tier: int,
-    conditions: Conditions,
-    carried: Sequence[LearnedDepth],
-    *,
-    loss: float,
-) -> tuple[Depth, Depth, float]:
-    """The depth with the probing that loses a share of what may be missed; the same with margins; and what the latter
-    costs without the candidates, infinite where no neighbour is in a list."""
-    nprobe, gap = _kinds_probing(required, tier, full.results, loss * max(0.0, 1 - conditions.goal), carried)
-    needed = replace(full, probes=math.ceil(nprobe), gap=gap)
-    margined = replace(full, probes=min(math.ceil(NPROBE_MARGIN * nprobe), conditions.nlist), gap=GAP_MARGIN * gap)
-    if not margined.probes:
-        return needed, margined, math.inf
-    cost, scanned = _probing_cost(required, margined, conditions)
-    return needed, replace(margined, scanned=scanned), cost
+    kinds: Tier, full: Depth, conditions: Conditions, carried: Sequence[LearnedDepth], *, loss: float
+) -> Depth:
+    """The depth with the probing that loses a share of what may be missed, without probing where no neighbour is in a
+    list."""
+    nprobe, gap = _kinds_probing(kinds, loss * max(0.0, 1 - conditions.goal), carried)
+    probes = min(math.ceil(NPROBE_MARGIN * nprobe), conditions.nlist)
+    return replace(full, probes=probes, gap=max(gap, _LEAST_GAP) if probes else 0.0)
 
 
-def _kinds_probing(
-    required: Requirements, tier: int, k: int, loss: float, carried: Sequence[LearnedDepth]
-) -> tuple[float, float]:
+def _kinds_probing(kinds: Tier, loss: float, carried: Sequence[LearnedDepth]) -> tuple[float, float]:
     """The nprobe and the gap that every kind needs, those included that are not measured now."""
-    needs = {kind: _needed_probing(queries, tier, k, loss) for kind, queries in required.items()}
+    needs = {kind: found.needed(loss) for kind, found in kinds.items()}
     generated = [need for kind, need in needs.items() if kind in _GENERATED]
     nprobe, gap = (max(values) for values in zip(*generated, strict=True))
     learned = [(nprobe * known.probes, gap * known.gap) for known in carried]
@@ -336,23 +387,22 @@ def _full_cost(depth: Depth, conditions: Conditions) -> float:
     return scan + scan_setup_cost(depth.candidates, conditions.row_bytes)
 
 
-def _probing_cost(required: Requirements, depth: Depth, conditions: Conditions) -> tuple[float, int]:
-    """Microseconds of a search that probes, without its candidates, and the entries that it scans: means over the kinds
-    of queries that users may ask, so without those that are made to be hard."""
+def _probing_cost(kinds: Tier, depth: Depth, conditions: Conditions) -> tuple[float, int]:
+    """Microseconds of a search that probes, and the entries that it scans: means over the kinds of queries that users
+    may ask, so without those that are made to be hard."""
     by_kind = []
-    for kind, queries in required.items():
-        if kind in _HARD and len(required) > len(_HARD):
-            continue
-        read = [query.reach.probed(depth) for query in queries if query.reach is not None]
-        by_kind.append(np.mean(read, axis=0) if read else np.array([conditions.nlist, 2 * conditions.rows]))
+    for kind, found in kinds.items():
+        if kind not in _HARD or len(kinds) <= len(_HARD):
+            nothing = conditions.nlist, 2 * conditions.rows
+            by_kind.append(nothing if found.reach is None else found.reach.probed(depth))
     lists, entries = np.mean(by_kind, axis=0).tolist()
     cost = probing_cost(round(entries), conditions.code_size, lists, conditions.nlist, conditions.row_bytes)
-    return cost, max(1, round(entries))
+    return cost + scan_setup_cost(depth.candidates, conditions.row_bytes), max(1, round(entries))
 
 
-def _promising(required: Requirements, depth: Depth, tier: int, conditions: Conditions) -> Depth:
+def _promising(kinds: Tier, depth: Depth) -> Depth:
     """The depth with what it promises."""
-    mean, p5 = _promise(required, depth, tier, conditions)
+    mean, p5 = _promise(kinds, depth)
     return replace(depth, mean=mean, p5=p5)
 
 
@@ -364,13 +414,11 @@ def _least_depth(k: int, conditions: Conditions) -> int:
     return max(k, math.ceil((MIN_DEPTH_PER_RESULT * k + MIN_DEPTH) * growth * share))
 
 
-def _promise(required: Requirements, depth: Depth, tier: int, conditions: Conditions) -> tuple[float, float]:
+def _promise(kinds: Tier, depth: Depth) -> tuple[float, float]:
     """The lowest bound of the mean recall of a kind, and the lowest fifth percentile of one."""
-    k, candidates, nprobe = depth.results, depth.candidates, depth.probes or conditions.nlist
     bounds, percentiles = [], []
-    for queries in required.values():
-        found = [query.recall(tier, k, candidates=candidates, nprobe=nprobe, max_gap=depth.gap) for query in queries]
-        recall = np.array(found)[:, None]
-        bounds.append(float(recall_bound(recall, k)[0]))
-        percentiles.append(float(np.percentile(recall, 5)))
+    for found in kinds.values():
+        recall = found.recall(depth)
+        bounds.append(float(recall_bound(recall[:, None], found.k)[0]))
+        percentiles.append(float(np.percentile(recall + found.missed, 5)))  # what is not known is no query's own loss
     return min(bounds), min(percentiles)

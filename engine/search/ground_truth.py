@@ -1,18 +1,52 @@
-"""Ground truth for calibration: the true nearest neighbours of sampled queries."""
+"""Ground truth for calibration: the true neighbours of sampled queries, and how deep a search has to go for them.
+
+Sixty queries that miss one neighbour in a hundred prove hardly more than .98, and proof is what a low depth needs. True
+neighbours of hundreds of queries more would cost as much as all else. A deep scan finds nearly all of them in a tenth
+of the time, and how many it misses is known from the queries whose neighbours were found exactly: for every further
+query that share counts as missed, so that no more is proven than is true (`with_more_queries`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.index.vectors import row_blocks
+from aidre.engine.index.vectors import (
+    Candidates,
+    Scan,
+    ScanGroup,
+    VectorIndex,
+    group_by_codebook,
+    row_blocks,
+    score_rows,
+)
 from aidre.engine.model import EmbeddingSpace
-from aidre.engine.search.query_samples import Kind, LiveColumn, QuerySample, row_key
+from aidre.engine.search.depth_choice import (
+    RankedCentroids,
+    Reach,
+    RequiredDepth,
+    Requirements,
+    entries_by_centroid,
+    rank_centroids,
+)
+from aidre.engine.search.query_samples import (
+    Kind,
+    LiveColumn,
+    QuerySample,
+    generated_samples,
+    row_key,
+    row_of,
+    target_of,
+)
+from aidre.engine.segment import pack_bitmap
+from aidre.engine.storage import MAX_SEGMENT_ROWS
 
 K_VALUES = (10, 100, 1000)
 """Numbers of neighbours (k) that are calibrated, those below the number of rows."""
@@ -25,6 +59,19 @@ _TIE_TOLERANCE = 1e-6
 
 _MIN_FLOAT32_DIMENSIONS = 64
 """Dimensions; with fewer, matrix products are computed in float64."""
+
+MORE_QUERIES: Final = 540
+"""Queries beside those whose neighbours are found exactly. With twice as many the depths are hardly less."""
+
+_MORE_SHARES = 0.45, 0.2
+"""Shares of rows and of pairs among them. Rows most often decide how many lists are probed, mixtures how many
+candidates are compared, and pairs only where rows lie in clusters."""
+
+_MORE_DEPTH, _MORE_DEPTH_ROWS = 1_024, 60_000
+"""Candidates of the deep scan for so many rows; they grow with the fourth root of the rows."""
+
+_MORE_SEED: Final = 20_260_102
+_QUERIES_AT_ONCE: Final = 25
 
 T = TypeVar("T")
 
@@ -160,3 +207,160 @@ def _with_tiers(keys: NDArray[np.int64], scores: NDArray[Any], k_values: Sequenc
     tiers = (scores[:, None] < bounds[None, :]).sum(axis=1)
     order = np.argsort(keys)
     return Neighbours(keys[order], tiers[order])
+
+
+# -- required depth ------------------------------------------------------------------------------------------
+
+
+class IndexedColumn(LiveColumn, Protocol):
+    """A column with its live rows and their index."""
+
+    @property
+    def index(self) -> VectorIndex | None: ...
+
+
+class _Scans:
+    """A deep scan of all indexes; `indexed` are the scanned columns by their ordinals in the ground truth."""
+
+    def __init__(self, indexed: Mapping[int, IndexedColumn], max_depth: int) -> None:
+        self.indexed, self.max_depth = indexed, max_depth
+        self.indexes = {number: column.index for number, column in indexed.items() if column.index is not None}
+        self.target_of_slot = _assign_free_slots(self.indexes)
+        self.entries = entries_by_centroid(self.indexes)
+        self._scans = list[tuple[Scan, int]]()
+        for group in group_by_codebook(self.indexes.values()):
+            chosen = [(index.slot or 0, indexed[self.target_of_slot[index.slot or 0]].live) for index in group]
+            allowed = sum(live.count for _, live in chosen)
+            self._scans.append((Scan(ScanGroup(group), bitmap=pack_bitmap(chosen)), min(max_depth + 1, allowed)))
+
+    def each(
+        self,
+        queries: NDArray[np.float32],
+        query_keys: Sequence[int],
+        measure: Callable[[int, NDArray[np.int64]], T],
+    ) -> list[T]:
+        """`measure` of the number of each query and the keys of its candidates without itself, best first."""
+
+        def batch(first: int) -> list[T]:
+            some = queries[first : first + _QUERIES_AT_ONCE]
+            by_query = zip(*(scan.search_all(some, count) for scan, count in self._scans), strict=True)
+            return [
+                measure(number, self._keys(candidates, query_keys[number]))
+                for number, candidates in enumerate(by_query, first)
+            ]
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            return [one for some in pool.map(batch, range(0, len(queries), _QUERIES_AT_ONCE)) for one in some]
+
+    def _keys(self, candidates: Sequence[Candidates], query_key: int) -> NDArray[np.int64]:
+        row_ids, estimates = (np.concatenate(arrays) for arrays in zip(*candidates, strict=True))
+        row_ids = row_ids[np.argsort(-estimates, kind="stable")]
+        keys: NDArray[np.int64] = row_key(self.target_of_slot[row_ids // MAX_SEGMENT_ROWS], row_ids % MAX_SEGMENT_ROWS)
+        others: NDArray[np.int64] = keys[keys != query_key][: self.max_depth]
+        return others
+
+    def ranks(self, keys: NDArray[np.int64], neighbours: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rank of each of the neighbours (ascending) among the candidates. Those in other columns are compared
+        exactly: every depth finds them."""
+        ranks = np.where(np.isin(target_of(neighbours), self.target_of_slot), self.max_depth, 0)
+        if len(keys):  # a scan may find nothing, if all codes are alike
+            order = np.argsort(keys)
+            positions = order[np.minimum(np.searchsorted(keys, neighbours, sorter=order), len(order) - 1)]
+            ranks = np.where(keys[positions] == neighbours, positions, ranks)
+        return ranks
+
+    def probes(
+        self, query: NDArray[np.float32], neighbours: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], Reach | None]:
+        """The `nprobe` and the `gaps` of the true neighbours of a query (1, d), and what probing reads for it."""
+        nprobe, gaps = np.zeros(len(neighbours), np.int64), np.zeros(len(neighbours))
+        ranked = dict[bytes, RankedCentroids]()
+        reach: Reach | None = None
+        for target_ord, index in self.indexes.items():
+            own = target_of(neighbours) == target_ord
+            if not index.nlist or not own.any():
+                continue
+            centroids_key = index.codebook_key[1]
+            if centroids_key not in ranked:
+                ranked[centroids_key] = rank_centroids(index.coarse_quantizer, query)
+                reach = ranked[centroids_key].reach(self.entries[centroids_key])
+            ranks, gap_at_rank = ranked[centroids_key].ranks, ranked[centroids_key].gaps
+            nprobe[own] = ranks[index.assignments[:, row_of(neighbours[own])]].min(axis=0)
+            gaps[own] = gap_at_rank[nprobe[own] - 1]
+        return nprobe, gaps, reach
+
+    def nearest(self, keys: NDArray[np.int64], query: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+        """The ranks of the nearest k of the candidates to a query (1, d), by exact comparison."""
+        numbers = [np.flatnonzero(target_of(keys) == target_ord) for target_ord in self.indexed]
+        chosen = [
+            (column.column, row_of(keys[own])) for column, own in zip(self.indexed.values(), numbers, strict=True)
+        ]
+        positions, _ = score_rows(chosen, query, k)
+        ranks: NDArray[np.int64] = np.concatenate(numbers)[positions[:k]]
+        return ranks
+
+
+def measure_required_depths(
+    truth: GroundTruth, indexed: Mapping[int, IndexedColumn], max_depth: int
+) -> list[RequiredDepth]:
+    """The required depth of each query, as one search of all indexes finds it."""
+    scans = _Scans(indexed, max_depth)
+
+    def required(number: int, keys: NDArray[np.int64]) -> RequiredDepth:
+        known = truth.neighbours[number]
+        nprobe, gaps, reach = scans.probes(truth.queries[number : number + 1], known.keys)
+        return RequiredDepth(scans.ranks(keys, known.keys), nprobe, gaps, known.tiers, reach)
+
+    return scans.each(truth.queries, truth.query_keys, required)
+
+
+def with_more_queries(
+    space: EmbeddingSpace,
+    truth: GroundTruth,
+    indexed: Mapping[int, IndexedColumn],
+    required: Requirements,
+    max_depth: int,
+) -> Requirements:
+    """The requirements with those of more generated queries for the smallest k."""
+    columns, k = list(indexed.values()), truth.k_values[0]
+    rows = sum(column.live.count for column in columns)
+    max_depth = min(max_depth, math.ceil(_MORE_DEPTH * max(1.0, rows / _MORE_DEPTH_ROWS) ** 0.25))
+    scans, more = _Scans(indexed, max_depth), dict(required)
+    for sample in generated_samples(space, columns, rows, MORE_QUERIES, seed=_MORE_SEED, shares=_MORE_SHARES):
+        missed = _missed_share(required[sample.kind], max_depth)
+        ordinals = np.array(list(indexed))
+        own_keys = np.where(sample.row_keys < 0, sample.row_keys, _with_targets(sample.row_keys, ordinals)).tolist()
+
+        def found(
+            number: int, keys: NDArray[np.int64], queries: NDArray[np.float32] = sample.queries, missed: float = missed
+        ) -> RequiredDepth:
+            query = queries[number : number + 1]
+            ranks = scans.nearest(keys, query, k)
+            nprobe, gaps, reach = scans.probes(query, keys[ranks])
+            return RequiredDepth(ranks, nprobe, gaps, np.zeros(len(ranks), np.int64), reach, 0, missed)
+
+        more[sample.kind] = [*required[sample.kind], *scans.each(sample.queries, own_keys, found)]
+    return more
+
+
+def _with_targets(keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Row keys whose targets are counted through some columns, as keys of the ordinals of these."""
+    found: NDArray[np.int64] = row_key(ordinals[target_of(keys)], row_of(keys))
+    return found
+
+
+def _missed_share(queries: Sequence[RequiredDepth], max_depth: int) -> float:
+    """The share of the nearest neighbours that no scan finds."""
+    ranks = np.concatenate([query.ranks[query.tiers == 0] for query in queries])
+    return float(np.count_nonzero(ranks >= max_depth)) / len(ranks)
+
+
+def _assign_free_slots(indexes: Mapping[int, VectorIndex]) -> NDArray[np.int64]:
+    """Assign slots to indexes that no generation has yet; returns the target of each slot, -1 for a free one."""
+    taken = {index.slot for index in indexes.values()}
+    free = (slot for slot in itertools.count() if slot not in taken)
+    for index in indexes.values():
+        if index.slot is None:
+            index.assign_slot(next(free))
+    targets = {index.slot or 0: target_ord for target_ord, index in indexes.items()}
+    return np.array([targets.get(slot, -1) for slot in range(max(targets, default=0) + 1)])

@@ -34,8 +34,8 @@ from aidre.engine.segment import RowMask
 SAMPLED_QUERIES = 260
 """Rows, mixtures and pairs together. The mean recall of 140 queries is known to about .003."""
 
-_ROWS_SHARE = _PAIRS_SHARE = 3 / 13
-"""Shares of the rows and of the pairs among SAMPLED_QUERIES: fewer than sixty could not prove a recall of .995."""
+_ROWS_SHARE = 3 / 13
+"""Share of the rows, and of the pairs, among SAMPLED_QUERIES: fewer than sixty could not prove a recall of .995."""
 
 _MIXED_ROWS = 3
 
@@ -93,14 +93,22 @@ def asked_sample(kind: Kind, queries: NDArray[np.float32]) -> QuerySample:
     return QuerySample(kind, queries, np.full(len(queries), NO_ROW, np.int64))
 
 
-def generated_samples(space: EmbeddingSpace, targets: Sequence[LiveColumn], rows: int) -> list[QuerySample]:
-    """Rows, mixtures and pairs of the live rows of all targets, `rows` in number; the same for the same rows."""
-    rng = np.random.default_rng(_SEED)
-    row_queries = round(_ROWS_SHARE * SAMPLED_QUERIES)
+def generated_samples(
+    space: EmbeddingSpace,
+    targets: Sequence[LiveColumn],
+    rows: int,
+    count: int | None = None,
+    *,
+    seed: int = _SEED,
+    shares: tuple[float, float] = (_ROWS_SHARE, _ROWS_SHARE),
+) -> list[QuerySample]:
+    """Rows, mixtures and pairs of the live rows of all targets, `rows` in number; the same for the same rows. `count`
+    are all of them (None: SAMPLED_QUERIES), `shares` those of the rows and of the pairs."""
+    rng, count = np.random.default_rng(seed), SAMPLED_QUERIES if count is None else count
+    row_queries, pairs = (round(share * count) for share in shares)
     picks = np.sort(rng.choice(rows, min(row_queries, rows), replace=False))
     keys, vectors = _take_live(targets, picks)
-    pairs = round(_PAIRS_SHARE * SAMPLED_QUERIES)
-    mixtures = SAMPLED_QUERIES - row_queries - pairs
+    mixtures = count - row_queries - pairs
     mixed: Sequence[tuple[Kind, NDArray[np.float32]]] = (
         ("mixtures", _mix(space, targets, rng, (mixtures, _MIXED_ROWS), evenness=1.0, noise=_NOISE)),
         ("pairs", _mix(space, targets, rng, (pairs, 2), evenness=_EVENNESS, noise=_PAIRS_NOISE)),

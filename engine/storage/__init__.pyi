@@ -1,4 +1,5 @@
 from . import changelog as changelog, deletes as deletes, durable as durable
+from .aliases import Aliases as Aliases
 from .arrow import (
     ArrowFile as ArrowFile,
     FileEntry as FileEntry,
@@ -7,8 +8,10 @@ from .arrow import (
     FileUnreadable as FileUnreadable,
     check_arrived as check_arrived,
     check_bytes as check_bytes,
+    check_columns as check_columns,
     check_file as check_file,
     check_lengths as check_lengths,
+    check_offsets as check_offsets,
     check_rows as check_rows,
     kernels as kernels,
     list_array as list_array,

@@ -52,8 +52,8 @@ class Depth:
 
     `mean` is the mean recall of the hardest kind of queries, less what their sample leaves uncertain, `p5` the fifth
     percentile (`engine/search/depth_choice`). `probes` is nprobe, the inverted lists scanned at most; 0 means all.
-    Lists are skipped where their centroid is farther from the query than the nearest centroid by more than `gap`; 0
-    means no bound. `scanned` is the mean number of codes that its queries scanned; 0 means all.
+    Lists are skipped where their centroid is farther from the query than the nearest four are in the mean, by more than
+    `gap`; 0 means no bound. `scanned` is the mean number of codes that its queries scanned; 0 means all.
     """
 
     results: Count

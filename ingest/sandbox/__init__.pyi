@@ -8,4 +8,5 @@ from .result import (
     sandboxed_reader as sandboxed_reader,
     stream_file as stream_file,
 )
+from .tesseract import find_tesseract as find_tesseract, recogniser as recogniser
 from .walls import available as available, check_walls as check_walls

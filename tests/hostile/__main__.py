@@ -39,6 +39,7 @@ PROOFS = {
     "flips": ("tests.hostile.damage", "flips", 1_000),
     "truncations": ("tests.hostile.damage", "truncations", 1_000),
     "foreign": ("tests.hostile.foreign", "run", 10_000),
+    "buffers": ("tests.hostile.buffers", "run", 1_000_000),
     "fuzzing": ("tests.hostile.fuzzing", "run", 600),
     "kernel": ("tests.hostile.kernel", "run", 100_000),
     "kernel-fuzz": ("tests.hostile.kernel_fuzz", "run", 1_800),

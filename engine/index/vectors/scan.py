@@ -40,6 +40,9 @@ rows lie far from the query, the nearest lists say nothing about them, and the s
 _MAX_PROBED_SHARE = 0.7
 """Share of the rows; a filtered probe of lists that hold more, copies included, gives way to a full scan."""
 
+_GROWTH_EXPONENT = 0.5
+"""The candidates grow by this power of the rows until the next calibration, as what it would find does."""
+
 _MAX_PARAMETERS = 64
 """Numbers of lists for which a scan keeps FAISS's parameters."""
 
@@ -82,7 +85,8 @@ def search_depth(calibration: Calibration | None, k: int, recall: float | None =
     if calibration is None:
         return None
     depths = calibration.depths_for(recall)
-    candidates = math.ceil(_interpolated(depths, k, "candidates"))
+    growth = math.pow(1 + calibration.written / max(1, calibration.rows), _GROWTH_EXPONENT)
+    candidates = math.ceil(growth * _interpolated(depths, k, "candidates"))
     return SearchDepth(candidates, k, depths) if candidates else None
 
 

@@ -22,6 +22,7 @@ from aidre.ingest.fetch.client import FetchRules
         ('user_agent = "a\\nb"', "sources.user_agent"),
         ('user_agent = ""', "sources.user_agent"),
         ('sandbox = "off"', "sources.sandbox"),
+        ('ocr_languages = "-c x"', r"sources.ocr_languages must be names as deu\+eng"),
         ("allow_private = true", "did you mean 'allow_private_addresses'"),
     ],
 )
@@ -32,7 +33,8 @@ def test_a_rule_that_makes_no_sense_is_refused_by_name(line: str, named: str) ->
 
 def fetching(text: str) -> FetchRules:
     rules = asdict(parse_settings(text).sources)
-    assert (rules.pop("sandbox"), rules.pop("parse_timeout")) == ("available", 30)
+    assert (rules.pop("sandbox"), rules.pop("ocr"), rules.pop("ocr_languages")) == ("available", False, "eng")
+    assert rules.pop("parse_timeout") == 30
     return FetchRules(**rules)
 
 

@@ -100,6 +100,8 @@ def _searches() -> Callable[[], None]:
         plan.search(query, 10, 20, None, True)
         plan.search(query, 10, 150, lists, False)
         plan.probe(query, 10, 20, 1, 0.5)
+        plan.find([query, query], True, 10, 20, 1, 0.5)
+        plan.find([query, None], True, 10, 20, 0, 0.0)
         probe[0].rank(query)
         columns.search(0, query, 10, mask)
         columns.score(0, query, rows, scores)
@@ -130,6 +132,7 @@ def _refuses() -> None:
         lambda: kernel.Plan(columns, (None,), (), (0,), ((0, one(100)),)),
         lambda: plan.search(query[:3], 1, 1, None, True),
         lambda: plan.probe(query, 1, 1, -1, 0.0),
+        lambda: plan.find([query], True, -1, 1, 0, 0.0),
         lambda: kernel.Centroids(np.zeros(63, np.uint8), query, query, 1.0, False, False),
         lambda: kernel.Plan(columns, (None,), ((codes, one(0), 5, probe_of(CODEBOOK, [9], 1)),), (), ()),
         lambda: plan.search(query, 1, 1, (one(9),), True),

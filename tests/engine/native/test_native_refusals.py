@@ -275,8 +275,38 @@ def test_a_probe_that_fits_its_codes_is_taken() -> None:
         for words in ((-1, 0.0), (1 << 70, 0.0), (1, -1.0), (1, float("nan"))):
             with pytest.raises((ValueError, OverflowError)):
                 plan.probe(QUERY, 3, 5, *words)
+            with pytest.raises((ValueError, OverflowError)):
+                plan.find([QUERY], True, 3, 5, *words)
         for query in (np.full(8, value, np.float32) for value in (np.nan, np.inf, -np.inf, 3e38, 1e-45, 0)):
             plan.probe(query, 3, 5, 2, 0.1)
+            plan.find([QUERY, query], True, 3, 5, 2, 0.1)
+
+
+@pytest.mark.parametrize(
+    "vector",
+    [
+        None,
+        [0.5] * 8,
+        QUERY[:7],
+        QUERY[None],
+        QUERY.astype(np.float16),
+        QUERY.astype(">f4"),
+        np.arange(8),
+        np.ones(16, np.float32)[::2],
+        np.frombuffer(bytes(33), np.uint8)[1:].view(np.float32) + np.float32(np.nan),
+        np.full(8, np.inf),
+        np.zeros(8),
+        b"8 bytes.",
+        "text",
+    ],
+)
+def test_a_vector_that_is_no_plain_query_is_left_to_others(vector: Any) -> None:
+    columns = columns_of()
+    plan = kernel.Plan(columns, (None,), ((codes_of(listed(), columns=columns), one(0), ROWS),), (), ())
+    assert plan.find([QUERY, vector], True, 3, 5, 0, 0.0) is None
+    assert plan.find([], True, 3, 5, 0, 0.0) == ()
+    with pytest.raises(TypeError):
+        plan.find((QUERY,), True, 3, 5, 0, 0.0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -399,6 +399,11 @@ def test_several_queries_find_what_each_finds_alone(name: str, block_rows: int) 
             assert plan.search(queries, 10, 40, None, True) == tuple(found[0] for found in alone)
         probed = tuple(probing.probe(query, 10, 40, 4, 0.0) for query in queries)
         assert probing.probe(queries, 10, 40, 4, 0.0) == tuple(found[0] for found in probed)
+        for plan, nprobe, results in ((plans[1], 0, alone), (probing, 4, probed)):
+            expected = [None if one is None or one[1] else hits_of(one[0]) for [one] in results]
+            together = plan.find(list(queries.astype(np.float64)), False, 10, 40, nprobe, 0.0)
+            assert together is not None
+            assert [None if one is None else list(zip(*one, strict=True)) for one in together] == expected
 
 
 @pytest.mark.parametrize("name", runnable())

@@ -10,8 +10,6 @@ import pytest
 
 from aidre.engine.model import RECALLS
 from aidre.engine.search.depth_choice import (
-    DEPTH_MARGIN,
-    GAP_MARGIN,
     MIN_DEPTH,
     MIN_DEPTH_PER_RESULT,
     NPROBE_MARGIN,
@@ -23,7 +21,7 @@ from aidre.engine.search.depth_choice import (
     recall_bound,
 )
 from aidre.engine.search.query_samples import Kind
-from aidre.engine.storage.manifest import LearnedDepth
+from aidre.engine.storage.manifest import Depth, LearnedDepth
 
 CONDITIONS = Conditions(rows=10_000, nlist=0, max_depth=4_096, goal=0.99)
 
@@ -55,7 +53,7 @@ def test_the_bound_is_below_the_mean_by_its_uncertainty() -> None:
 def test_the_kind_that_needs_most_decides(hardest: Kind) -> None:
     kinds: tuple[Kind, ...] = ("rows", "mixtures", "texts", "others", "given")
     [depth] = chosen({kind: 800 if kind == hardest else 120 for kind in kinds}).depths
-    assert depth.candidates == 800 * DEPTH_MARGIN
+    assert depth.candidates == 800
     assert 0.99 <= depth.mean < 1
 
 
@@ -80,7 +78,7 @@ def test_no_depth_is_chosen_where_one_kind_is_not_found() -> None:
 def test_few_queries_need_to_find_all() -> None:
     required: dict[Kind, list[RequiredDepth]] = {"rows": queries(20), "mixtures": queries(20), "given": queries(300, 5)}
     [depth] = choose_depths(required, (10,), CONDITIONS).depths
-    assert depth.candidates == 300 * DEPTH_MARGIN
+    assert depth.candidates == 300
     assert depth.mean < 0.99  # five queries prove no more
 
 
@@ -89,7 +87,7 @@ def test_a_later_calibration_without_the_kind_goes_as_much_deeper() -> None:
     [learned] = first.learned
     assert (learned.kind, learned.results, learned.candidates) == ("given", 10, 3)
     later = chosen({"rows": 20, "mixtures": 200}, first.learned)
-    assert later.depths[0].candidates == 600 * DEPTH_MARGIN
+    assert later.depths[0].candidates == 600
     assert later.depths[0].mean <= learned.recall
     assert chosen({"rows": 20, "mixtures": 2_000}, first.learned).depths == ()
 
@@ -122,7 +120,7 @@ def test_lists_are_probed_only_as_far_as_the_promise_holds() -> None:
     required: dict[Kind, list[RequiredDepth]] = {"rows": probing(4, 0.1, 3), "mixtures": probing(8, 0.2, 5)}
     [depth] = choose_depths(required, (10,), LISTED).depths
     assert 8 <= depth.probes <= 8 * NPROBE_MARGIN + 1
-    assert depth.gap == pytest.approx(0.2 * GAP_MARGIN)
+    assert depth.gap == pytest.approx(0.2)
     assert 20_000 < depth.scanned < 250_000
     assert depth.mean >= 0.99
 
@@ -160,3 +158,29 @@ def test_the_least_depth_goes_with_the_recall_and_holds_the_results() -> None:
     assert least == sorted(set(least))
     assert least[RECALLS.index(0.99)] == MIN_DEPTH_PER_RESULT * 10 + MIN_DEPTH
     assert least[0] >= 10
+
+
+def test_more_queries_prove_a_lower_depth_and_only_what_their_missed_neighbours_leave() -> None:
+    def asked(count: int, missed: float = 0.0) -> list[RequiredDepth]:
+        one, few = queries(40, 1)[0], queries(400, 1)[0]
+        more = replace(one, max_tier=0, missed=missed)
+        return [one] * 57 + [few] * 3 + [more] * count
+
+    def depth(count: int, missed: float = 0.0) -> Depth | None:
+        return next(iter(choose_depths({"rows": asked(count, missed)}, (10,), CONDITIONS).depths), None)
+
+    alone, more, missing = depth(0), depth(600), depth(600, 0.004)
+    assert alone is not None
+    assert more is not None
+    assert missing is not None
+    assert more.candidates < alone.candidates
+    assert 0.99 <= missing.mean < more.mean
+    assert depth(600, 0.05) is None, "no depth finds what the deep scan missed"
+
+
+def test_queries_that_know_ten_neighbours_do_not_count_for_a_hundred() -> None:
+    known = RequiredDepth(np.arange(100), np.zeros(100, np.int64), np.zeros(100), np.repeat([0, 1], [10, 90]))
+    short = replace(queries(4_000, 1)[0], max_tier=0)
+    depths = choose_depths({"rows": [known] * 150 + [short] * 5}, (10, 100), CONDITIONS).depths
+    assert depths[0].mean < depths[1].mean
+    assert depths[1].candidates < 1_000

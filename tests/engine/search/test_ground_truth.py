@@ -8,12 +8,13 @@ import pytest
 from aidre.engine.index.vectors.distance import VectorColumn
 from aidre.engine.index.vectors.encoding import encode
 from aidre.engine.model import Distance
-from aidre.engine.search import query_samples
-from aidre.engine.search.calibration import CalibrationTarget
-from aidre.engine.search.ground_truth import find_ground_truth
+from aidre.engine.search import ground_truth, query_samples
+from aidre.engine.search.calibration import CalibrationTarget, build_missing_indexes
+from aidre.engine.search.depth_choice import RequiredDepth
+from aidre.engine.search.ground_truth import find_ground_truth, measure_required_depths, with_more_queries
 from aidre.engine.search.query_samples import NO_ROW, generated_samples, row_key, row_of, target_of
 from aidre.engine.segment.view import RowMask
-from tests.support.stores import DISTANCES, NAME, normal, space_of, true_scores
+from tests.support.stores import DISTANCES, NAME, normal, space_of, structured, true_scores
 
 SIZES = (300, 50, 150)
 """Rows of three targets."""
@@ -67,3 +68,46 @@ def test_neighbours_that_tie_are_of_one_tier() -> None:
     truth = find_ground_truth(space, [target], 40, generated_samples(space, [target], 40))
     assert truth.k_values == (10,)
     assert all((found.tiers == 0).all() and len(found.keys) == 10 for found in truth.neighbours[:40])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_a_deep_scan_finds_for_more_queries_what_brute_force_would(
+    distance: Distance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_samples, "SAMPLED_QUERIES", 40)
+    monkeypatch.setattr(ground_truth, "MORE_QUERIES", 60)
+    space, rng = space_of(distance, 96), np.random.default_rng(1)
+    codes = [encode(space, structured(size, 96, size)).codes for size in (400, 2_600, 1_500)]
+    targets = [
+        CalibrationTarget(
+            f"{NAME}{number}", VectorColumn(space, one), RowMask(rng.random(len(one)) < 0.9, len(one)), None
+        )
+        for number, one in enumerate(codes)
+    ]
+    indexed = {1: targets[1], 2: targets[2]}
+    build_missing_indexes(space, list(indexed.values()), 24)
+    rows = sum(target.live.count for target in indexed.values())
+    truth = find_ground_truth(space, targets, rows, generated_samples(space, targets, rows))
+    exact = truth.by_kind(measure_required_depths(truth, indexed, 1_000))
+    more = with_more_queries(space, truth, indexed, exact, 1_000)
+    assert {kind: len(queries) for kind, queries in more.items()} == {"rows": 36, "mixtures": 43, "pairs": 21}
+    asked = generated_samples(
+        space, list(indexed.values()), rows, 60, seed=ground_truth._MORE_SEED, shares=ground_truth._MORE_SHARES
+    )
+    known = find_ground_truth(space, list(indexed.values()), rows, asked)
+    by_brute_force = known.by_kind(measure_required_depths(known, dict(enumerate(indexed.values())), 1_000))
+    for kind, queries in by_brute_force.items():
+        found: list[RequiredDepth] = list(more[kind])[-len(queries) :]
+        assert [(one.max_tier, one.missed) for one in found] == len(queries) * [(0, found[0].missed)]
+        for one, true in zip(found, queries, strict=True):
+            nearest = np.sort(true.ranks[true.tiers == 0])
+            seen = np.sort(one.ranks)
+            assert len(seen) == 10
+            assert abs(len(set(seen.tolist()) & set(nearest.tolist())) - np.count_nonzero(nearest < 1_000)) <= 1
+
+
+def test_what_a_deep_scan_misses_counts_as_missed() -> None:
+    lost = RequiredDepth(np.array([0, 1, 50, 50]), np.zeros(4, np.int64), np.zeros(4), np.array([0, 0, 0, 1]))
+    assert ground_truth._missed_share([lost, lost], 50) == pytest.approx(1 / 3)
+    assert ground_truth._missed_share([lost, lost], 51) == 0
