@@ -16,6 +16,8 @@ from aidre.engine.ports import Reader
 from aidre.engine.retrieve import State, text_modes
 
 MAX_CACHED_LOOKUPS = 1_024
+MAX_NAME_CHARACTERS = 64
+"""Of the name of a collection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +45,14 @@ class VisibleCollection:
 
 
 class VisibleCollections:
-    """Look-ups by caller and protocol. `find` caches them until a snapshot changes."""
+    """Look-ups by caller and protocol. `find` caches them until a snapshot changes, refusals too: however often a name
+    is asked for, the time does not tell a hidden collection from none."""
 
     def __init__(self, settings: Settings, snapshots: LiveSnapshots) -> None:
         self._settings = settings
         self._snapshots = snapshots
         self._cached_for = snapshots.collections
-        self._cache: dict[tuple[str | None, Protocol, frozenset[str]], VisibleCollection] = {}
+        self._cache: dict[tuple[str | None, Protocol, frozenset[str]], VisibleCollection | None] = {}
 
     def names(self, caller: Caller, protocol: Protocol) -> list[str]:
         """Names of the visible collections, including those that cannot be opened at the moment. One that has an alias
@@ -77,13 +80,17 @@ class VisibleCollections:
 
         Raises CollectionMissing, BadRequest if None is ambiguous, Unavailable if the collection cannot be opened.
         """
+        if name is not None and len(name) > MAX_NAME_CHARACTERS:  # no collection has it, and no cache should
+            raise CollectionMissing(f"there is no collection {name!r}", collection=name)
         collections = self._snapshots.collections
         if collections is not self._cached_for or len(self._cache) > MAX_CACHED_LOOKUPS:
             self._cached_for, self._cache = collections, {}
         key = name, protocol, caller.collections
-        collection = self._cache.get(key)
+        if key not in self._cache:
+            self._cache[key] = self._look_up(name, caller, protocol)
+        collection = self._cache[key]
         if collection is None:
-            collection = self._cache[key] = self._look_up(name, caller, protocol)
+            raise CollectionMissing(f"there is no collection {name!r}", collection=name)
         return collection
 
     def dropped(self, name: str | None, caller: Caller, protocol: Protocol) -> frozenset[bytes]:
@@ -97,14 +104,13 @@ class VisibleCollections:
             if self._may_see(caller, one.name, one.visibility, protocol)
         )
 
-    def _look_up(self, name: str | None, caller: Caller, protocol: Protocol) -> VisibleCollection:
+    def _look_up(self, name: str | None, caller: Caller, protocol: Protocol) -> VisibleCollection | None:
+        """None for a missing name as for a hidden one."""
         if name is None:
             name = self._default_name(caller, protocol)
         current = self._snapshots.collections.get(name)
-        # The same work for a missing name as for a hidden one: the time tells them apart no better than the answer.
-        visibility: Visibility = "private" if current is None else self._visibility(current)
-        if not self._may_see(caller, name, visibility, protocol) or current is None:
-            raise CollectionMissing(f"there is no collection {name!r}", collection=name)
+        if current is None or not self._may_see(caller, name, self._visibility(current), protocol):
+            return None
         if current.snapshot is None:
             raise Unavailable("this collection cannot be read at the moment: try again later", collection=name)
         return self._at(name, current.snapshot)

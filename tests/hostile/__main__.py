@@ -52,6 +52,7 @@ PROOFS = {
     "saturation": ("tests.hostile.saturation", "run", 15),
     "hoards": ("tests.hostile.hoards", "run", 10_000),
     "growth": ("tests.hostile.growth", "run", EVERY),
+    "timing": ("tests.hostile.timing", "run", 40),
     "chaos": ("tests.hostile.chaos", "run", 1_000),
     "soak": ("tests.hostile.soak", "run", 1_800),
     "planted": ("tests.hostile.planted", "run", 1_200),

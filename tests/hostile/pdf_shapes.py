@@ -44,7 +44,7 @@ def _drawn(make: Make) -> Make:
     return content
 
 
-def _with(others: Callable[[int], list[str | bytes]], catalog: str = "", page: str = "", resources: str = "",
+def _with(others: Callable[[int], Sequence[str | bytes]], catalog: str = "", page: str = "", resources: str = "",
           program: str = "BT /F 9 Tf (x) Tj ET", trailer: str = "") -> Make:  # fmt: skip
     """A document with further objects, from number 6."""
     return lambda size: pdf(
@@ -68,7 +68,7 @@ def _wide_root(size: int) -> bytes:
                 stream(b"BT /F 9 Tf (x) Tj ET"), _FONT])  # fmt: skip
 
 
-def _bookmarks(size: int) -> list[str | bytes]:
+def _bookmarks(size: int) -> Sequence[str | bytes]:
     return [
         "<</Type/Outlines/First 7 0 R/Last 7 0 R>>",
         *(f"<</Title(b{n})/Parent 6 0 R/Next {n + 8} 0 R/Dest[3 0 R/Fit]>>" for n in range(size)),
@@ -76,11 +76,11 @@ def _bookmarks(size: int) -> list[str | bytes]:
     ]
 
 
-def _deep_bookmarks(size: int) -> list[str | bytes]:
+def _deep_bookmarks(size: int) -> Sequence[str | bytes]:
     return [f"<</Title(b{n})/First {n + 7} 0 R/Last {n + 7} 0 R/Dest[3 0 R/Fit]>>" for n in range(size)] + ["<<>>"]
 
 
-def _forms(size: int) -> list[str | bytes]:
+def _forms(size: int) -> Sequence[str | bytes]:
     """Forms that draw the next one."""
     return [
         stream(b"/X Do", f"/Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<</XObject<</X {n + 7} 0 R>>>>")
@@ -88,7 +88,7 @@ def _forms(size: int) -> list[str | bytes]:
     ] + [stream(b"")]
 
 
-def _many(piece: str, joined: str = "") -> Callable[[int], list[str | bytes]]:
+def _many(piece: str, joined: str = "") -> Callable[[int], Sequence[str | bytes]]:
     return lambda size: [str(repeated(piece, *joined.split("*"))(size))]
 
 
