@@ -27,6 +27,8 @@ NAMES = [folder.name for folder in FOLDERS]
 ENGINES = {"milvus", "postgres"}
 WITHOUT_EXTRA = {"client", "rows"}
 """What aidre or others need, and no user asks for."""
+WITHOUT_AIDRE = {"client", "conformance"}
+"""They run where aidre is not installed."""
 
 every_package = pytest.mark.parametrize("folder", FOLDERS, ids=NAMES)
 
@@ -49,7 +51,7 @@ def test_a_package_has_the_version_of_aidre_and_needs_that_version_alone(folder:
     project = settings_of(folder)["project"]
     assert (project["name"], project["version"]) == (f"aidre-{folder.name}", __version__)
     ours = {name: str(one.specifier) for name, one in needed(folder).items() if name.startswith("aidre")}
-    assert ("aidre" in ours) == (folder.name != "client"), "aidre needs the client, and not the client aidre"
+    assert ("aidre" in ours) == (folder.name not in WITHOUT_AIDRE), "aidre needs the client, and not the client aidre"
     assert set(ours.values()) <= {f"=={__version__}"}
     assert {name.removeprefix("aidre-") for name in ours} - {"aidre"} <= set(NAMES)
 
@@ -69,7 +71,7 @@ def test_a_package_is_packed_whole_and_with_its_types(folder: Path) -> None:
 @every_package
 def test_a_package_says_how_it_is_installed_with_all_that_it_needs(folder: Path) -> None:
     ours = [name.removeprefix("aidre-") for name in needed(folder) if name != "aidre" and name.startswith("aidre")]
-    aidre = [] if folder.name == "client" else ["./packages/client", "."]
+    aidre = [] if folder.name in WITHOUT_AIDRE else ["./packages/client", "."]
     line = " ".join(["pip install", *aidre, *(f"./packages/{name}" for name in (*ours, folder.name))])
     assert f"\n{line}\n" in (folder / "README.md").read_text("utf-8")
 

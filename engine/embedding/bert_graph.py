@@ -91,7 +91,7 @@ def write_encoder(tensors: Tensors, path: Path, *, heads: int, epsilon: float) -
         "norm": _norm(tensors, "embeddings.LayerNorm"),
     }
     for number, layer in enumerate(_layers(tensors)):
-        for place, array in enumerate(_layer(layer)):
+        for place, array in enumerate(_arrays_of(layer)):
             arrays[f"layer {number} {place:02}"] = np.ascontiguousarray(array)
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
@@ -112,7 +112,7 @@ def _coded(weight: NDArray[np.float32], bias: NDArray[np.float32]) -> list[NDArr
     return [codes, scale, bias.astype(np.float32)]
 
 
-def _layer(layer: Tensors) -> list[NDArray[Any]]:
+def _arrays_of(layer: Tensors) -> list[NDArray[Any]]:
     """The arrays of a layer in the order in which the kernel takes them."""
     dense = {name: (layer[f"{name}.weight"].T, layer[f"{name}.bias"]) for name in _DENSE}
     attention, joined, inner, outer = (_coded(*values) for values in (_qkv(layer), *dense.values()))

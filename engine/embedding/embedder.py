@@ -144,8 +144,9 @@ def load_embedder(
     """The embedder of `space.model`. Raises ModelUnavailable, or ConfigurationError if space and model do not match.
 
     `runtime` is "onnxruntime", "sentence-transformers", or "auto": the C kernel for a known model on a processor that
-    it runs on, else ONNX Runtime if the model can be exported, else sentence-transformers. The first use of a model on a machine exports it, which takes some seconds; a known one
-    that is not on this machine is fetched before, unless `fetch` is False.
+    it runs on, else ONNX Runtime if the model can be exported, else sentence-transformers. The first use of a model on
+    a machine exports it, which takes some seconds; a known one that is not on this machine is fetched before, unless
+    `fetch` is False.
     `endpoints` are those of the configuration by the id of their space; none is asked before the first text.
     """
     if space.model is None:

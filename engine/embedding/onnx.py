@@ -51,8 +51,8 @@ KERNEL_RUNTIME = "kernel int8"
 
 
 def load_exported(space: EmbeddingSpace, weights: Weights, *, by_kernel: bool = True) -> ExportedEmbedder:
-    """The exported model from the cache; without an intact export of these weights it is made first. Not `by_kernel`, ONNX
-    Runtime runs it on every processor."""
+    """The exported model from the cache; without an intact export of these weights it is made first. Not `by_kernel`,
+    ONNX Runtime runs it on every processor."""
     folder = _export_folder(weights)
     card = read_card(folder)
     if card is None:

@@ -465,8 +465,6 @@ size_t bert_scratch_bytes(const struct bert *bert, size_t tokens, size_t longest
 
 #endif
 
-size_t dense_bytes(size_t inputs, size_t outputs) { return inputs * outputs; }
-
 void pack_dense(const int8_t *weights, size_t inputs, size_t outputs, uint8_t *codes) {
     for (size_t column = 0; column < outputs; column += COLUMNS_AT_ONCE)
         for (size_t i = 0; i < inputs; i += 4)

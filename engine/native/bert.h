@@ -11,7 +11,6 @@
 #include <stdint.h>
 
 #define COLUMNS_AT_ONCE 64    /* outputs whose weights stand side by side; the sizes of a model are multiples of it */
-#define MAX_HEAD 128          /* dimensions of one head: a multiple of LANES */
 #define LANES 16              /* floats of a register */
 #define MAX_LAYERS 64
 #define MAX_HIDDEN 4096
@@ -45,8 +44,7 @@ struct bert {
 
 /* Whether this processor can embed. */
 bool bert_runs_here(void);
-/* Bytes of the codes of a dense layer, which `pack_dense` fills from its weights (inputs, outputs). */
-size_t dense_bytes(size_t inputs, size_t outputs);
+/* Fill the codes of a dense layer, inputs * outputs bytes, from its weights (inputs, outputs). */
 void pack_dense(const int8_t *weights, size_t inputs, size_t outputs, uint8_t *codes);
 /* Bytes of scratch memory for texts of `tokens` in all and `longest` at most. */
 size_t bert_scratch_bytes(const struct bert *bert, size_t tokens, size_t longest);

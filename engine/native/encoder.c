@@ -2,7 +2,6 @@
 #include "objects.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "bert.h"
 

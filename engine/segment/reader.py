@@ -58,6 +58,8 @@ T = TypeVar("T")
 N = TypeVar("N", bound=np.generic)
 
 _SCHEMAS = {DOCUMENTS_FILE: DOCUMENTS_SCHEMA, CHUNKS_FILE: CHUNKS_SCHEMA}
+_YOUNGER = frozenset({"signature", "state"})
+"""Columns that files of older releases lack."""
 _MAX_MASKS = 64
 _MAX_MASK_BYTES = 1 << 23
 """Bounds on the cached document masks of filters of one segment, in number and in bytes together; four always fit."""
@@ -117,7 +119,7 @@ class SegmentReader:
         try:
             file = open_file(self._folder / name, self.entry.files[name], whole=whole)
             if name in _SCHEMAS:
-                check_columns(file, _SCHEMAS[name], optional="signature")
+                check_columns(file, _SCHEMAS[name], optional=_YOUNGER)
             if file.rows != rows:
                 raise FileProblem(f"holds {file.rows} rows instead of {rows}")
             if self._arrivals is not None and not self._arrivals.knows(self._folder / name):

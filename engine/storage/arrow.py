@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Iterable, Sized
+from collections.abc import Collection, Iterable, Sized
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -218,11 +218,11 @@ def open_bytes(data: NDArray[np.uint8], *, whole: bool = False) -> ArrowFile:
     return ArrowFile(schema, batches)
 
 
-def check_columns(file: ArrowFile, expected: pa.Schema, optional: str = "") -> None:
+def check_columns(file: ArrowFile, expected: pa.Schema, optional: Collection[str] = ()) -> None:
     """FileProblem where a column is missing or of another type, but for an optional one that is missing."""
     found = dict(zip(file.schema.names, file.schema.types, strict=True))
     for name, kind in zip(expected.names, expected.types, strict=True):
-        if name not in found and name != optional:
+        if name not in found and name not in optional:
             raise FileProblem(f"lacks the column {name}")
         if name in found and found[name] != kind:
             raise FileProblem(f"has the column {name} of another type")

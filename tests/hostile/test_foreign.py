@@ -87,12 +87,8 @@ def test_a_file_of_other_columns_closes_its_collection(tmp_path: Path, kind: str
     [path] = store.rglob(pattern)
     table = pa.ipc.open_file(pa.py_buffer(path.read_bytes())).read_all()
     if change == "another type":
-        kinds = {
-            "documents": ("chunks", "large_string"),
-            "chunks": ("start", "float64"),
-            "vectors": ("norm", "float64"),
-        }
-        name, wanted = kinds.get(kind, ("documents", "large_string"))
+        names = {"documents": "chunks", "chunks": "start", "vectors": "norm", "deletes": "documents"}
+        name, wanted = names[kind], "large_string" if kind in {"documents", "deletes"} else "float64"
         place = table.schema.get_field_index(name)
         values = [str(value) for value in range(len(table))] if "string" in wanted else [1.5] * len(table)
         table = table.set_column(place, name, pa.array(values, pa.type_for_alias(wanted)))

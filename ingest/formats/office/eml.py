@@ -4,11 +4,11 @@ are named."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from email.policy import Compat32
 from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import Message
 from email.parser import BytesParser
+from email.policy import Compat32
 from typing import Any
 
 from aidre.engine.errors import InvalidDocument

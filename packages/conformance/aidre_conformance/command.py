@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import get_args
 
-from aidre_client.errors import AidreError, InvalidInput, RequestFailed
+from aidre_client import AidreError, InvalidInput, RequestFailed
 from aidre_conformance.badge import badge
 from aidre_conformance.registry import Profile
 from aidre_conformance.report import failure_lines, junit, summary_lines, summary_record, verdict_record

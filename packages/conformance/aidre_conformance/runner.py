@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
-from aidre_client.errors import InvalidInput, RequestFailed, printable_name
+from aidre_client import InvalidInput, RequestFailed
 from aidre_conformance.exchange import Exchange, Sender
 from aidre_conformance.judging import Failed, NotTestable, shortened
 from aidre_conformance.registry import Check, Profile
@@ -110,7 +110,7 @@ def _check_ids(names: Collection[str], known: Collection[str], subject: str) -> 
         if name not in known:
             near = get_close_matches(name, known, 1)
             hint = f"; {near[0]} is the nearest" if near else ""
-            raise InvalidInput(f"{subject} has the id {printable_name(name)}{hint}: --list shows all")
+            raise InvalidInput(f"{subject} has the id {shortened(name)}{hint}: --list shows all")
 
 
 def _reach(target: Target) -> None:
@@ -126,7 +126,7 @@ def read_expected(file: Path) -> list[str]:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError:
-        raise InvalidInput(f"{printable_name(file.name)} is no text in UTF-8") from None
+        raise InvalidInput(f"{shortened(file.name)} is no text in UTF-8") from None
     return [name for line in lines if (name := line.partition("#")[0].strip())]
 
 

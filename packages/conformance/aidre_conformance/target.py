@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from aidre_client.errors import InvalidInput, printable_name
+from aidre_client import InvalidInput
 from aidre_conformance.exchange import Exchange, Sender
-from aidre_conformance.judging import Failed, NotTestable, require
+from aidre_conformance.judging import Failed, NotTestable, require, shortened
 
 T = TypeVar("T")
 
@@ -65,16 +65,14 @@ def read_fixtures(file: Path) -> Fixtures:
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{printable_name(file.name)} is no TOML: {error}") from None
+        raise InvalidInput(f"{shortened(file.name)} is no TOML: {error}") from None
     known = {one.name: one for one in fields(Fixtures)}
     for name, value in table.items():
         if name not in known:
-            raise InvalidInput(
-                f"{printable_name(file.name)}: {printable_name(name)} is unknown: use one of {', '.join(known)}"
-            )
+            raise InvalidInput(f"{shortened(file.name)}: {shortened(name)} is unknown: use one of {', '.join(known)}")
         kind = "table" if name in TABLES else "number" if name == "brief_seconds" else "string"
         if not isinstance(value, KINDS[kind]):
-            raise InvalidInput(f"{printable_name(file.name)}: {name} must be a {kind}")
+            raise InvalidInput(f"{shortened(file.name)}: {name} must be a {kind}")
     return Fixtures(**{name: _resolved(name, value) for name, value in table.items()})
 
 
@@ -84,7 +82,7 @@ def _resolved(name: str, value: Any) -> Any:
         return value
     variable = value.removeprefix("env:")
     if variable not in os.environ:
-        raise InvalidInput(f"{name}: the variable {printable_name(variable)} is not set")
+        raise InvalidInput(f"{name}: the variable {shortened(variable)} is not set")
     return os.environ[variable]
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any, TypeAlias
 from xml.etree import ElementTree
 
 import pytest
 
 from aidre_conformance import Check, Level, Report, Verdict, badge
 from aidre_conformance.command import main
-from conftest import Answering, answering
 from tests import ROOT
 
 WITHOUT_AIDRE = """
@@ -25,7 +27,11 @@ from aidre_conformance.command import main
 sys.exit(main(sys.argv[1:]))
 """
 FEW_LINES = 30
-NOTHING: Answering = lambda scope, body: (404, {"content-type": "application/json"}, b"{}")  # noqa: E731
+Serve: TypeAlias = Callable[[Callable[[Any, bytes], tuple[int, dict[str, str], bytes]]], AbstractContextManager[str]]
+
+
+def nothing(scope: Any, body: bytes) -> tuple[int, dict[str, str], bytes]:
+    return 404, {"content-type": "application/json"}, b"{}"
 
 
 def verdict(outcome: str, level: Level = "MUST", *, expected: bool = False) -> Verdict:
@@ -35,11 +41,11 @@ def verdict(outcome: str, level: Level = "MUST", *, expected: bool = False) -> V
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_the_kit_runs_where_aidre_is_not_installed(tmp_path: Path) -> None:
+def test_the_kit_runs_where_aidre_is_not_installed(serve: Serve, tmp_path: Path) -> None:
     files = {name: tmp_path / name for name in ("report.xml", "badge.svg")}
     path = ":".join(str(ROOT / "packages" / name) for name in ("client", "conformance"))
     words = ["--profile", "aidre", "--junit", str(files["report.xml"]), "--badge", str(files["badge.svg"])]
-    with answering(NOTHING) as url:
+    with serve(nothing) as url:
         done = subprocess.run(
             [sys.executable, "-c", WITHOUT_AIDRE, url, *words],
             env={"PYTHONPATH": path},
@@ -76,8 +82,8 @@ def test_a_profile_lists_the_checks_of_its_protocol_alone(capsys: pytest.Capture
         assert {line.partition(".")[0] for line in lines} == protocols
 
 
-def test_what_a_server_says_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with answering(lambda scope, body: (200, {"content-type": "text/\x1b[2J"}, b"{\x1b[31m}")) as url:
+def test_what_a_server_says_cannot_steer_the_terminal(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+    with serve(lambda scope, body: (200, {"content-type": "text/\x1b[2J"}, b"{\x1b[31m}")) as url:
         assert main([url, "--protocol", "aidre"]) == 1
     assert "\x1b" not in capsys.readouterr().out
 

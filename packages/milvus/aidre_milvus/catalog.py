@@ -16,7 +16,7 @@ import msgspec
 from aidre.engine.errors import BackendUnavailable
 from aidre_milvus.expressions import ALL, literal
 from aidre_milvus.server import Field, Row, Server
-from aidre_milvus.tables import PLAIN_INDEX, Extent, name_of, packed, unpacked
+from aidre_milvus.tables import FORMAT, PLAIN_INDEX, Extent, name_of, packed, unpacked
 from aidre_rows import CollectionState, decode_state
 
 _FIELDS: Final[list[Field]] = [
@@ -100,7 +100,9 @@ class Catalog:
         last = max(map(_serial, found))
         pieces: Mapping[int, str] = {row["piece"]: row["blob"] for row in found if _serial(row) == last}
         encoded = unpacked(pieces[place] for place in sorted(pieces))
-        decode_state(collection, bytes(msgspec.json.decode(encoded, type=_State).state))  # its format comes first
+        decode_state(
+            collection, bytes(msgspec.json.decode(encoded, type=_State).state), FORMAT
+        )  # its format comes first
         return msgspec.json.decode(encoded, type=Commit)
 
     def publish(self, collection: str, commit: Commit) -> None:

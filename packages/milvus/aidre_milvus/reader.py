@@ -24,7 +24,17 @@ from aidre.engine.types import CollectionStatus, PlainChunk, RetrievedChunk
 from aidre_milvus.catalog import Catalog, Commit
 from aidre_milvus.expressions import Expressions, literal
 from aidre_milvus.server import Row, Server
-from aidre_milvus.tables import CHUNK, DOCUMENT, Extent, Tables, name_of, unpacked_rows, vector_of
+from aidre_milvus.tables import (
+    CHUNK,
+    DOCUMENT,
+    FORMAT,
+    Extent,
+    Tables,
+    name_of,
+    unpacked_blob,
+    unpacked_rows,
+    vector_of,
+)
 from aidre_rows import (
     ChunkRow,
     Counted,
@@ -39,7 +49,7 @@ from aidre_rows import (
     plain_chunk,
 )
 
-_FEW_ROWS: Final = 200
+_FEW_ROWS: Final = 50
 """A filter that lets no more pass is answered by comparing these."""
 _EF: Final = 256
 _MOST_EF: Final = 32_768
@@ -54,6 +64,7 @@ _SPAN: Final = 100_000
 """Numbers of rows in which documents are looked for at once."""
 _ROW_COLUMNS: Final = ("row", "document", "kind", "pieces", "blob")
 _VECTOR_COLUMNS: Final = ("row", "document", "norm", "vector")
+_WITH_BLOB: Final = (*_VECTOR_COLUMNS, "blob")
 _MOST_FLOAT: Final = float(np.finfo(np.float32).max) / 1e3
 
 
@@ -244,8 +255,11 @@ class MilvusReader(RowsReader):
     ) -> dict[int, PlainChunk]:
         """Chunks by their numbers, of which the numbers of their documents are given. `vectors` are rows of spaces by
         table and number, `rows` those of the documents, where they are at hand."""
-        names = sorted({*documents, *documents.values()})
-        found = {row["row"]: value for row, value in (unpacked_rows(rows) if rows else self.whole(names))}
+        found: dict[int, DocumentRow | ChunkRow] = {}
+        for number, row in ((n, of[n]) for of in vectors.values() for n in documents if of[n].get("blob")):
+            found[documents[number]], found[number] = unpacked_blob(row["blob"])
+        names = sorted({*documents, *documents.values()} - found.keys())
+        found |= {row["row"]: value for row, value in (unpacked_rows(rows) if rows else self.whole(names))}
         by_space = {}
         for stored in self._state.spaces:
             given = vectors.get(stored.table)
@@ -282,10 +296,14 @@ class MilvusSearch:
     def table(self) -> str:
         return self.reader.tables.space(self.stored.table)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return _WITH_BLOB if self.reader.commit.state.format >= FORMAT else _VECTOR_COLUMNS
+
     def nearest(self, n: int) -> tuple[Numbers, NDArray[Any]]:
         found: list[Row] = []
         if 0 < self.passing <= _FEW_ROWS:
-            found = self.reader.server.rows(self.table, self.where, _VECTOR_COLUMNS)
+            found = self.reader.server.rows(self.table, self.where, self.columns)
         elif self.passing and n + _SLACK <= _MOST_FOUND and float(np.abs(self._vector).max()) < _MOST_FLOAT:
             found = self._through_graph(n + _SLACK)
         if len(found) < min(n, self.passing):
@@ -298,9 +316,7 @@ class MilvusSearch:
         missing = [number for number in numbers.tolist() if number not in self.rows]
         for block in _blocks(missing):
             where = f"row in {literal(block)}"
-            self.rows.update(
-                {int(row["row"]): row for row in self.reader.server.rows(self.table, where, _VECTOR_COLUMNS)}
-            )
+            self.rows.update({int(row["row"]): row for row in self.reader.server.rows(self.table, where, self.columns)})
         space = self.stored.space
         codes = [vector_of(space, self.rows[number]).codes for number in numbers.tolist()]
         return np.stack(codes) if codes else np.empty((0, space.dimensions), np.float32)
@@ -322,7 +338,7 @@ class MilvusSearch:
             limit=n,
             filter=self.where,
             search_params={"params": {"ef": int(min(max(_EF, 2 * n) / share, _MOST_EF))}},
-            output_fields=list(_VECTOR_COLUMNS),
+            output_fields=list(self.columns),
             consistency_level="Bounded",
         )
         return [hit["entity"] for hit in hits]
@@ -331,7 +347,7 @@ class MilvusSearch:
         """All rows that pass, with their vectors."""
         numbers = sorted(row["row"] for row in self.reader.spans(self.table, self.where, ["row"]))
         for block in _blocks(numbers):
-            yield from self.reader.server.rows(self.table, f"row in {literal(block)}", _VECTOR_COLUMNS)
+            yield from self.reader.server.rows(self.table, f"row in {literal(block)}", self.columns)
 
     @property
     def _vector(self) -> NDArray[np.float32]:

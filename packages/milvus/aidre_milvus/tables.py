@@ -2,7 +2,8 @@
 
     STORE_catalog          the commit records: see `catalog`
     STORE_NAME_N_rows      documents and chunks; NAME is a digest of the collection's name, N its lineage
-    STORE_NAME_N_space_M   one row a chunk with its vector in the space of table M; the numbers are those of the chunks
+    STORE_NAME_N_space_M   one row a chunk with its vector in the space of table M; the numbers are those of the chunks.
+                           `blob` has the chunk with its document, where they are short: one request finds all
 
 A document, its chunks and what does not fit into one row of them have consecutive numbers; `extent` is how many. The
 values are packed into `blob`: text has at most 65,535 bytes and JSON as many, so what is longer takes several rows, all
@@ -28,9 +29,13 @@ from aidre_milvus.expressions import MOST_TOKENS, TOKEN_CHARACTERS, Values, valu
 from aidre_milvus.server import Field, Row, Server
 from aidre_rows import ChunkRow, DocumentRow, PendingDocument, PendingVector, digest
 
+FORMAT: Final = 2
+"""Of the collections of Milvus: in 1 the rows of a space had no `blob`."""
 PIECE, DOCUMENT, CHUNK = 0, 1, 2
 _PIECE_CHARACTERS: Final = 60_000
 _MOST_CHARACTERS: Final = 65_535
+_MOST_WITH_VECTOR: Final = 8_192
+"""Characters of a chunk and its document that are kept beside each of its vectors."""
 _UNUSED: Final = [0.0, 0.0]
 """A collection of Milvus has a vector field, whatever it is for."""
 
@@ -91,15 +96,15 @@ class Tables:
     def space(self, table: int) -> str:
         return f"{self.stem}{self.lineage}_space_{table}"
 
-    def make(self, spaces: Iterable[tuple[EmbeddingSpace, int]]) -> None:
+    def make(self, spaces: Iterable[tuple[EmbeddingSpace, int]], format: int) -> None:
         self.server.make(self.rows, _ROWS, PLAIN_INDEX)
         names = [self.rows]
         for space, table in spaces:
-            self.make_space(space, table)
+            self.make_space(space, table, format)
             names.append(self.space(table))
         self.server.wait_for(names)
 
-    def make_space(self, space: EmbeddingSpace, table: int) -> None:
+    def make_space(self, space: EmbeddingSpace, table: int, format: int) -> None:
         if space.dimensions > _MOST_DIMENSIONS:
             raise InvalidInput(
                 f"embedding space {space.id!r} has {space.dimensions} dimensions, Milvus stores {_MOST_DIMENSIONS}: "
@@ -110,6 +115,7 @@ class Tables:
             ("document", "INT64", {}),
             ("key", "VARCHAR", _HASH),
             ("norm", "FLOAT", {}),
+            *([("blob", "VARCHAR", {"max_length": _MOST_CHARACTERS})] if format >= FORMAT else []),
             *_VALUES,
             ("vector", "FLOAT_VECTOR", {"dim": space.dimensions}),
         ]
@@ -189,7 +195,20 @@ def unpacked_rows(rows: Sequence[Row]) -> Iterator[tuple[Row, DocumentRow | Chun
         yield rows[start], msgspec.msgpack.decode(data, type=kind)
 
 
-def vector_row(number: int, document: int, born: int, vector: PendingVector, values: Values) -> Row:
+def blob_of(document: DocumentRow, chunk: ChunkRow) -> str:
+    """A chunk with its document, as the rows of spaces have them; nothing of long ones."""
+    pieces = packed(msgspec.msgpack.encode((document, chunk)))
+    return pieces[0] if len(pieces) == 1 and len(pieces[0]) <= _MOST_WITH_VECTOR else ""
+
+
+def unpacked_blob(blob: str) -> tuple[DocumentRow, ChunkRow]:
+    return msgspec.msgpack.decode(unpacked([blob]), type=tuple[DocumentRow, ChunkRow])
+
+
+def vector_row(
+    number: int, document: int, born: int, vector: PendingVector, values: Values, *, blob: str | None
+) -> Row:
+    """`blob` is None in collections of format 1."""
     return {
         "row": number,
         "document": document,
@@ -199,6 +218,7 @@ def vector_row(number: int, document: int, born: int, vector: PendingVector, val
         "tokens": values.tokens,
         "bounds": values.bounds,
         "vector": np.asarray(vector.codes, np.float32),
+        **({} if blob is None else {"blob": blob}),
     }
 
 

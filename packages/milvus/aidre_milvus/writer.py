@@ -43,8 +43,8 @@ from aidre_milvus.expressions import ALL, NONE, Values, literal
 from aidre_milvus.lookup import StoredRows
 from aidre_milvus.reader import MilvusReader
 from aidre_milvus.server import Row, Server
-from aidre_milvus.tables import DOCUMENT, Extent, Tables, document_rows, vector_row
-from aidre_rows import Declared, PendingSink, StoredSpace, pending_vectors
+from aidre_milvus.tables import DOCUMENT, FORMAT, Extent, Tables, blob_of, document_rows, vector_row
+from aidre_rows import Declared, PendingDocument, PendingSink, StoredSpace, pending_vectors
 
 LOCKS: Final = ".locks"
 """Of the folder of a store: a folder with the lock of each collection."""
@@ -70,6 +70,8 @@ def writer_lock(path: Path, collection: str, wait: float) -> WriterLock:
 
 class MilvusWriter(PendingSink):
     """A `Sink` and context manager, made by `MilvusSource.writer`."""
+
+    format = FORMAT
 
     def __init__(
         self,
@@ -154,7 +156,7 @@ class MilvusWriter(PendingSink):
     def _fill(self, old: StoredSpace, new: StoredSpace, recompute: Recompute) -> None:
         """The vectors of all chunks in a new space, in batches."""
         reader, source, made = self._stored.reader, self._tables.space(old.table), self._tables.space(new.table)
-        self._tables.make_space(new.space, new.table)
+        self._tables.make_space(new.space, new.table, self._state.format)
         self._server.wait_for([made])
         if reader is None:
             return
@@ -163,13 +165,14 @@ class MilvusWriter(PendingSink):
             block = list(reader.numbered(extents[first : first + _REEMBED_DOCUMENTS]))
             encoded, keys = recompute([chunk for _, chunk in block])
             where = f"row in {literal(number for number, _ in block)}"
-            columns = ["row", "document", "born", "tokens", "bounds"]
+            blob = ["blob"] if self._state.format >= FORMAT else []
+            columns = ["row", "document", "born", "tokens", "bounds", *blob]
             heads = {row["row"]: row for row in self._server.rows(source, where, columns)}
             rows = []
             for (number, _), vector in zip(block, pending_vectors(encoded, keys), strict=True):
                 head = heads[number]
                 values = Values(list(head["tokens"]), head["bounds"])
-                rows.append(vector_row(number, head["document"], head["born"], vector, values))
+                rows.append(vector_row(number, head["document"], head["born"], vector, values, blob=head.get("blob")))
             self._server.insert(made, rows)
         self._check_count(made, ALL, self._state.chunks)
 
@@ -200,7 +203,7 @@ class MilvusWriter(PendingSink):
                 if commit is None or name not in self._names:
                     self._server.call("drop_collection", name)
             if commit is None:
-                self._tables.make([(stored.space, stored.table) for stored in self._state.spaces])
+                self._tables.make([(stored.space, stored.table) for stored in self._state.spaces], self._state.format)
             else:
                 left_over = f"born > {literal(commit.born)}"
                 for name in self._names:
@@ -224,8 +227,10 @@ class MilvusWriter(PendingSink):
             self._next_row += len(own)
             has_wide = has_wide or values.is_wide
             for space, of_space in vectors.items():
-                pairs = zip(chunks, one.vectors[space], strict=True)
-                of_space += [vector_row(number, document, born, vector, values) for number, vector in pairs]
+                pairs = zip(chunks, one.vectors[space], self._blobs(one), strict=True)
+                of_space += [
+                    vector_row(number, document, born, vector, values, blob=blob) for number, vector, blob in pairs
+                ]
         self._is_swept = False  # whatever becomes of it; a failed commit leaves rows
         aborted, self._aborted = self._aborted, (*self._aborted, born)[-_KEPT_ABORTED:]
         for name, inserted in zip(self._names, [rows, *vectors.values()], strict=True):
@@ -243,6 +248,14 @@ class MilvusWriter(PendingSink):
         growing = self._growing + sum(one.rows.document.chunk_count for one in pending.documents.values())
         self._publish(Commit(state, before.serial + 1, born, aborted, dead, has_wide, growing))
         self._is_swept = True
+
+    def _blobs(self, one: PendingDocument) -> list[str] | list[None]:
+        chunks = one.rows.chunks
+        return (
+            [blob_of(one.rows.document, chunk) for chunk in chunks]
+            if self._state.format >= FORMAT
+            else [None] * len(chunks)
+        )
 
     def _publish(self, commit: Commit) -> None:
         self._sent = commit.state

@@ -61,7 +61,7 @@ def definitions(columns: Sequence[FieldColumns]) -> list[sql.Composable]:
     """For `create table` and `alter table`; rows that are there have their values elsewhere."""
     made: list[sql.Composable] = []
     for one in columns:
-        made += [sql.SQL("{} {}").format(column_name(one, kind), sql.SQL(_TYPES[kind])) for kind in one.kinds]  # type: ignore[arg-type]
+        made += [sql.SQL("{} {}").format(column_name(one, kind), sql.SQL(_TYPES[kind])) for kind in one.kinds]
     return made + [sql.SQL("{} boolean not null default true").format(rest_name(one)) for one in columns]
 
 

@@ -46,7 +46,7 @@ from aidre_rows import (
     plain_chunk,
 )
 
-_FEW_ROWS: Final = 5_000
+_FEW_ROWS: Final = 2_000
 """A filter that lets no more pass is answered by comparing these: exactly, and sooner than through the graph."""
 
 _MOST_KNOWN: Final = 256

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,15 +20,12 @@ from aidre.engine.search import bm25
 from aidre.engine.types import RetrievedChunk
 from aidre_postgres.connections import EF_SEARCH, Connection
 from aidre_postgres.sql_filters import Conditions
-from aidre_postgres.tables import lexeme, type_of, unpack_vector
+from aidre_postgres.tables import Tables, lexeme, type_of, unpack_vector
 from aidre_rows import Numbers, QueryWords, Ranked, Scores, StoredSpace
-
-if TYPE_CHECKING:
-    from aidre_postgres.reader import PostgresReader
 
 _SLACK: Final = 16
 """Rows fetched beyond those that are asked for: distances of pgvector are rounded otherwise."""
-_LATE: Final = 64
+_LATE: Final = 24
 """Rows that the graph finds beyond those that are asked for: where a filter is far from the query, nearer ones come
 later."""
 _MOST_EF: Final = 1_000
@@ -42,11 +39,24 @@ _RANKS: Final = np.cumsum(np.float32(1) / np.arange(1, 256, dtype=np.float32) **
 _STEPS: Final = ((_RANKS + np.concatenate([[0], _RANKS[:-1]])) / 2).tolist()
 
 
+class Rows(Protocol):
+    """What a search needs of its reader: `columns_from` selects whole rows, of which `chunk` makes chunks."""
+
+    chunks: int
+    tables: Tables
+    columns_from: sql.Composable
+
+    def conditions(self) -> Conditions: ...
+    def lets_few_pass(self, connection: Connection, filter_: Filter) -> bool: ...
+    def vector_place(self, stored: StoredSpace) -> int: ...
+    def chunk(self, row: Sequence[Any]) -> RetrievedChunk: ...
+
+
 @dataclass(frozen=True, slots=True)
 class PostgresSearch:
     """A `Search` (aidre_rows)."""
 
-    reader: PostgresReader
+    reader: Rows
     connection: Connection
     filter: Filter | None
     vector: NDArray[np.float32] | None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, LiteralString, TypeAlias
 
 from psycopg import sql
 
@@ -46,7 +46,7 @@ class Conditions:
     columns: Mapping[str, FieldColumns]
     parameters: dict[str, Any] = field(default_factory=dict)
 
-    def of(self, filter_: Filter, row: str) -> sql.Composable:
+    def of(self, filter_: Filter, row: LiteralString) -> sql.Composable:
         match filter_:
             case Compare(name, "ne", value):
                 return _not(self._any_value(name, list(self._tests("eq", value)), row))
@@ -105,7 +105,7 @@ class Conditions:
             sql.Literal(kind), *places.values(), self.tables.documents, own
         )
 
-    def _exists(self, name: str, row: str) -> sql.Composable:
+    def _exists(self, name: str, row: LiteralString) -> sql.Composable:
         columns = self.columns.get(digest(to_utf8(name)).hex())
         if name == TITLE or columns is None:
             return self._any_value(name, [], row, anything=True)
@@ -115,7 +115,9 @@ class Conditions:
             present.append(_of_row(row, rest_name(columns)))
         return _joined(present, " or ", "false")
 
-    def _any_value(self, name: str, tests: Sequence[Test], row: str, *, anything: bool = False) -> sql.Composable:
+    def _any_value(
+        self, name: str, tests: Sequence[Test], row: LiteralString, *, anything: bool = False
+    ) -> sql.Composable:
         """Whether the document of a row has a value of a field that passes one of the tests."""
         columns = None if name == TITLE else self.columns.get(digest(to_utf8(name)).hex())
         own: list[sql.Composable] = []
@@ -153,19 +155,14 @@ class Conditions:
         yield from self._within("f", [adjacent_floats(one).interval(op) for one in numbers], "float8", float)
 
     def _strings(self, op: str, values: Sequence[bytes]) -> Iterator[Test]:
-        for value in values if op == "contains" or op in _ORDERS else ():
-            given = self.parameter(value, "bytea")
-            if op == "contains":
-                # The column comes last, as in every test: that of rows is "f.kind = 's' and f.s".
-                yield (
-                    "s",
-                    lambda column, given=given: sql.SQL("({} is not null and position({} in {}) > 0)").format(
-                        column, given, _plain(column)
-                    ),
-                )
-            else:
-                yield "s", lambda column, given=given: sql.SQL("({} {} {})").format(column, _ORDERS[op], given)
-        if values and op != "contains" and op not in _ORDERS:
+        if op == "contains":
+            for value in values:
+                form = "({column} is not null and position({} in {text}) > 0)"
+                yield "s", _test(form, self.parameter(value, "bytea"))
+        elif op in _ORDERS:
+            for value in values:
+                yield "s", _test("({column} {} {})", _ORDERS[op], self.parameter(value, "bytea"))
+        elif values:
             prefixes = self.parameter(sorted({value[:PREFIX_BYTES] for value in values}), "bytea[]")
             wanted = self.parameter(list(values), "bytea[]")
 
@@ -179,24 +176,29 @@ class Conditions:
 
     def _within(self, kind: str, intervals: Sequence[tuple[float, float]], type_: str, convert: Any) -> Iterator[Test]:
         points = [convert(low) for low, high in intervals if low == high]
-        ranges = [(low, high) for low, high in intervals if low < high]
         if points:
-            wanted = self.parameter(points, f"{type_}[]")
-            yield kind, lambda column: sql.SQL("({} = any ({}))").format(column, wanted)
-        for low, high in ranges:
-            bounds = self.parameter(convert(low), type_), self.parameter(convert(high), type_)
-            yield kind, lambda column, bounds=bounds: sql.SQL("({} between {} and {})").format(column, *bounds)
+            yield kind, _test("({column} = any ({}))", self.parameter(points, f"{type_}[]"))
+        for low, high in intervals:
+            if low < high:
+                bounds = self.parameter(convert(low), type_), self.parameter(convert(high), type_)
+                yield kind, _test("({column} between {} and {})", *bounds)
 
 
-def _plain(column: sql.Composable) -> sql.Composable:
-    return sql.SQL("f.s") if column is _IN_ROWS["s"] else column
+def _test(form: LiteralString, *given: sql.Composable) -> Callable[[sql.Composable], sql.Composable]:
+    """A condition on a column, or on what `_IN_ROWS` has instead: its last part is the column of a row."""
+
+    def test(column: sql.Composable) -> sql.Composable:
+        text = sql.SQL("f.s") if column is _IN_ROWS["s"] else column
+        return sql.SQL(form).format(*given, column=column, text=text)
+
+    return test
 
 
-def _of_row(row: str, column: sql.Composable) -> sql.Composable:
+def _of_row(row: LiteralString, column: sql.Composable) -> sql.Composable:
     return sql.SQL("{}.{}").format(sql.SQL(row), column)
 
 
-def _joined(parts: Sequence[sql.Composable], word: str, neutral: str) -> sql.Composable:
+def _joined(parts: Sequence[sql.Composable], word: LiteralString, neutral: LiteralString) -> sql.Composable:
     return sql.SQL("({})").format(sql.SQL(word).join(parts)) if parts else sql.SQL(neutral)
 
 

@@ -4,6 +4,7 @@ from .lacking import (
     Counted as Counted,
     RowsReader as RowsReader,
     Search as Search,
+    VectorRows as VectorRows,
 )
 from .pending import (
     PendingDocument as PendingDocument,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ DENSE = Capabilities(exact_scores=True, complete_filters=True)
 WITH_WORDS = replace(DENSE, lexical=True, hybrid=True, feedback=True, facets=True, highlight=True)
 
 
-class Search(WordSearch, Protocol):
+class VectorRows(Protocol):
     """One query of an engine among the chunks that pass its filter, which it knows by numbers."""
 
     def nearest(self, n: int) -> tuple[Numbers, NDArray[Any]]:
@@ -56,6 +56,10 @@ class Search(WordSearch, Protocol):
 
     def chunks_of(self, numbers: Numbers) -> Mapping[int, RetrievedChunk]:
         """By number; without those that are gone meanwhile."""
+
+
+class Search(VectorRows, WordSearch, Protocol):
+    """The same of an engine that knows words."""
 
 
 class Counted(NamedTuple):
@@ -73,7 +77,7 @@ class Counted(NamedTuple):
 class _Vectors:
     """A query vector in a space among the chunks of a search."""
 
-    search: Search
+    search: VectorRows
     space: EmbeddingSpace
     vector: NDArray[np.float32]
 
@@ -115,21 +119,22 @@ class RowsReader:
         stored, vector, k = self._asked(query)
         words = None if query.mode == "dense" else self._words(query.text or "")
         with self._searching(query, stored, words) as search:
-            if stored is None or vector is None:
-                ranked = ranked_by_words(search, words, k)  # type: ignore[arg-type]
-            elif words is None:
-                ranked = _Vectors(search, stored.space, vector).nearest(k)
+            vectors = None if stored is None or vector is None else _Vectors(search, stored.space, vector)
+            if words is None:
+                ranked = cast(_Vectors, vectors).nearest(k)
+            elif vectors is None:
+                ranked = ranked_by_words(cast(Search, search), words, k)
             else:
-                ranked = self._fused(_Vectors(search, stored.space, vector), words, query.fusion, k)
+                ranked = self._fused(vectors, words, query.fusion, k)
             return self._hits(search, ranked, k)[query.offset :]
 
     def _searching(
         self, query: Query, stored: StoredSpace | None, words: QueryWords | None
-    ) -> AbstractContextManager[Search]:
+    ) -> AbstractContextManager[VectorRows]:
         """GenerationMissing for a later page, where another state was committed since."""
         raise NotImplementedError
 
-    def _hits(self, search: Search, ranked: Ranked, k: int) -> list[Hit]:
+    def _hits(self, search: VectorRows, ranked: Ranked, k: int) -> list[Hit]:
         """The best k, equal ones by id."""
         numbers, scores = ranked
         if k < len(numbers):
@@ -147,7 +152,7 @@ class RowsReader:
             a = min(a, UNMEASURED_WEIGHT)
         fusion = replace(fusion, a=hybrid.without_floor(a, cosine_floor(vectors.space)))
         depth = max(k, FEEDBACK_DEPTH)
-        numbers, scores = ranked_by_both(vectors, vectors.search, words, fusion, depth)
+        numbers, scores = ranked_by_both(vectors, cast(Search, vectors.search), words, fusion, depth)
         numbers, scores = _ordered(vectors.search, numbers, scores, depth)
         if len(numbers) < 2 or fusion.a == 0:
             return Ranked(numbers, scores)
@@ -317,7 +322,7 @@ class RowsReader:
         return None if filter_ is None else with_dates(with_members(filter_, self.has_field), self.dates)
 
 
-def _ordered(search: Search, numbers: Numbers, scores: Scores, most: int) -> Ranked:
+def _ordered(search: VectorRows, numbers: Numbers, scores: Scores, most: int) -> Ranked:
     """The best chunks in order, equal ones by id, which is asked for these alone."""
     order = np.argsort(-scores, kind="stable")
     if most < len(order):

@@ -175,16 +175,16 @@ def ranked_by_words(search: WordSearch, words: QueryWords, k: int) -> Ranked:
     found = search.best_by_words(k, 0.0)
     bonuses: dict[int, float] = {}
     for code in find_sequences(words.text):
-        _, numbers = _with_code(search, words, code, codes.MAX_TEXTS)
+        _, having = _with_code(search, words, code, codes.MAX_TEXTS)
         own = QueryWords(code, words.chunks, words.mean_length, words.languages, words.find)
         weight = codes.ORDER_SHARE * sum(word.weight for word in own.words)
-        for number in _as_written(search, numbers, code):
+        for number in _as_written(search, having, code):
             bonuses[number] = bonuses.get(number, 0.0) + weight
     if not bonuses:
         return found
     numbers = np.union1d(found.numbers, np.fromiter(bonuses, np.int64))
     scores = search.word_scores(numbers, 0.0)
-    return Ranked(numbers, scores + [bonuses.get(number, 0.0) for number in numbers.tolist()])
+    return Ranked(numbers, scores + np.array([bonuses.get(number, 0.0) for number in numbers.tolist()]))
 
 
 def ranked_by_both(vectors: VectorSearch, search: WordSearch, words: QueryWords, fusion: Fusion, k: int) -> Ranked:
@@ -197,7 +197,7 @@ def ranked_by_both(vectors: VectorSearch, search: WordSearch, words: QueryWords,
         cosines = _filled(numbers, near, vectors.cosines_of)
         of_words = _filled(numbers, lexical, lambda missing: search.word_scores(missing, bm25.DELTA))
         scores = hybrid.fused(fusion, cosines, of_words)
-        scores += [bonuses.get(number, 0.0) for number in numbers.tolist()]
+        scores += np.array([bonuses.get(number, 0.0) for number in numbers.tolist()])
         place = len(scores) - k
         if len(near.numbers) < n or n >= _MOST or place < 0:
             return Ranked(numbers, scores)

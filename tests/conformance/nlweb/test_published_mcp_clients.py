@@ -183,6 +183,8 @@ TYPESCRIPT_CLIENTS = {
     (SDK_2, "2.4.0"): (SDK_2, f"{SDK_2}/stdio", SDK_2),
 }
 PROGRAMS = {INSPECTOR: "2.12.0", SUITE: "0.1.16"}
+PATIENCE = ("--connect-timeout", "120000")
+"""Milliseconds in which `aidre mcp` starts on a busy machine."""
 INSPECTED = {
     "tools/list": ("tools", 4),
     "resources/list": ("resources", 1),
@@ -216,8 +218,10 @@ def server(store: Path) -> Iterator[Running]:
 @pytest.fixture(scope="module")
 def places(store: Path, server: Running) -> list[list[str]]:
     """Where the server is: an address, and a command."""
-    program = "import sys; sys.path.insert(0, sys.argv.pop(1)); from aidre.api.cli.main import main; main()"
-    return [[f"{server.url}/mcp"], [sys.executable, "-c", program, str(ROOT), "mcp", "--store", str(store)]]
+    program = store.parent / "program.py"  # a file, as the Inspector takes -c and -m for its own
+    lines = ("import sys", f"sys.path.insert(0, {str(ROOT)!r})", "from aidre.api.cli.main import main", "main()")
+    program.write_text("\n".join(lines), encoding="utf-8")
+    return [[f"{server.url}/mcp"], [sys.executable, str(program), "mcp", "--store", str(store)]]
 
 
 def kept_folder(request: pytest.FixtureRequest, name: str) -> tuple[Path, bool]:
@@ -293,7 +297,9 @@ def test_the_inspector_lists_what_there_is_and_calls_a_tool(
     for method, (member, count) in INSPECTED.items():
         listed = json.loads(run_tool(folder, *begin, url, "--transport", "http", "--method", method))
         assert len(listed[member]) == count
-    assert len(json.loads(run_tool(folder, *begin, *command, "--method", "tools/list"))["tools"]) == len(TOOLS)
+    assert len(json.loads(run_tool(folder, *begin, *command, *PATIENCE, "--method", "tools/list"))["tools"]) == len(
+        TOOLS
+    )
     call = ("--method", "tools/call", "--tool-name", "search", "--tool-arg", f"query={QUESTION}")
     called = json.loads(run_tool(folder, *begin, url, "--transport", "http", *call))
     assert sorted(one["title"] for one in called["structuredContent"]["results"]) == GUIDES

@@ -137,9 +137,9 @@ def test_the_lists_of_generations_that_stay_are_not_collected(
     folder_place.age(48, *lists(folder_place))
     write(path, ["e"], 4)
     folder_place.publish(path, key.signer)
-    assert ["/000002-" in one for one in lists(folder_place)] == [True, False]
+    assert len(lists(folder_place)) == 3
     replica = folder_place.replica(cache, keys=key.trusted)
-    assert replica.fetch(NAME, 2)
+    assert replica.fetch(NAME, 1) and replica.fetch(NAME, 2)
 
 
 def test_a_purge_removes_the_lists_of_what_was_erased(

@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from small_faults import Planted, drop, in_, set_, status, to, when
-
 from tests.support.faults.exchange import (
     Answer,
     Request,
@@ -17,6 +15,7 @@ from tests.support.faults.exchange import (
     on_request,
     on_request_json,
 )
+from tests.support.small_faults import Planted, drop, in_, set_, status, to, when
 
 ASK, AWAIT, MCP = "/ask", "/await", "/mcp"
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, TypeAlias
 
 import pytest
-from small_faults import AIDRE_PLANTED, Planted
-from small_faults_nlweb import NLWEB_PLANTED
-from small_server import PAGE, QUERY, SITE, SmallServer, published_program
 
 import aidre_client
 from aidre_conformance import Fixtures, Report, run
-from conftest import Answer, answering
 from tests import ROOT
 from tests.support.faults import Fault
+from tests.support.small_faults import AIDRE_PLANTED, Planted
+from tests.support.small_faults_nlweb import NLWEB_PLANTED
+from tests.support.small_server import PAGE, QUERY, SITE, SmallServer, published_program
 
 GIVEN = Fixtures(query=QUERY, site=SITE, promise={"prefer": {"respond-async": True}})
 PLANTED: dict[str, Planted] = {one[0]: one for one in (*AIDRE_PLANTED, *NLWEB_PLANTED)}
@@ -130,6 +131,7 @@ def test_all_best_results_may_be_of_the_site_that_was_asked_for(small: SmallServ
 
 # -- other versions of NLWeb -----------------------------------------------------------------------------------------
 
+Serve: TypeAlias = Callable[[Callable[[Any, bytes], tuple[int, dict[str, str], bytes]]], AbstractContextManager[str]]
 JSON_OF_0_54 = b'{"_meta": {"response_type": "Answer", "version": "0.54"}, "results": [{"name": "Expiry"}]}'
 STREAM_OF_0_54 = (
     b'data: {"_meta": {"response_type": "Answer", "version": "0.54"}}\n\ndata: {"results": [{"name": "Expiry"}]}\n\n'
@@ -138,11 +140,11 @@ LEGACY = b'data: {"message_type": "result_batch", "results": []}\n\ndata: {"mess
 WRONG = b'{"_meta": {"response_type": "Answer", "version": "0.55"}, "results": []}'
 
 
-def answered(body: bytes) -> Report:
+def answered(serve: Serve, body: bytes) -> Report:
     kind = "text/event-stream" if body.startswith(b"data:") else "application/json"
-    found: Answer = (200, {"content-type": kind}, body)
-    missing: Answer = (404, {"content-type": "application/json"}, b"{}")
-    with answering(lambda scope, _: found if scope["path"] == "/ask" else missing) as url:
+    found = (200, {"content-type": kind}, body)
+    missing = (404, {"content-type": "application/json"}, b"{}")
+    with serve(lambda scope, _: found if scope["path"] == "/ask" else missing) as url:
         return run(url, profile="nlweb")
 
 
@@ -150,13 +152,13 @@ def answered(body: bytes) -> Report:
     ("body", "spoken"),
     [(JSON_OF_0_54, "NLWeb 0.54"), (STREAM_OF_0_54, "NLWeb 0.54"), (LEGACY, "NLWeb before 0.54")],
 )
-def test_a_server_of_an_earlier_version_is_named_and_not_accused(body: bytes, spoken: str) -> None:
-    report = answered(body)
+def test_a_server_of_an_earlier_version_is_named_and_not_accused(serve: Serve, body: bytes, spoken: str) -> None:
+    report = answered(serve, body)
     assert failed(report) == {}
     assert not report.ok and report.untested == ("nlweb",)
     reasons = {verdict.reason for verdict in report.verdicts if verdict.check.protocol == "nlweb"}
     assert any(f"the server speaks {spoken}, and these checks are of NLWeb 0.55" in str(reason) for reason in reasons)
 
 
-def test_a_server_of_0_55_with_the_words_of_0_54_is_accused() -> None:
-    assert failed(answered(WRONG)).keys() >= {"nlweb.7.1.ask", "nlweb.4.envelope"}
+def test_a_server_of_0_55_with_the_words_of_0_54_is_accused(serve: Serve) -> None:
+    assert failed(answered(serve, WRONG)).keys() >= {"nlweb.7.1.ask", "nlweb.4.envelope"}
