@@ -1,9 +1,10 @@
 # The installation with the default model in two stages: the first has the compiler of the C kernel, the second serves.
 #   docker build -t aidre .
 #   docker run --rm --network host --read-only --tmpfs /tmp -v aidre:/data aidre
-# BUILD and BASE are images of the same release of Debian, with Python 3.11 or newer at the same place.
-ARG BUILD=python:3.11-bookworm
-ARG BASE=python:3.11-slim-bookworm
+# BUILD and BASE are images of the same release of Debian, with Python 3.11 or newer at the same place. A tag can be moved:
+# where that matters, give them as digests, as in --build-arg BASE=python@sha256:... (docker buildx imagetools inspect).
+ARG BUILD=python:3.11.14-bookworm
+ARG BASE=python:3.11.14-slim-bookworm
 
 FROM ${BUILD} AS build
 # Libraries beside those that aidre needs, at the versions of constraints.txt: object storage.

@@ -45,7 +45,6 @@ from aidre.api.retrieval import Cursors, LiveSnapshots, QueryEmbedders, Retrieva
 from aidre.api.server import (
     ClientMemory,
     ErrorResponses,
-    FastPath,
     FastRoutes,
     Frame,
     FrameMiddleware,
@@ -55,7 +54,7 @@ from aidre.api.server import (
 from aidre.engine.embedding import load_stored
 from aidre.engine.errors import AidreError, ConfigurationError
 from aidre.engine.ports import Source
-from aidre.ingest.sandbox import check_walls, require_walls
+from aidre.ingest.sandbox import check_walls, set_rules
 
 STDOUT = 1
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"
@@ -77,9 +76,10 @@ def create_app(
     host has to keep (Agentic Intent, Agent Intake, promises of NLWeb) is not served by a replica.
     """
     settings = _with_base_url(settings if replica_age is None else of_replica(settings))
-    if settings.sources.sandbox == "required":
+    requires_walls = settings.sources.sandbox == "required"
+    if requires_walls:
         check_walls()
-        require_walls(True)
+    set_rules(requires_walls=requires_walls, seconds=settings.sources.parse_timeout)
     state = settings.state_folder(source.path) if state is None else state.absolute()
     with suppress(OSError):  # a store that cannot be written is served all the same
         make_private_folder(state)
@@ -103,11 +103,11 @@ def create_app(
     scrubber = Scrubber(source, settings.server.scrub, state)
 
     memory = ClientMemory(settings.limits.client_memory, ClientAddresses(settings.server.trusted_proxies))
-    fast: dict[str, Any] = {"rejections": RejectionCache(guard.running, metrics, log), "memory": memory}
-    lifespan = _lifespan(mounted, retrieval, scrubber, guard, metrics=metrics, log=log, state=fast)
+    shared = {"rejections": RejectionCache(guard.running, metrics, log), "memory": memory}
+    lifespan = _lifespan(mounted, retrieval, scrubber, guard, metrics=metrics, log=log, state=shared)
     app = Starlette(routes=routes, lifespan=lifespan)
     app.router.redirect_slashes = False
-    app.middleware_stack, fast["fast_path"] = _layers(app, routes, mounted, guard, settings, metrics=metrics, log=log)
+    app.middleware_stack = _layers(app, routes, mounted, guard, settings, metrics=metrics, log=log)
     app.state.guard, app.state.retrieval, app.state.metrics = guard, retrieval, metrics
     app.state.scrubber, app.state.replica_age = scrubber, replica_age
     for one in mounted:
@@ -211,8 +211,8 @@ def _layers(
     *,
     metrics: Metrics,
     log: AccessLog | None,
-) -> tuple[ASGIApp, FastPath]:
-    """The router in its frame, and the fast path in the same one.
+) -> ASGIApp:
+    """The router in its frame.
 
     Starlette's outermost middleware is left out: it would answer an unexpected error a second time, and it costs time
     for every message.
@@ -229,8 +229,7 @@ def _layers(
         sign=next((one.sign for one in mounted if one.sign is not None), None),
         note_target=OriginalTarget(settings.server).note if settings.server.trusted_proxies else None,
     )
-    fast_paths = [path for one in mounted for path in one.fast]
-    return FrameMiddleware(routed, frame), FastPath(app, routed, fast_paths, frame)
+    return FrameMiddleware(routed, frame)
 
 
 def _renderer_of_http(errors: ErrorResponses) -> Callable[[Request, Exception], Awaitable[Response]]:

@@ -67,10 +67,9 @@ class Material(NamedTuple):
 
 PARTS: Final = (
     ("analysis_and_postings", bm25, "query_words"),
-    ("bm25", bm25.Bm25Scorer, "score"),
-    ("bm25", bm25.Bm25Scorer, "top_candidates"),
     ("dense", hybrid, "search_dense"),
-    ("vectors_of_chunks_found_by_words", HybridQuery, "_cosines"),
+    ("words_and_fusion", HybridQuery, "_fused_natively"),
+    ("feedback", HybridQuery, "with_feedback"),
 )
 """The timed parts of a hybrid search, each by the function that does it; none of them calls another."""
 

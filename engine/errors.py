@@ -99,6 +99,13 @@ class BucketFailed(StorageFailed):
     code = "bucket_failed"
 
 
+class PublicationRefused(StorageFailed):
+    """A replica does not take what its bucket has. Details: collection, url, reason (`unsigned`, `unknown_key`,
+    `forged`, `older`, `widened`, `withdrawn`)."""
+
+    code = "publication_refused"
+
+
 class BackendUnavailable(StorageFailed):
     """Details: backend, the engine; address, where it is, without a password; reason (`lost`, `refused`, `absent`)."""
 

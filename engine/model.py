@@ -167,3 +167,11 @@ class Query:
     fusion: Fusion = Fusion()
     rescore: Rescore | None = None
     recall: float | None = None
+
+
+class Alias(NamedTuple):
+    """Another name of a collection. `former` are those that it meant before, the latest first, each with the Unix time
+    of the move: for ten minutes their cursors go on."""
+
+    collection: str
+    former: tuple[tuple[str, float], ...] = ()

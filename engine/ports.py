@@ -18,7 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine import model
-from aidre.engine.model import EmbeddingSpace, EncodedVectors, Highlight, HighlightLimits, Query, Record, Visibility
+from aidre.engine.model import (
+    Alias,
+    EmbeddingSpace,
+    EncodedVectors,
+    Highlight,
+    HighlightLimits,
+    Query,
+    Record,
+    Visibility,
+)
 from aidre.engine.types import (
     ChangeCursor,
     ChangesPage,
@@ -271,6 +280,19 @@ class Source(Protocol):
     def collections(self) -> list[str]:
         """The names of the collections, sorted. Missing, StorageFailed."""
 
+    def aliases(self) -> Mapping[str, Alias]:
+        """The other names of collections; every method takes them where it takes a name. StoreDamaged."""
+
+    def point_alias(self, name: str, collection: str) -> None:
+        """Let a name, which no collection has, mean a collection from now on; all readers switch in one step.
+
+        InvalidInput for the name, CollectionMissing, Conflict where a collection has the name, Unsupported,
+        StoreDamaged, StorageFailed.
+        """
+
+    def remove_alias(self, name: str) -> None:
+        """Missing, Unsupported, StoreDamaged, StorageFailed."""
+
     def mark(self, collection: str) -> Hashable:
         """A value that differs after every commit, cheap to ask for; None where it cannot be read."""
 
@@ -302,4 +324,4 @@ class Source(Protocol):
     def drop(self, collection: str, *, wait: float = 0.0, purge: bool = False) -> None:
         """Remove a collection. `open` may raise CollectionDropped from then on, so that its cursors and feeds are
         told; with `purge` no trace of the name stays, also of a collection that was dropped before. CollectionMissing,
-        StoreLocked, StorageFailed."""
+        StoreLocked, StorageFailed; Conflict for an alias, and for a collection that has one."""

@@ -41,7 +41,8 @@ from tests.support.source_tree import (
 LAYERS: Mapping[str, tuple[str, ...]] = {
     "engine": (
         "errors model checkout",
-        "storage native schema_text embedding/tokens",
+        "native",
+        "storage schema_text embedding/tokens",
         "index index/text index/fields index/vectors embedding embedding/models",
         "segment types",
         "search",
@@ -57,7 +58,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "fetch sandbox",
         "formats/pages",
         "formats formats/tables formats/markup",
-        "formats/office",
+        "formats/office formats/scans",
         "sites/settings",
         "sites/generators",
         "sites",

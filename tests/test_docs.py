@@ -24,6 +24,7 @@ from aidre.engine.errors import ConfigurationError
 from benchmarks import readme
 from benchmarks.__main__ import names as benchmark_names
 from tests import ROOT
+from tests.conformance.nlweb.test_published_mcp_clients import VERSIONS as CLIENT_VERSIONS
 from tests.support import reference
 from tests.support.site.links import SHOWN, rewritten
 from tests.support.site.pages import GENERATED
@@ -112,6 +113,11 @@ def test_the_link_checks_find_what_leads_nowhere(tmp_path: Path) -> None:
 def test_the_page_on_benchmarks_names_every_benchmark_and_no_other() -> None:
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `([a-z]+)` \|", page, flags=re.MULTILINE)) == set(benchmark_names())
+
+
+def test_the_page_on_agents_names_the_versions_of_the_clients_that_were_connected() -> None:
+    page = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `([@\w/-]+)` \| ([\d.]+) \|", page, flags=re.MULTILINE) == CLIENT_VERSIONS
 
 
 def test_commands_of_make_are_targets() -> None:

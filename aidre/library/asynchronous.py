@@ -322,6 +322,14 @@ class AsyncDatabase:
         """As `Database.drop`."""
         await asyncio.to_thread(self.database.drop, name, purge=purge, wait=wait)
 
+    async def aliases(self) -> dict[str, str]:
+        """As `Database.aliases`."""
+        return await asyncio.to_thread(self.database.aliases)
+
+    async def alias(self, name: str, collection: str | None) -> None:
+        """As `Database.alias`."""
+        await asyncio.to_thread(self.database.alias, name, collection)
+
     async def backup(self, target: str | Path) -> None:
         """As `Database.backup`."""
         await asyncio.to_thread(self.database.backup, target)

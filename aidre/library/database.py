@@ -176,6 +176,36 @@ class Database:
         check_wait(wait)
         self._source.drop(name, wait=wait, purge=purge)
 
+    def aliases(self) -> dict[str, str]:
+        """The other names of collections, each with the collection that it means. StoreDamaged.
+
+        Examples:
+            >>> db.aliases()
+            {}
+        """
+        self._check_open()
+        return {name: alias.collection for name, alias in sorted(self._source.aliases().items())}
+
+    def alias(self, name: str, collection: str | None) -> None:
+        """Let a name, which no collection has, mean a collection from now on: every reader switches in one step, and
+        cursors go on. None removes the alias. InvalidInput, Missing, Conflict, Unsupported, StorageFailed.
+
+        Parameters:
+            name: The alias, which every method takes where it takes the name of a collection.
+            collection: The collection that it means; None: remove the alias.
+
+        Examples:
+            >>> db.alias("recipes", "kitchen")
+            >>> len(db.collection("recipes")) == len(db.collection("kitchen"))
+            True
+            >>> db.alias("recipes", None)
+        """
+        self._check_open()
+        if collection is None:
+            self._source.remove_alias(check_collection_name(name))
+        else:
+            self._source.point_alias(name, check_collection_name(collection))
+
     def backup(self, target: str | Path) -> None:
         """Write the newest generation of every collection into a new tar file, which `aidre restore` reads.
 

@@ -197,6 +197,37 @@ def drop(
 
 
 @app.command()
+def alias(
+    store: StoreOption,
+    name: Annotated[str | None, typer.Argument(help="The alias; none: list them.", show_default=False)] = None,
+    collection: Annotated[
+        str | None, typer.Argument(help="The collection that it means from now on.", show_default=False)
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the alias; its collection stays.")] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Give a collection another name, or move that name to another collection: all readers switch in one step.
+
+    Build a collection beside the one in service, then run `aidre alias docs docs-2026-11`. Servers follow within a
+    second, and cursors that were given out before go on. Without names, list the aliases.
+    """
+    opened = _open(store, config)
+    if name is None:
+        for known, meant in sorted(opened.aliases().items()):
+            print_result(as_json, f"{known} -> {meant.collection}", alias=known, collection=meant.collection)
+    elif remove:
+        opened.remove_alias(name)
+        print_result(as_json, f"{name}: removed", alias=name, removed=True)
+    elif collection is None:
+        raise typer.BadParameter("name the collection that the alias means, or say --remove.")
+    else:
+        opened.point_alias(name, select_collection(opened, collection))
+        print_result(as_json, f"{name} -> {collection}", alias=name, collection=collection)
+    return 0
+
+
+@app.command()
 def compact(
     store: StoreOption, collection: EveryCollection = None, config: ConfigOption = None, as_json: JsonOption = False
 ) -> int:
@@ -394,7 +425,8 @@ def publish(
 ) -> int:
     """Put the newest generation of each collection into a bucket, from which replicas pull it.
 
-    Credentials come from the environment, such as AWS_ACCESS_KEY_ID; endpoint and region from the configuration.
+    Credentials come from the environment, such as AWS_ACCESS_KEY_ID; endpoint and region from the configuration. Where
+    that has provenance.key, publications are signed; `aidre keys public` prints what replicas need of it.
     """
     from aidre.api.cli import publish as publishing
     from aidre.api.config import load_settings
@@ -406,7 +438,8 @@ def publish(
         names = select_collections(opened, collection)
         for published in drops + (publisher.publish(names, force=force, repair=repair) if names or not drops else []):
             facts = asdict(published)
-            text = f"{console.collection_line(facts)}, {published.files} files sent ({published.bytes:,} bytes)"
+            how = ", signed" if published.signed else ""
+            text = f"{console.collection_line(facts)}, {published.files} files sent ({published.bytes:,} bytes){how}"
             print_result(as_json, text, **facts)
         if follow:
             publishing.follow(publisher, opened, collection, settings.store.poll)
@@ -474,6 +507,20 @@ def new_key(
     signing_key = make_key(file, time.time())
     text = lines or f"key {signing_key.id} signs from now on"
     print_result(as_json, text, key=signing_key.id, configuration=lines or None)
+    return 0
+
+
+@keys.command("public")
+def public_keys(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file made by `keys new --provenance`.")],
+    as_json: JsonOption = False,
+) -> int:
+    """Print the public halves of a file of signing keys: what a replica needs as store.publisher_keys."""
+    from aidre.api.protocols.provenance import read_keys
+
+    found = read_keys(file).published
+    text = "\n".join(key.text() for key in reversed(found))
+    print_result(as_json, text.rstrip("\n"), keys=[key.id for key in found], pem=text)
     return 0
 
 

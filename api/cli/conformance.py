@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from aidre.api.cli import console
 from aidre.api.cli.options import JsonOption
 from aidre.engine.errors import ConfigurationError, RequestFailed, not_installed
-
-if TYPE_CHECKING:
-    from aidre_conformance import Profile, Verdict
 
 app = typer.Typer()
 
@@ -25,14 +21,20 @@ def conformance(
         str | None, typer.Argument(metavar="URL", help="Address of the server, such as https://ai.example.com.")
     ] = None,
     profile: Annotated[
-        Literal["letter", "compat"],
+        Literal["letter", "aidre", "nlweb", "intent", "intake", "compat"],
         typer.Option(
-            "--profile", metavar="P", help="letter: the texts of the protocols; compat: what known clients would show."
+            "--profile",
+            metavar="P",
+            help="letter: the texts of all protocols; aidre, nlweb, intent, intake: one of them alone; "
+            "compat: what known clients would show.",
         ),
     ] = "letter",
     protocol: Annotated[
         list[str] | None,
         typer.Option("--protocol", metavar="NAME", help="Only this protocol, which has to be there; may be repeated."),
+    ] = None,
+    check: Annotated[
+        list[str] | None, typer.Option("--check", metavar="ID", help="Only this check; may be repeated.")
     ] = None,
     fixtures: Annotated[
         Path | None,
@@ -44,6 +46,9 @@ def conformance(
     ] = None,
     junit: Annotated[
         Path | None, typer.Option("--junit", metavar="FILE", help="Write the report as JUnit's XML too.")
+    ] = None,
+    badge: Annotated[
+        Path | None, typer.Option("--badge", metavar="FILE", help="Write a badge as an SVG picture.")
     ] = None,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait for an answer.")
@@ -60,77 +65,20 @@ def conformance(
     """
     if find_spec("aidre_conformance") is None:
         raise not_installed("conformance", "conformance")
+    from aidre_conformance import Options, carry_out, check_lines
+
     if list_checks:
-        return _list(profile, as_json)
+        console.print_lines(check_lines(profile, as_json=as_json))
+        return 0
     if url is None:
         raise ConfigurationError("conformance: name the address of a server, such as https://ai.example.com")
-    return _run(
-        url,
-        profile,
-        protocols=protocol or [],
-        fixtures=fixtures,
-        expected=expected,
-        junit_file=junit,
-        timeout=timeout,
-        as_json=as_json,
-    )
-
-
-def _list(profile: Profile, as_json: bool) -> int:
-    from aidre_conformance import checks_of
-
-    for check in checks_of(profile):
-        if as_json:
-            facts = {"id": check.id, "level": check.level, "section": check.section, "sentence": check.sentence}
-            console.print_json({**facts, "reading": check.reading})
-        else:
-            console.print_line(f"{check.id}  {check.level}, {check.section}: {check.sentence}")
-    return 0
-
-
-def _run(
-    url: str,
-    profile: Profile,
-    *,
-    protocols: Sequence[str],
-    fixtures: Path | None,
-    expected: Path | None,
-    junit_file: Path | None,
-    timeout: float,
-    as_json: bool,
-) -> int:
-    from aidre_conformance import junit, read_expected, read_fixtures, run, summary_lines, summary_record
-
+    options = Options(url, profile, protocol or (), check or (), fixtures, expected, junit, badge, timeout, as_json)
     try:
-        report = run(
-            url,
-            profile=profile,
-            fixtures=None if fixtures is None else read_fixtures(fixtures),
-            protocols=protocols,
-            expected=() if expected is None else read_expected(expected),
-            timeout=timeout,
-            on_verdict=_printer(as_json),
-        )
+        return carry_out(options, _print)
     except RequestFailed as error:
         console.print_message(str(error))
         return 1
-    if junit_file is not None:
-        junit_file.write_bytes(junit(report))
-    if as_json:
-        console.print_json({"event": "done", **summary_record(report)})
-    else:
-        console.print_lines(map(console.printable, summary_lines(report)))
-    return 0 if report.ok else 1
 
 
-def _printer(as_json: bool) -> Callable[[Verdict], None]:
-    """What prints each verdict: all of them as JSON, the failures for people."""
-    from aidre_conformance import failure_lines, verdict_record
-
-    def print_verdict(verdict: Verdict) -> None:
-        if as_json:
-            console.print_json({"event": "check", **verdict_record(verdict)})
-        elif verdict.outcome == "fail":
-            console.print_lines([*map(console.printable, failure_lines(verdict)), ""])
-
-    return print_verdict
+def _print(line: str) -> None:
+    console.print_line(console.printable(line))

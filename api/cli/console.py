@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -140,6 +140,11 @@ def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
     for model in status.get("models", ()):
         where = f"in {model['folder']}" if model["folder"] else f"not here: `aidre model add {model['model']}`"
         yield f"  model {printable(model['model'])}: {printable(where)}"
+    if status.get("replica_of"):
+        at = status["signed_at"]
+        moment = "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        signed = f"signed, of {moment}" if moment else "not verified (store.publisher_keys)"
+        yield f"  publication: of {printable(status['replica_of'])}, {signed}"
     if status.get("lacking"):
         yield f"  this engine lacks {', '.join(status['lacking'])}"
     yield from (f"  warning: {printable(warning)}" for warning in status["warnings"])

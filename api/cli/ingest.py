@@ -144,13 +144,16 @@ def prepare(
     options: IngestOptions,
     *,
     url_style: str | None = None,
+    ocr: bool = False,
     cluster: str | None = None,
 ) -> Ingestion:
     """An ingestion with the options of the command line, and those of the configuration of the collection."""
     settings = load_settings(config)
     own = settings.collection(check_collection_name(collection))
     rules = asdict(settings.sources)
-    requires_walls = rules.pop("sandbox") == "required"
+    requires_walls, parse_timeout = rules.pop("sandbox") == "required", rules.pop("parse_timeout")
+    languages = rules.pop("ocr_languages")
+    asks_ocr = rules.pop("ocr") or ocr
     if requires_walls:
         check_walls()
     options = replace(
@@ -161,6 +164,8 @@ def prepare(
         mappings=parse_mappings(own.mapping, f"collections.{collection}.mapping"),
         fetching=FetchRules(**rules),
         requires_walls=requires_walls,
+        ocr=languages if asks_ocr else None,
+        parse_seconds=parse_timeout,
         # Never makes a private collection public: this run may lack the configuration of the first one.
         visibility="private" if own.visibility == "private" else None,
     )

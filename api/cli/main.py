@@ -29,7 +29,7 @@ from aidre.api.cli.options import (
     print_result,
     terminable,
 )
-from aidre.api.cli.select import open_store, select_collection
+from aidre.api.cli.select import has_collection, open_store, select_collection
 from aidre.engine.errors import AidreError, ConfigurationError, StorageFailed, StoreDamaged
 
 app = typer.Typer(
@@ -109,6 +109,14 @@ DraftsOption = Annotated[
 CodeOption = Annotated[
     bool, typer.Option("--code", help="Read source code in folders, too: .py, .js, .go and others, by definitions.")
 ]
+OcrOption = Annotated[
+    bool,
+    typer.Option(
+        "--ocr",
+        help="Read images and pages of PDF without text by OCR, with the installed program tesseract, in the languages "
+        "of [sources] ocr_languages.",
+    ),
+]
 WaitOption = Annotated[
     float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for another writer.")
 ]
@@ -129,6 +137,7 @@ def ingest(
     wait: WaitOption = 30.0,
     include_drafts: DraftsOption = False,
     code: CodeOption = False,
+    ocr: OcrOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, chunk and count; embed and write nothing.")] = False,
     on: Annotated[
         str | None,
@@ -144,9 +153,10 @@ def ingest(
     """Ingest new and changed documents into a collection.
 
     Reads Markdown, MDX, reStructuredText, AsciiDoc, Org, notebooks, text, HTML, PDF, DOCX, PPTX, ODT, RTF, EPUB, EML,
-    CSV, XLSX, JSON Lines, Parquet, schema.org JSON-LD, feeds, sitemaps, and .zip archives of these. Exit
-    status 1: some documents failed; each is named on standard error, and the others are stored; or a source has no
-    document at all. A merge or publication that fails after the commit is a warning, and tried again by the next one.
+    CSV, XLSX, JSON Lines, Parquet, schema.org JSON-LD, feeds, sitemaps, and .zip archives of these; with --ocr also
+    PNG, JPEG, TIFF, WebP and scanned pages of PDF. Exit status 1: some documents failed; each is named on standard
+    error, and the others are stored; or a source has no document at all. A merge or publication that fails after the
+    commit is a warning, and tried again by the next one.
     """
     from aidre.api.cli.ingest import prepare
     from aidre.api.cli.progress import Reporter
@@ -155,7 +165,7 @@ def ingest(
     options = IngestOptions(
         source, url_base, mirror, force, commit_every, dry_run, wait=wait, include_drafts=include_drafts, code=code
     )
-    ingestion = prepare(store, collection, sources, config, options, url_style=url_style, cluster=on)
+    ingestion = prepare(store, collection, sources, config, options, url_style=url_style, ocr=ocr, cluster=on)
     with terminable(), ingestion.published(), Reporter(as_json, stores=not dry_run) as report:
         return ingestion.run(report).exit_status
 
@@ -175,6 +185,7 @@ def watch(
     wait: WaitOption = 30.0,
     include_drafts: DraftsOption = False,
     code: CodeOption = False,
+    ocr: OcrOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Ingest files and folders, then follow them and ingest what changes, until interrupted.
@@ -192,7 +203,7 @@ def watch(
         source, url_base, mirror, force, commit_every, wait=wait, include_drafts=include_drafts, code=code
     )
     with terminable():
-        ingestion = prepare(store, collection, sources, config, options, url_style=url_style)
+        ingestion = prepare(store, collection, sources, config, options, url_style=url_style, ocr=ocr)
         with ingestion.published():
             follow(ingestion, partial(reporter, as_json), console.print_message)
     return 0
@@ -338,8 +349,9 @@ def search(
 
     settings = load_settings(config)
     opened = open_store(store, settings)
-    if collection is None and settings.server.default_collection in opened.collections():
-        collection = settings.server.default_collection
+    default = settings.server.default_collection
+    if collection is None and default is not None and has_collection(opened, default):
+        collection = default
     snapshot = opened.open(select_collection(opened, collection))
     asked = Asked(query, k, filter, mode, facets or (), not as_typed, not as_typed, group, not copies, recall)
     found = find(snapshot, asked, settings, console.print_message)

@@ -52,7 +52,15 @@ def collection_statuses(
         size = disk_bytes(folder) if folder.is_dir() else status["bytes"]
         models = [_model_facts(space) for space in snapshot.collection.spaces if space.model is not None]
         here = {"lacking": lacking(snapshot.can), "models": [one for one in models if one is not None]}
-        yield {**status, "disk_bytes": size, **here, "warnings": warnings}
+        yield {**status, "disk_bytes": size, **here, **_publication_facts(store.path, name), "warnings": warnings}
+
+
+def _publication_facts(store: Path, name: str) -> Facts:
+    """Of the cache of a replica: when what it has was signed, None where that was not verified."""
+    from aidre.engine.maintenance import accepted_at, replicated_url
+
+    url = replicated_url(store)
+    return {} if url is None else {"replica_of": url, "signed_at": accepted_at(store / name)}
 
 
 def _model_facts(space: EmbeddingSpace) -> Facts | None:

@@ -30,13 +30,15 @@ def address_of(url: str, settings: Settings) -> BucketAddress:
 
 
 def publisher_for(store: Source, settings: Settings, url: str | None = None) -> Publisher:
-    """The publisher to a bucket, by default that of the configuration. ConfigurationError."""
+    """The publisher to a bucket, by default that of the configuration; it signs where a key is configured.
+    ConfigurationError."""
+    from aidre.api.protocols.provenance import publication_signer
     from aidre.engine.maintenance import Bucket, Publisher
 
     url = url or settings.store.publish
     if url is None:
         raise ConfigurationError("publish: say where, by --to s3://bucket/prefix or store.publish in the configuration")
-    return Publisher(store, Bucket(address_of(url, settings), make=True))
+    return Publisher(store, Bucket(address_of(url, settings), make=True), publication_signer(settings))
 
 
 def follow(
@@ -125,7 +127,7 @@ def replicating(url: str, cache: Path, settings: Settings) -> Iterator[Replica]:
     """A replica that is pulled once before, and in a thread within this context.
 
     Where that fails, the generations that the cache has are served. ConfigurationError, and without any generation
-    BucketFailed, StorageFailed, StoreDamaged, FormatTooNew.
+    BucketFailed, PublicationRefused, StorageFailed, StoreDamaged, FormatTooNew.
     """
     from aidre.api.cli import console
 
@@ -146,9 +148,13 @@ def replicating(url: str, cache: Path, settings: Settings) -> Iterator[Replica]:
 
 
 def replica_for(url: str, cache: Path, settings: Settings) -> Replica:
+    """ConfigurationError."""
+    from aidre.api.protocols.provenance import publisher_keys
     from aidre.engine.maintenance import Bucket, Replica
 
-    return Replica(Bucket(address_of(url, settings)), cache, max_bytes=settings.store.cache_bytes)
+    bucket, stored = Bucket(address_of(url, settings)), settings.store
+    keys = publisher_keys(settings)
+    return Replica(bucket, cache, max_bytes=stored.cache_bytes, keys=keys, widened=stored.widened)
 
 
 def seconds_since_pull(cache: Path) -> float:

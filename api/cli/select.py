@@ -31,17 +31,20 @@ def open_store(path: Path, settings: Settings | None = None) -> Source:
 
 
 def has_collection(store: Source, name: str) -> bool:
-    """Whether the store, which need not exist, has a collection of that name."""
+    """Whether the store, which need not exist, has a collection of that name or alias."""
     try:
-        return name in store.collections()
+        return name in _names(store)
     except Missing:
         return False
 
 
 def select_collection(store: Source, name: str | None) -> str:
-    """The named collection, or the only one. Raises CollectionMissing, ConfigurationError."""
+    """The named collection, for an alias the one that it means, or the only one. Raises CollectionMissing,
+    ConfigurationError."""
     names = store.collections()
     if name is not None:
+        alias = store.aliases().get(name)
+        name = name if alias is None else alias.collection
         if name not in names:
             raise CollectionMissing(f"--collection: {name} is not in the store; {_choices(names)}", collection=name)
         return name
@@ -60,7 +63,7 @@ def check_granted_collections(store: Source, settings: Settings) -> None:
 
     An empty store passes: its collections are still to be ingested.
     """
-    names = store.collections()
+    names = _names(store)
     granted = {
         f'intent.editorial_domains."{domain}"': grant.collection
         for domain, grant in settings.intent.editorial_domains.items()
@@ -79,7 +82,7 @@ def missing_collections(store: Source, settings: Settings) -> Iterator[str]:
     No error, since an ingest may still bring it; but if the name is misspelled, a collection that was to be private is
     not.
     """
-    names = store.collections()
+    names = _names(store)
     configured = [(f"collections.{name}", name) for name in settings.collections]
     if settings.server.default_collection is not None:
         configured.append(("server.default_collection", settings.server.default_collection))
@@ -90,6 +93,11 @@ def missing_collections(store: Source, settings: Settings) -> Iterator[str]:
     for key_path, name in configured:
         if names and name not in names:
             yield f"{key_path}: collection {name!r} is not in the store: {_suggestion(name, names)}"
+
+
+def _names(store: Source) -> list[str]:
+    """Collections and aliases."""
+    return [*store.collections(), *store.aliases()]
 
 
 def _suggestion(name: str, names: Sequence[str]) -> str:

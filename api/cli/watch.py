@@ -131,7 +131,7 @@ class Changes:
         for folder in self.folders:
             if path.is_relative_to(folder) and any(map(is_ignored, path.relative_to(folder).parts)):
                 return False
-        return is_readable(path.name, code=True) or not path.is_file()
+        return is_readable(path.name, code=True, ocr=True) or not path.is_file()
 
     def _look(self) -> dict[Path, State]:
         """Of a folder only which one it is: what changes in it is told."""

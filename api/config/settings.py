@@ -57,6 +57,7 @@ Protocol: TypeAlias = Literal["aidre", "nlweb", "intent", "intake"]
 MONTH = Duration(2_592_000)
 Names: TypeAlias = tuple[CollectionName, ...]
 Generations: TypeAlias = Annotated[int, Meta(ge=MIN_KEPT_GENERATIONS, le=MAX_KEPT_GENERATIONS, examples=[5])]
+Languages: TypeAlias = Annotated[str, matching("[A-Za-z0-9_]{2,40}([+][A-Za-z0-9_]{2,40}){0,9}", "be names as deu+eng")]
 HeaderName: TypeAlias = Annotated[str, matching("[A-Za-z0-9-]{1,64}", "be a header such as X-Original-URI")]
 UserAgent: TypeAlias = Annotated[str, matching(r"(?= *[!-~])[ -~]{1,200}", "be 1 to 200 characters of ASCII")]
 Digest: TypeAlias = Annotated[
@@ -299,7 +300,8 @@ class Provenance(Section):
 class Embedding(Section):
     """The models of embedding spaces."""
 
-    #: The runtime of models; `auto` is ONNX Runtime for models that can be exported, else sentence-transformers.
+    #: The runtime of models; `auto` is the C kernel for known models on processors with AVX-512 and VNNI, else ONNX
+    #: Runtime for models that can be exported, else sentence-transformers.
     runtime: Literal["auto", "onnxruntime", "sentence-transformers"] = "auto"
 
 
@@ -314,8 +316,12 @@ class Sources(Section):
     pages: Count = 50_000  #: The most pages in the sitemaps of one source.
     robots: bool = True  #: Whether robots.txt is obeyed.
     user_agent: UserAgent = "aidre"  #: The name by which the fetcher introduces itself.
+    parse_timeout: Period = Period(30)  #: The longest time to parse one document; then it is refused, and no other is.
     #: Whether parsers run behind the walls that the system has (Landlock, seccomp), or not at all where it lacks one.
     sandbox: Literal["available", "required"] = "available"
+    #: Whether images and pages of PDF without text are read by OCR, as with `--ocr`; tesseract has to be installed.
+    ocr: bool = False
+    ocr_languages: Languages = "eng"  #: The languages of OCR by tesseract's names, as in `deu+eng`.
 
 
 class Settings(Section):
@@ -359,9 +365,13 @@ class Settings(Section):
         """The folder of what one host keeps: receipts, offers, promises, secrets."""
         return store / ".log" if self.server.state is None else Path(self.server.state).expanduser().absolute()
 
-    def collection(self, name: str) -> CollectionSettings:
-        """The settings of a collection, or the defaults."""
-        return self.collections.get(name, COLLECTION_DEFAULTS)
+    def collection(self, name: str, meant: str | None = None) -> CollectionSettings:
+        """The settings of a collection, or the defaults. `name` may be an alias, and `meant` the collection that it
+        means, whose settings hold where the alias has none."""
+        settings = self.collections.get(name)
+        if settings is None and meant is not None:
+            settings = self.collections.get(meant)
+        return COLLECTION_DEFAULTS if settings is None else settings
 
 
 COLLECTION_DEFAULTS = CollectionSettings()
@@ -377,16 +387,19 @@ def load_settings(file: Path | None) -> Settings:
         raise ConfigurationError(f"the configuration {file} cannot be read: {_reason(error)}") from error
     settings = parse_settings(text)
     intent, intake, oauth, provenance = settings.intent, settings.intake, settings.oauth, settings.provenance
+    store = settings.store
     if intent.compliance.last_updated is None:
         changed = read(Day, datetime.fromtimestamp(file.stat().st_mtime, UTC))
         intent = replace(intent, compliance=replace(intent.compliance, last_updated=changed))
     if provenance.key is not None:
         provenance = replace(provenance, key=_beside(file, provenance.key))
+    if store.publisher_keys is not None:
+        store = replace(store, publisher_keys=_beside(file, store.publisher_keys))
     if oauth is not None and oauth.jwks is not None:
         oauth = replace(oauth, jwks=_beside(file, oauth.jwks))
     if intake.key_file is None:
         intake = replace(intake, key_file=str(file.absolute().with_name(f"{file.stem}.bind-key")))
-    return replace(settings, intent=intent, intake=intake, oauth=oauth, provenance=provenance)
+    return replace(settings, intent=intent, intake=intake, oauth=oauth, provenance=provenance, store=store)
 
 
 def parse_settings(text: str) -> Settings:

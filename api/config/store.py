@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from aidre.api.config.toml import Period, Secret, Section, Whole, like
+from aidre.api.config.toml import CollectionName, Period, Secret, Section, Whole, like
 
 if TYPE_CHECKING:
     from aidre.engine import Address
@@ -25,6 +25,11 @@ class StoreSettings(Section):
     poll: Period = Period(1)  #: Between two looks of a replica for a new generation.
     #: The most bytes of a replica's cache; a generation that needs more is not opened. 0: no limit.
     cache_bytes: Whole = 0
+    #: A file of public keys, as `aidre keys public` prints them, searched beside the configuration first: a replica
+    #: then refuses publications that none of them has signed, and older ones than it has seen.
+    publisher_keys: Annotated[str, like("publisher.pem")] | None = None
+    #: The collections that a signed publication may make public although they were private.
+    widened: Annotated[tuple[CollectionName, ...], like(["handbook"])] = ()
 
     def open(self, folder: Path) -> Source:
         """What holds the collections: segments in the folder, or the engine; the folder then has the state of this

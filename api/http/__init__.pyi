@@ -8,7 +8,6 @@ from .endpoint import (
     ErrorRenderer as ErrorRenderer,
     PreparedResponse as PreparedResponse,
     Rejection as Rejection,
-    Soon as Soon,
     prepare_headers as prepare_headers,
     renders_errors_with as renders_errors_with,
 )

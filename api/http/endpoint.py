@@ -5,7 +5,6 @@ It knows no protocol: each passes its own renderer.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -46,10 +45,6 @@ def renders_errors_with(render: ErrorRenderer) -> Callable[[Endpoint], Endpoint]
         return rendering
 
     return decorate
-
-
-class Soon(asyncio.Future[T]):
-    """A result that comes within a few turns of the event loop: an endpoint may await it without a task."""
 
 
 class PreparedResponse(Response):

@@ -1,7 +1,7 @@
 """Where the documents of this server are, for programs that know its address alone.
 
-The Link header of the page, /.well-known/api-catalog (RFC 9727, a linkset of RFC 9264), and the server card
-of MCP (SEP-2127).
+The Link header of the page, /.well-known/api-catalog (RFC 9727, a linkset of RFC 9264), and the server card of MCP
+(SEP-2127): below its endpoint, where the AI catalog of the website says that it is, and where cards were before that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from aidre.api.http import JSON, NotFound, cacheable_response, render_error, ren
 from aidre.api.operations.llms_text import MEDIA_TYPE as LLMS_TEXT
 
 API_CATALOG = "/.well-known/api-catalog"
-SERVER_CARD = "/.well-known/mcp/server-card.json"
+SERVER_CARD, EARLIER_CARD = "/mcp/server-card", "/.well-known/mcp/server-card.json"
+CARD_TYPE = "application/mcp-server-card+json"
+AI_CATALOG, AI_CATALOG_TYPE = "/.well-known/ai-catalog.json", "application/ai-catalog+json"
 LINKSET = "application/linkset+json"
 PROFILE = "https://www.rfc-editor.org/info/rfc9727"
 CARD_SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
@@ -85,7 +87,7 @@ def _contexts(settings: Settings, *, speaks_nlweb: bool) -> Iterator[dict[str, A
     meta = {"AIDRE": (f"{base}/search", f"{origin}/.well-known/ai-discovery")}
     if speaks_nlweb:
         meta["NLWeb"] = (f"{base}/ask", f"{base}/ask")
-        meta["Model Context Protocol"] = (f"{base}/mcp", f"{origin}{SERVER_CARD}")
+        meta["Model Context Protocol"] = (f"{base}/mcp", f"{base}{SERVER_CARD}")
     if settings.intent.declared:
         meta["Agentic Intent"] = (f"{base}/aip/retrieve", f"{origin}/.well-known/aip.json")
     if settings.intakes:
@@ -97,7 +99,8 @@ def _contexts(settings: Settings, *, speaks_nlweb: bool) -> Iterator[dict[str, A
         if one.relation.startswith("service-") and one.relation != "service-meta":
             described.setdefault(one.relation, []).append({"href": one.url, "type": one.media_type})
     for url, about in meta.values():
-        yield {"anchor": url, **described, "service-meta": [{"href": about, "type": JSON}]}
+        kind = CARD_TYPE if about.endswith(SERVER_CARD) else JSON
+        yield {"anchor": url, **described, "service-meta": [{"href": about, "type": kind}]}
 
 
 # -- the server card of MCP ------------------------------------------------------------------------------------------
@@ -108,7 +111,22 @@ async def show_server_card(request: Request) -> Response:
     state = request.app.state.retrieval
     if not state.collections.names(caller_of(request), "nlweb"):
         raise NotFound("no collection is served over MCP")
-    return cacheable_response(request, orjson.dumps(server_card(state.settings)), "no-cache", JSON)
+    kind = CARD_TYPE if request.url.path.endswith(SERVER_CARD) else JSON
+    return cacheable_response(request, orjson.dumps(server_card(state.settings)), "no-cache", kind)
+
+
+@renders_errors_with(render_error)
+async def show_ai_catalog(request: Request) -> Response:
+    state = request.app.state.retrieval
+    listed = [_catalog_entry(state.settings)] if state.collections.names(caller_of(request), "nlweb") else []
+    content = orjson.dumps({"specVersion": "1.0", "entries": listed})
+    return cacheable_response(request, content, "no-cache", AI_CATALOG_TYPE)
+
+
+def _catalog_entry(settings: Settings) -> dict[str, str]:
+    host = urlsplit(origin_of(settings)).hostname or "localhost"
+    url = f"{settings.server.base_url}{SERVER_CARD}"
+    return {"identifier": f"urn:air:{host}:mcp:aidre", "type": CARD_TYPE, "url": url}
 
 
 def server_card(settings: Settings) -> dict[str, Any]:
@@ -131,4 +149,6 @@ def server_card(settings: Settings) -> dict[str, Any]:
 routes = [
     Route(API_CATALOG, show_api_catalog, methods=["GET"]),
     Route(SERVER_CARD, show_server_card, methods=["GET"]),
+    Route(EARLIER_CARD, show_server_card, methods=["GET"]),
+    Route(AI_CATALOG, show_ai_catalog, methods=["GET"]),
 ]

@@ -61,6 +61,21 @@ class ServerCard(Message):
     title: str | UnsetType = UNSET
 
 
+class CatalogEntry(Message):
+    """Where the server card of a server is."""
+
+    identifier: str
+    type: str
+    url: Link
+
+
+class AiCatalog(Message):
+    """What a website offers to programs of language models: its server of the Model Context Protocol."""
+
+    spec_version: str = field(name="specVersion")
+    entries: list[CatalogEntry]
+
+
 class Datasets(Message):
     """The website and its public collections as JSON-LD."""
 

@@ -8,8 +8,12 @@ from aidre.api.access import MCP, RESOURCE_METADATA
 from aidre.api.http import AIDRE_JSON, JSON, PROBLEM_JSON, Content, Error, Operation
 from aidre.api.operations.crawling import ROBOTS, TEXT as ROBOTS_TYPE
 from aidre.api.operations.links import (
+    AI_CATALOG,
+    AI_CATALOG_TYPE,
     API_CATALOG,
+    CARD_TYPE,
     CATALOG,
+    EARLIER_CARD,
     JSON_LD,
     LINKSET,
     OPENSEARCH,
@@ -20,6 +24,7 @@ from aidre.api.operations.links import (
 )
 from aidre.api.operations.llms_text import MEDIA_TYPE as LLMS_MEDIA_TYPE
 from aidre.api.operations.messages import (
+    AiCatalog,
     ApiCatalog,
     Datasets,
     Description,
@@ -99,8 +104,25 @@ OPERATIONS: tuple[Operation, ...] = (
         name="showServerCard",
         summary="The server card of the Model Context Protocol",
         description="Name, address and versions, for clients that have not connected yet.",
+        answers={200: Content(ServerCard, (CARD_TYPE,))},
+        errors=(404,),
+        conditional=True,
+    ),
+    _get(
+        path=EARLIER_CARD,
+        name="showServerCardAsBefore",
+        summary="The same at the address of earlier proposals",
+        description="Many programs look for the card here.",
         answers={200: Content(ServerCard)},
         errors=(404,),
+        conditional=True,
+    ),
+    _get(
+        path=AI_CATALOG,
+        name="listServers",
+        summary="Where the server card is, for those who know the website alone",
+        description="An AI Catalog with the server of the Model Context Protocol, or with none.",
+        answers={200: Content(AiCatalog, (AI_CATALOG_TYPE,))},
         conditional=True,
     ),
     _get(

@@ -57,6 +57,10 @@ class SearchCursor(NamedTuple):
     def expired(self) -> bool:
         return time.time() - self.started > LIFETIME_SECONDS
 
+    def belongs_to(self, reader: Reader) -> bool:
+        """Whether it was given out for the collection of a reader."""
+        return self.lineage == lineage_digest(reader.lineage)
+
 
 class Cursors:
     """Writes and reads cursors under one secret."""
@@ -136,15 +140,12 @@ async def snapshot_of(cursor: SearchCursor, name: str, now: Reader, snapshots: L
     """
     if cursor.expired:
         raise expired_cursor()
-    if cursor.generation == now.generation and cursor.lineage == lineage_digest(now.lineage):
+    if cursor.generation == now.generation and cursor.belongs_to(now):
         return now
     try:
-        then = await asyncio.to_thread(snapshots.at, name, cursor.generation)
+        return await asyncio.to_thread(snapshots.at, name, cursor.generation, cursor.belongs_to)
     except GenerationMissing as error:
         raise expired_cursor() from error
-    if cursor.lineage != lineage_digest(then.lineage):
-        raise expired_cursor()
-    return then
 
 
 def expired_cursor() -> Conflict:

@@ -142,6 +142,8 @@ class Driver:
         reader = await snapshot_of(cursor, name, newest, self._snapshots)
         if reader is not newest:  # the cursor names another generation; a newer one may have been opened by now
             ticket.collection = self._collections.find(name, ticket.caller, ticket.protocol)
+            if reader.lineage != ticket.collection.snapshot.lineage:  # the alias means another collection now
+                ticket.collection = ticket.collection.at(self._snapshots.newest(reader))
         return Position(reader, cursor.first, cursor.offset, ticket.collection.state, cursor)
 
     def keep(self, name: str, reader: Reader) -> None:

@@ -20,7 +20,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
-from aidre.api.http import Overloaded, Soon
+from aidre.api.http import Overloaded
 from aidre.engine.embedding import available_cores
 
 INLINE_SECONDS = 0.002
@@ -219,7 +219,7 @@ class Scheduler:
             return self._loop_budget.run(partial(work, [item]))[0]
         accounts: LoopBudget | Backlog = self._loop_budget if is_short else self._backlog
         accounts.enter(seconds)
-        result: asyncio.Future[T] = Soon() if is_short else asyncio.get_running_loop().create_future()
+        result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         result.add_done_callback(lambda _: accounts.leave(seconds))
         queue = self._queues.get(batch_key)
         if queue is None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from aidre.engine.errors import AidreError, CollectionDropped, GenerationMissing, SpaceMissing
-from aidre.engine.model import Visibility
+from aidre.engine.model import Alias, Visibility
 from aidre.engine.ports import Reader, Source
 
 logger = logging.getLogger("aidre")
@@ -62,7 +62,9 @@ class LiveSnapshots:
         self.source = source
         self.problem: str | None = None
         self.collections: Mapping[str, OpenCollection] = {}
-        """By name, sorted. The mapping is replaced on changes and never modified."""
+        """By name or alias, sorted. The mapping is replaced on changes and never modified."""
+        self.aliases: Mapping[str, Alias] = {}
+        self._aliases_problem = ""
         self._damaged: set[str] = set()
         self.gone: frozenset[str] = frozenset()
         """Collections that were in service and are in the store no more."""
@@ -77,11 +79,13 @@ class LiveSnapshots:
         call it from a thread."""
         with self._refreshing:
             try:
-                names = self.source.collections()
+                stored = self.source.collections()
             except (AidreError, OSError) as error:
                 self.problem = _first_line(error)
                 return
             self.problem = None
+            self._read_aliases()
+            names = [*stored, *(name for name, alias in self.aliases.items() if alias.collection in stored)]
             self.gone = (self.gone | self.collections.keys()).difference(names)
             self.collections = {name: current for name, current in self.collections.items() if name in names}
             for name in names:
@@ -93,6 +97,17 @@ class LiveSnapshots:
                     # Published at once: the next collection may take long to open.
                     self.collections = dict(sorted({**self.collections, name: refreshed}.items()))
 
+    def _read_aliases(self) -> None:
+        """Those that were read last stay where the file is damaged."""
+        try:
+            self.aliases = self.source.aliases()
+        except (AidreError, OSError) as error:
+            if str(error) != self._aliases_problem:
+                logger.error("aliases cannot be read: %s", _first_line(error))
+            self._aliases_problem = str(error)
+        else:
+            self._aliases_problem = ""
+
     def _refresh_one(self, name: str, current: OpenCollection | None) -> OpenCollection | None:
         mark = self.source.mark(name)
         if mark is None:
@@ -102,13 +117,22 @@ class LiveSnapshots:
             return self._reopen_all(name, current, mark)
         if current is None or current.mark != mark or (current.problem and time.monotonic() >= current.retry_at):
             return self._open(name, current, mark)
+        alias = self.aliases.get(name)
+        opened = None if alias is None else self.collections.get(alias.collection)
+        if opened is not None and opened.mark == mark and opened.snapshot is not current.snapshot:
+            current = replace(current, snapshot=opened.snapshot)  # it was opened anew
         return _without_expired(current)
 
     def _open(self, name: str, current: OpenCollection | None, mark: Hashable) -> OpenCollection:
         previous = current.snapshot if current else None
         kept = current.kept if current else ()
+        alias = self.aliases.get(name)
+        opened = None if alias is None else self.collections.get(alias.collection)
+        shared = previous if opened is None else opened.snapshot
         try:
-            snapshot = self.source.open(name, previous=previous)
+            snapshot = self.source.open(name, previous=shared)
+            if shared is not None and (shared.generation, shared.lineage) == (snapshot.generation, snapshot.lineage):
+                snapshot = shared
             for space in snapshot.collection.spaces:  # relevance needs it, in the event loop
                 with suppress(SpaceMissing):  # of a space that is being backfilled
                     snapshot.centroid(space.id)
@@ -121,7 +145,7 @@ class LiveSnapshots:
             logger.warning("collection %s: %s", name, warning)
         if previous is not None and (previous.generation, previous.lineage) == (snapshot.generation, snapshot.lineage):
             snapshot = previous
-        elif previous is not None and previous.lineage != snapshot.lineage:
+        elif previous is not None and previous.lineage != snapshot.lineage and alias is None:
             kept = ()  # another collection of that name
         elif previous is not None and previous.can.generations:
             kept = ((time.monotonic(), previous), *kept)[:MAX_KEPT]
@@ -132,8 +156,9 @@ class LiveSnapshots:
         reopened = self._open(name, None, mark)
         return replace(reopened, snapshot=reopened.snapshot or current.snapshot, kept=current.kept)
 
-    def at(self, name: str, generation: int) -> Reader:
-        """The snapshot of a cursor's generation; raises GenerationMissing. Blocking: call it from a thread."""
+    def at(self, name: str, generation: int, belongs: Callable[[Reader], bool]) -> Reader:
+        """The snapshot of a cursor's generation, in the collection to which it belongs: that of the name, or one that
+        the alias meant before. Raises GenerationMissing. Blocking: call it from a thread."""
         current = self.collections.get(name)
         if current is None or current.snapshot is None or current.snapshot.generation < generation:
             self.refresh()
@@ -141,9 +166,20 @@ class LiveSnapshots:
         if current is None or current.snapshot is None:
             raise _generation_missing(generation)
         for snapshot in (current.snapshot, *(snapshot for _, snapshot in current.kept)):
-            if snapshot.generation == generation:
+            if snapshot.generation == generation and belongs(snapshot):
                 return snapshot
-        return self._open_superseded(name, generation, current.snapshot)
+        alias = self.aliases.get(name)
+        for collection in (name, *(former for former, _ in alias.former)) if alias else (name,):
+            superseded = self._open_superseded(collection, generation, current.snapshot)
+            if superseded is not None and belongs(superseded):
+                self._keep(name, superseded)
+                return superseded
+        raise _generation_missing(generation)
+
+    def newest(self, reader: Reader) -> Reader:
+        """The newest snapshot of the collection that a reader is of; the reader where that is not in service."""
+        opened = (one.snapshot for one in self.collections.values())
+        return next((one for one in opened if one is not None and one.lineage == reader.lineage), reader)
 
     def dropped(self, names: Iterable[str]) -> list[DroppedCollection]:
         """Those of the names whose collection was dropped. Blocking: call it from a thread."""
@@ -157,18 +193,19 @@ class LiveSnapshots:
                 continue
         return found
 
-    def _open_superseded(self, name: str, generation: int, newest: Reader) -> Reader:
-        """Opens and keeps a generation that this process has not opened, or has closed."""
+    def _open_superseded(self, name: str, generation: int, newest: Reader) -> Reader | None:
+        """A generation that this process has not opened, or has closed."""
         try:
-            snapshot = self.source.open(name, previous=newest, generation=generation)
-        except (AidreError, OSError) as error:
-            raise _generation_missing(generation) from error  # garbage collection may have removed some of its files
+            return self.source.open(name, previous=newest, generation=generation)
+        except (AidreError, OSError):
+            return None  # garbage collection may have removed some of its files
+
+    def _keep(self, name: str, snapshot: Reader) -> None:
         with self._refreshing:
             current = self.collections.get(name)
             if current is not None:
                 kept = ((time.monotonic(), snapshot), *current.kept)[:MAX_KEPT]
                 self.collections = {**self.collections, name: replace(current, kept=kept)}
-        return snapshot
 
     async def follow(self, refreshed: Callable[[], None]) -> None:
         """Refreshes until it is cancelled, and calls `refreshed` after each time."""

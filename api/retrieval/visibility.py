@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aidre.api.access import Caller, may_see, visibility_in_force
 from aidre.api.config import CollectionSettings, Protocol, Settings
@@ -32,6 +32,10 @@ class VisibleCollection:
     def description(self) -> str:
         return self.settings.description or self.snapshot.collection.description
 
+    def at(self, snapshot: Reader) -> VisibleCollection:
+        """The same at another snapshot."""
+        return replace(self, snapshot=snapshot, state=self.state._replace(reader=snapshot))
+
     @property
     def text_modes(self) -> list[Mode]:
         """The modes in which it is searched by text, the default one first."""
@@ -48,13 +52,18 @@ class VisibleCollections:
         self._cache: dict[tuple[str | None, Protocol, frozenset[str]], VisibleCollection] = {}
 
     def names(self, caller: Caller, protocol: Protocol) -> list[str]:
-        """Names of the visible collections, including those that cannot be opened at the moment."""
-        collections = self._snapshots.collections
-        return [
+        """Names of the visible collections, including those that cannot be opened at the moment. One that has an alias
+        which the caller may see is listed by that alone."""
+        collections, aliases = self._snapshots.collections, self._snapshots.aliases
+        names = [
             name
             for name, current in collections.items()
             if self._may_see(caller, name, self._visibility(current), protocol)
         ]
+        if not aliases:
+            return names
+        meant = {aliases[name].collection for name in names if name in aliases}
+        return [name for name in names if name not in meant]
 
     def visible(self, caller: Caller, protocol: Protocol) -> Iterator[VisibleCollection]:
         """The visible collections that are open."""
@@ -115,10 +124,15 @@ class VisibleCollections:
         return current.snapshot.collection.visibility if current.snapshot else unknown
 
     def _may_see(self, caller: Caller, name: str, visibility: Visibility, protocol: Protocol) -> bool:
-        settings = self._settings.collection(name)
+        settings = self._of(name)
         return protocol in settings.protocols and may_see(caller, name, visibility_in_force(visibility, settings))
 
     def _at(self, name: str, snapshot: Reader) -> VisibleCollection:
-        settings = self._settings.collection(name)
+        settings = self._of(name)
         visibility = visibility_in_force(snapshot.collection.visibility, settings)
         return VisibleCollection(name, snapshot, State(snapshot, settings.policy), settings, visibility)
+
+    def _of(self, name: str) -> CollectionSettings:
+        """The settings by a name, which may be an alias."""
+        alias = self._snapshots.aliases.get(name)
+        return self._settings.collection(name, None if alias is None else alias.collection)

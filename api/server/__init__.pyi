@@ -1,5 +1,4 @@
 from .connection import Connection as Connection, connection_capacity as connection_capacity
-from .fast_path import FastPath as FastPath
 from .fast_routes import FastRoutes as FastRoutes
 from .frame import Frame as Frame, FrameMiddleware as FrameMiddleware
 from .memory import ClientMemory as ClientMemory

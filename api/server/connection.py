@@ -12,9 +12,6 @@ response:
     IDLE      on_message_begin      HEADER    `idle_seconds`
 
 In every state a peer that reads less than PROGRESS_BYTES of what was written within `writing_seconds` is disconnected.
-A request for the fast path (`fast_path.py`) is postponed until its body has come, and answered then; if that does not
-come soon, or if it is large, the request is started as any other.
-
 What a connection keeps is limited by the budgets of the process (`memory.py`). They count a request that is unfinished
 when a piece of it has been read, or queued behind another one: without room it is answered 503, in the envelope of its
 protocol, before the rest is kept. A response of which more is left unread than there is room for is cut off, and
@@ -37,7 +34,6 @@ import re
 import resource
 from collections import deque
 from collections.abc import Mapping
-from functools import partial
 from http import HTTPStatus
 from typing import Any, ClassVar
 from urllib.parse import unquote
@@ -50,9 +46,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from aidre.api.http import AIDRE_JSON, CONNECTION_ERROR, TARGET, BadRequest, HttpError, RequestTimeout, Unavailable
-from aidre.api.server.fast_path import Answer, FastPath
 from aidre.api.server.frame import BROWSER_FIELDS
-from aidre.api.server.memory import QUEUED_BYTES, REQUEST_BYTES, SMALL_BYTES, Charge, ClientMemory, MemoryBudget
+from aidre.api.server.memory import QUEUED_BYTES, REQUEST_BYTES, Charge, ClientMemory, MemoryBudget
 from aidre.api.server.overload import RejectionCache, kind_of
 from aidre.api.server.response_cycle import ResponseCycle
 
@@ -69,9 +64,6 @@ MEASURED_BYTES = 8_192
 """Received bytes of a request from which the header is measured exactly; a smaller one is within any limit."""
 PROGRESS_BYTES = 16_384
 """Bytes that a reader must take in time, or half of the buffered bytes if that is less."""
-POSTPONED_SECONDS = 0.005
-"""How long a request for the fast path may wait for its body before it is started in the general way: many clients send
-the body apart from the header, but at once."""
 MAX_PIPELINED = 512
 """Requests of a connection that wait for the one before them; the connection ends after their answers if more come."""
 PRESSED_SHARE = 5
@@ -143,7 +135,6 @@ class Connection(HttpToolsProtocol):
         self._host = self._valid_host = b""
         self._rejections: RejectionCache | None = self.app_state.get("rejections")
         self._running = None if self._rejections is None else self._rejections.running
-        self._fast_path: FastPath | None = self.app_state.get("fast_path")
         self._memory: ClientMemory = self.app_state.get("memory") or self.memory
         self._held = Charge(self._memory.requests)
         self._unsent = Charge(self._memory.answers)
@@ -151,10 +142,6 @@ class Connection(HttpToolsProtocol):
         """Whether the next request waits only until the peer has read what was written."""
         self._pace = (0.0, 0.0, 0)
         """Of the body that came last: when it began, and the time of its last progress with its bytes then."""
-        self._postponed: ResponseCycle | None = None
-        """A request for the fast path that is not started, because its body has not come."""
-        self._is_fast_path_open = True
-        """Whether no request of the newest data took the fast path: one client must not hold up the loop with many."""
 
     # -- the transport -----------------------------------------------------------------------------------------------
 
@@ -170,7 +157,6 @@ class Connection(HttpToolsProtocol):
         if not self._is_reading or self.transport.is_closing():
             return
         self._received += len(data)
-        self._is_fast_path_open = True
         before = self.cycle
         while data:
             try:
@@ -185,15 +171,10 @@ class Connection(HttpToolsProtocol):
         if self._state <= BODY and self._received > self.header_bytes:
             self._stop_reading(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, is_new=self.cycle is not before)
             return
-        if self._postponed is not None and self.cycle is not before:
-            self.loop.call_later(POSTPONED_SECONDS, self._start_postponed, self.cycle)
-            if self.cycle.size <= SMALL_BYTES:
-                return
         if self._state <= BODY or self._held.size or self.pipeline:
             self._count_memory()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._start_postponed()  # it is counted and logged as every request whose caller has gone
         self._held.release()
         self._unsent.release()
         super().connection_lost(exc)
@@ -263,8 +244,6 @@ class Connection(HttpToolsProtocol):
         if (previous is None or previous.response_complete) and not self.flow.write_paused:
             if rejection is not None:
                 self.cycle.write_whole(rejection)
-            elif self._is_fast(scope):
-                self._postponed = self.cycle
             else:
                 self._start_asgi_task(self.cycle, self.app)
         else:
@@ -279,35 +258,6 @@ class Connection(HttpToolsProtocol):
             self._is_next_due = False
             self._start_asgi_task(*self.pipeline.pop())
 
-    def _is_fast(self, scope: Scope) -> bool:
-        fast_path = self._fast_path
-        if fast_path is None or not self._is_fast_path_open or self.expect_100_continue:
-            return False
-        return not self.transport.is_closing() and fast_path.takes(scope)
-
-    def _start_postponed(self, cycle: ResponseCycle | None = None) -> None:
-        """Starts a postponed request in the general way: the given one, or any."""
-        postponed = self._postponed
-        if postponed is not None and (cycle is None or cycle is postponed):
-            self._postponed = None
-            self._start_asgi_task(postponed, self.app)
-            if postponed.more_body:
-                self._count_memory()
-
-    def _answer_postponed(self, cycle: ResponseCycle) -> None:
-        """Answers a request whose body has come, or starts it if that takes a task or the client reads too slowly."""
-        self._postponed, self._is_fast_path_open = None, False
-        if self._fast_path is None or self.flow.write_paused:
-            self._start_asgi_task(cycle, self.app)
-        else:
-            self._fast_path.answer(cycle.scope, cycle.receive, partial(self._reply, cycle))
-
-    def _reply(self, cycle: ResponseCycle, answer: Answer | None) -> None:
-        if answer is None:
-            self._start_asgi_task(cycle, self.app)
-        elif not cycle.disconnected and not self.transport.is_closing():
-            cycle.write(answer)
-
     def on_body(self, body: bytes) -> None:
         self._received = 0
         cycle = self.cycle
@@ -316,7 +266,6 @@ class Connection(HttpToolsProtocol):
             cycle.parts.append(body)
             cycle.buffered += len(body)
             if cycle.buffered > MAX_BUFFERED_BODY_BYTES:
-                self._start_postponed()
                 self.flow.pause_reading()
             cycle.message_event.set()
 
@@ -330,8 +279,6 @@ class Connection(HttpToolsProtocol):
             cycle.message_event.set()
         self._received = 0
         self._state = RESPONSE
-        if cycle is self._postponed:
-            self._answer_postponed(cycle)
         if cycle.response_complete:
             self._set_idle()
 
@@ -434,7 +381,6 @@ class Connection(HttpToolsProtocol):
         cycle = self.cycle
         cycle.refuse(error)
         self._held.shrink(self._kept())
-        self._start_postponed()
 
     def pause_writing(self) -> None:
         """The peer does not read what was written."""
@@ -470,7 +416,6 @@ class Connection(HttpToolsProtocol):
         if not self._is_reading or self.transport.is_closing():
             return
         self._is_reading = False
-        self._start_postponed()
         cycle, is_partial = self.cycle, self._state == BODY
         is_busy = cycle is not None and not cycle.response_complete
         if is_busy and is_partial and (is_new or self.pipeline):

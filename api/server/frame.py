@@ -1,8 +1,7 @@
 """What is done with every request before its endpoint and after it: request id, Host and Origin, CORS without
 credentials, admission, signature, metrics and access log, and the last error handler.
 
-`Frame` is that work as plain functions. `FrameMiddleware` calls them around an ASGI application, `fast_path.py` around
-an endpoint, so the answers of both ways are equal.
+`Frame` is that work as plain functions, which `FrameMiddleware` calls around an ASGI application.
 """
 
 from __future__ import annotations
@@ -41,8 +40,6 @@ logger = logging.getLogger("aidre")
 METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 PREFLIGHT_SECONDS = "600"
 SERVER_FAULT = "the server failed: try again, or tell the operator the request_id"
-BEGUN = "begun"
-"""Key in `scope["state"]`: the `Begun` of a request that the fast path leaves to the application."""
 
 
 @dataclass(slots=True)
@@ -56,8 +53,6 @@ class Begun:
     fields: RawHeaders
     started: float
     admitted: RawHeaders | None = None
-    rest: ASGIApp | None = None
-    """Continues an endpoint that has run up to its first wait."""
 
 
 BROWSER_FIELDS: Final = (
@@ -175,7 +170,7 @@ class FrameMiddleware:
             await self.app(scope, receive, send)
             return
         frame = self.frame
-        begun: Begun = scope.setdefault("state", {}).get(BEGUN) or frame.begin(scope)
+        begun = frame.begin(scope)
         framed = _FramedSend(frame, scope, begun, send)
         try:
             app = await self._admitted(scope, framed, receive)
@@ -199,9 +194,6 @@ class FrameMiddleware:
     async def _admitted(self, scope: Scope, framed: _FramedSend, receive: Receive) -> ASGIApp:
         """The application that answers: the inner one for an admitted request."""
         frame, guard, begun = self.frame, self.frame.guard, framed.begun
-        if begun.rest is not None:
-            framed.slot = guard.running.enter_held(receive)
-            return begun.rest
         try:
             frame.check(scope)
             unmetered = _unmetered(scope)

@@ -43,8 +43,6 @@ class Mounted:
     """Attributes of `app.state` that the endpoints read."""
     sign: Sign | None = None
     """Signs every whole answer."""
-    fast: Collection[str] = ()
-    """Paths of routes that the fast path answers, see `FastPath`."""
     refresh: Callable[[], None] | None = None
     """Called in the event loop after each look at the store."""
     open: Callable[[], Awaitable[None]] = _do_nothing

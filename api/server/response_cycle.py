@@ -9,7 +9,6 @@ from starlette.types import Message, Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from aidre.api.http import CONNECTION_ERROR, HttpError
-from aidre.api.server.fast_path import Answer
 from aidre.api.server.memory import PIECE_BYTES
 from aidre.api.server.overload import REJECTED
 
@@ -78,11 +77,6 @@ class ResponseCycle(RequestResponseCycle):
         if not self.keep_alive or self.waiting_for_100_continue:
             self.transport.close()
         self.on_response()
-
-    def write(self, answer: Answer) -> None:
-        """Writes the answer of the fast path."""
-        self._start(answer.status, answer.headers)
-        self._write_body(answer.body, False)
 
     async def receive(self) -> Message:  # type: ignore[override]
         if self.waiting_for_100_continue and not self.is_refused and not self.transport.is_closing():

@@ -51,8 +51,9 @@ from aidre.engine.search import (
     search_dense_batch,
     search_lexical,
 )
-from aidre.engine.segment import SegmentReader, Segments, SegmentView, StoredChunk, TopK
+from aidre.engine.segment import Arrivals, SegmentReader, Segments, SegmentView, StoredChunk, TopK
 from aidre.engine.storage import (
+    CHUNKS_FILE,
     SEGMENTS,
     Manifest,
     SegmentEntry,
@@ -551,11 +552,12 @@ def _open_segments(folder: Path, manifest: Manifest, previous: Snapshot | None) 
     open_views = {view.segment.id: view for view in previous.segments} if previous else {}
     spaces = [state.space for state in manifest.spaces if state.state == "live"]
     deleted = deletes.read_deletes(folder, manifest)
+    arrivals = Arrivals(folder)
 
     def open_view(entry: SegmentEntry) -> SegmentView:
         old = open_views.get(entry.id)
         if old is None or old.segment.entry.files != entry.files:
-            segment = SegmentReader(folder / SEGMENTS / entry.id, entry, spaces, manifest)
+            segment = SegmentReader(folder / SEGMENTS / entry.id, entry, spaces, manifest, arrivals)
         elif _is_same_mask(old.deleted, deleted.get(entry.id)):
             return old
         else:
@@ -563,10 +565,15 @@ def _open_segments(folder: Path, manifest: Manifest, previous: Snapshot | None) 
         return SegmentView(segment, deleted.get(entry.id))
 
     entries = list(map(manifest.without_unfinished_spaces, manifest.segments))
-    if sum(entry.chunks for entry in entries if entry.id not in open_views) < _MIN_THREADED_ROWS:
-        return Segments(list(map(open_view, entries)))
-    with ThreadPoolExecutor(_MAX_OPENING_THREADS) as pool:  # checksums and reads release the interpreter lock
-        return Segments(list(pool.map(open_view, entries)))
+    new = [entry for entry in entries if entry.id not in open_views]
+    arrivals.announce({folder / SEGMENTS / entry.id / CHUNKS_FILE: entry.chunks for entry in new})
+    if sum(entry.chunks for entry in new) < _MIN_THREADED_ROWS:
+        segments = Segments(list(map(open_view, entries)))
+    else:
+        with ThreadPoolExecutor(_MAX_OPENING_THREADS) as pool:  # checksums and reads release the interpreter lock
+            segments = Segments(list(pool.map(open_view, entries)))
+    arrivals.save()
+    return segments
 
 
 def _is_same_mask(old: NDArray[np.bool_] | None, new: NDArray[np.bool_] | None) -> bool:

@@ -16,6 +16,7 @@ from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.errors import (
     AidreError,
     CollectionMissing,
+    Conflict,
     GenerationMissing,
     Missing,
     SpaceConflict,
@@ -23,11 +24,12 @@ from aidre.engine.errors import (
     StoreDamaged,
     Unsupported,
 )
-from aidre.engine.model import EmbeddingSpace, Visibility
+from aidre.engine.model import Alias, EmbeddingSpace, Visibility
 from aidre.engine.storage import (
     CURRENT,
     MANIFESTS,
     REPLICA,
+    Aliases,
     Manifest,
     SpaceState,
     WriterLock,
@@ -64,6 +66,7 @@ class Store:
     def __init__(self, path: Path, fetch: Callable[[str, int], bool] | None = None) -> None:
         self.path = path.absolute()  # whoever holds it may change the working folder
         self._fetch = fetch
+        self._aliases = Aliases(self.path)
         self._dropped: dict[str, tuple[Hashable, bool]] = {}
 
     def require(self) -> None:
@@ -74,15 +77,39 @@ class Store:
     def collections(self) -> list[str]:
         """The names of the collections, sorted. Missing, StorageFailed."""
         self.require()
+        aliases = self._aliases.known()
         with durable.read_errors(self.path):
             return sorted(
                 path.name
                 for path in self.path.iterdir()
                 if path.is_dir()
                 and not path.name.startswith(".")
+                and path.name not in aliases
                 and (path / CURRENT).exists()
                 and not self.is_dropped(path.name)
             )
+
+    def aliases(self) -> Mapping[str, Alias]:
+        """The other names of collections, by which every method finds them. StoreDamaged."""
+        return self._aliases.read()
+
+    def named(self, name: str) -> str:
+        """The collection that a name means: that of an alias, or the name itself."""
+        alias = self._aliases.known().get(name)
+        return name if alias is None else alias.collection
+
+    def point_alias(self, name: str, collection: str) -> None:
+        self.check_writable()
+        stored = self.collections()
+        if check_collection_name(name) in stored:
+            raise Conflict(f"there is a collection {name!r}: rename it, or choose another alias", collection=name)
+        if collection not in stored and collection not in self._aliases.known():
+            raise _collection_missing(collection)
+        self._aliases.point(name, collection)
+
+    def remove_alias(self, name: str) -> None:
+        self.check_writable()
+        self._aliases.remove(name)
 
     def collections_without_current(self) -> dict[str, int]:
         """Collections that lost the file CURRENT, with their newest generation; the next writer writes it again."""
@@ -99,6 +126,7 @@ class Store:
 
     def current(self, collection: str) -> int:
         """The number of the newest generation. CollectionMissing, StoreDamaged, StorageFailed."""
+        collection = self.named(collection)
         path = self._folder(collection) / CURRENT
         try:
             with durable.read_errors(path):
@@ -109,17 +137,18 @@ class Store:
             raise _current_damaged(collection, "does not hold a generation number")
         return int(content)
 
-    def mark(self, collection: str) -> tuple[int, int, int] | None:
-        """Inode, mtime in nanoseconds and size of CURRENT; None where it cannot be read.
+    def mark(self, collection: str) -> tuple[str, int, int, int] | None:
+        """The collection, and inode, mtime in nanoseconds and size of its CURRENT; None where it cannot be read.
 
         It differs also if a re-created collection reaches the same generation number.
         """
+        collection = self.named(collection)
         try:
             # By a string: a path would cost every search of the library five microseconds.
             status = os.stat(f"{self.path}/{collection}/{CURRENT}")  # noqa: PTH116
         except OSError:
             return None
-        return status.st_ino, status.st_mtime_ns, status.st_size
+        return collection, status.st_ino, status.st_mtime_ns, status.st_size
 
     def is_dropped(self, collection: str) -> bool:
         """Whether its newest generation says that it was dropped; looked up once for each value of `mark`."""
@@ -135,6 +164,7 @@ class Store:
 
     def open(self, collection: str, *, previous: Reader | None = None, generation: int | None = None) -> Snapshot:
         """Where garbage collection removes the newest generation while it is being opened, a newer one is opened."""
+        collection = self.named(collection)
         folder = self._folder(collection)
         previous = previous if isinstance(previous, Snapshot) else None
         for _ in range(_MAX_OPEN_ATTEMPTS):
@@ -159,7 +189,7 @@ class Store:
 
     def pin(self, collection: str, generation: int) -> None:
         with suppress(OSError):  # a store that cannot be written
-            garbage.pin(self._folder(collection), generation)
+            garbage.pin(self._folder(self.named(collection)), generation)
 
     def writer(
         self,
@@ -190,7 +220,8 @@ class Store:
         from aidre.engine.collection.writer import Writer  # two dozen modules that a reader does without
 
         self.check_writable()
-        folder = self._make_folder(check_collection_name(collection))
+        collection = self.named(check_collection_name(collection))
+        folder = self._make_folder(collection)
         lock = WriterLock(folder, collection, wait).__enter__()
         try:
             with durable.write_errors(folder):
@@ -226,6 +257,14 @@ class Store:
         collection. The same happens to a collection whose manifest is damaged.
         """
         self.check_writable()
+        for name, alias in self._aliases.known().items():
+            if name == collection:
+                raise Conflict(f"{name!r} is an alias of {alias.collection!r}: remove it, or drop that", alias=name)
+            if alias.collection == collection:
+                raise Conflict(
+                    f"collection {collection!r} is what the alias {name!r} means: point or remove that first",
+                    alias=name,
+                )
         self.current(collection)
         folder = self._folder(collection)
         with WriterLock(folder, collection, wait), durable.write_errors(folder):

@@ -1,4 +1,4 @@
-from .cache import cache_folders as cache_folders, publish as publish, staging as staging
+from .cache import cache_folders as cache_folders, named_cache as named_cache, publish as publish, staging as staging
 from .embedder import (
     DEFAULT_SPACE as DEFAULT_SPACE,
     FUNCTION_MODEL as FUNCTION_MODEL,

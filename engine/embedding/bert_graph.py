@@ -1,14 +1,16 @@
-"""Builds the ONNX graph of a BERT model from its tensors: token ids in, one mean-pooled vector of length 1 out.
+"""Builds the ONNX graph of a BERT model from its tensors: token ids in, one mean-pooled vector of length 1 out; and the
+arrays of the same model for the encoder of the C kernel.
 
 The operators are those that ONNX Runtime's optimiser makes of a traced BERT, with one for the attention of a layer. The
 int8 graph holds the same numbers as `onnxruntime.quantization` makes, so that vectors of both graphs can be compared.
-There is no attention mask: each run is one text without padding.
+There is no attention mask: each run is one text without padding. The encoder has the same codes of weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,8 @@ OPERATORS = {"": 17, RUNTIME_DOMAIN: 1}
 """Versions of the operators of each domain."""
 _ROWS = 16_384
 """Rows of a table that are rounded at once: tables of many words are hundreds of megabytes in float32."""
+_DENSE: Final = ("attention.output.dense", "intermediate.dense", "output.dense")
+"""The dense layers after attention."""
 LEAST_LENGTH = 1e-12
 """Shorter vectors are divided by this instead of their length, as by sentence-transformers."""
 
@@ -69,6 +73,51 @@ def _layer(graph: _Graph, layer: Tensors, rows: str, heads: int) -> str:
     inner = graph.add("Gelu", [graph.dense(rows, layer, "intermediate.dense")], domain=RUNTIME_DOMAIN)
     outer = graph.dense(inner, layer, "output.dense")
     return graph.norm(graph.add("Add", [outer, rows]), layer, "output.LayerNorm")
+
+
+def write_encoder(tensors: Tensors, path: Path, *, heads: int, epsilon: float) -> None:
+    """Write the arrays of a model, whose tensors have the names of transformers.BertModel."""
+    words, scale, zero = _unsigned(tensors["embeddings.word_embeddings.weight"])
+    positions, types = (
+        _rounded(tensors[f"embeddings.{name}_embeddings.weight"]) for name in ("position", "token_type")
+    )
+    arrays: dict[str, NDArray[Any]] = {
+        "heads": np.array(heads),
+        "epsilon": np.array(epsilon, np.float32),
+        "words": words,
+        "word_scale": scale,
+        "word_zero": zero,
+        "positions": positions + types[0],
+        "norm": _norm(tensors, "embeddings.LayerNorm"),
+    }
+    for number, layer in enumerate(_layers(tensors)):
+        for place, array in enumerate(_layer(layer)):
+            arrays[f"layer {number} {place:02}"] = np.ascontiguousarray(array)
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def _rounded(table: NDArray[np.float32]) -> NDArray[np.float32]:
+    codes, scale, zero = _unsigned(table)
+    rows: NDArray[np.float32] = (codes.astype(np.float32) - np.float32(zero)) * scale
+    return rows
+
+
+def _norm(tensors: Tensors, name: str) -> NDArray[np.float32]:
+    return np.stack([tensors[f"{name}.weight"], tensors[f"{name}.bias"]]).astype(np.float32)
+
+
+def _coded(weight: NDArray[np.float32], bias: NDArray[np.float32]) -> list[NDArray[Any]]:
+    codes, scale, _ = _signed(weight)
+    return [codes, scale, bias.astype(np.float32)]
+
+
+def _layer(layer: Tensors) -> list[NDArray[Any]]:
+    """The arrays of a layer in the order in which the kernel takes them."""
+    dense = {name: (layer[f"{name}.weight"].T, layer[f"{name}.bias"]) for name in _DENSE}
+    attention, joined, inner, outer = (_coded(*values) for values in (_qkv(layer), *dense.values()))
+    after_attention, after_outer = (_norm(layer, f"{name}.LayerNorm") for name in ("attention.output", "output"))
+    return [*attention, *joined, after_attention, *inner, *outer, after_outer]
 
 
 class _Graph:
@@ -121,9 +170,8 @@ class _Graph:
 
     def attention(self, rows: str, layer: Tensors, heads: int) -> str:
         """Attention of all heads, before the dense layer that joins them."""
-        parts = [f"attention.self.{part}" for part in ("query", "key", "value")]
-        weight = np.concatenate([layer[f"{part}.weight"] for part in parts]).T
-        bias = self.constant(np.concatenate([layer[f"{part}.bias"] for part in parts]))
+        weight, values = _qkv(layer)
+        bias = self.constant(values)
         if not self._int8:
             inputs = [rows, self.constant(weight), bias]
             return self.add("Attention", inputs, num_heads=heads, domain=RUNTIME_DOMAIN)
@@ -144,6 +192,13 @@ class _Graph:
         inputs = [onnx_format.tensor("input_ids", np.int64, [1, "tokens"])]
         outputs = [onnx_format.tensor("embedding", np.float32, [1, dimensions])]
         return onnx_format.model(onnx_format.graph(self._nodes, self._constants, inputs, outputs), OPERATORS)
+
+
+def _qkv(layer: Tensors) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The weights (inputs, outputs) and biases of query, key and value as one dense layer."""
+    parts = [f"attention.self.{part}" for part in ("query", "key", "value")]
+    weight = np.concatenate([layer[f"{part}.weight"] for part in parts]).T
+    return weight, np.concatenate([layer[f"{part}.bias"] for part in parts])
 
 
 def _signed(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.int8]]:

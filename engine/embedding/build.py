@@ -1,7 +1,8 @@
 """Builds the files of a known model from its weights, once per machine and without torch.
 
-The graph is int8 if the self-test finds it close enough to the reference, else float32. `export` does the same for
-other models, with torch.
+The graph is int8 if the self-test finds it close enough to the reference, else float32. Where the C kernel can embed on
+this machine and passes the self-test, its arrays stand beside the graph. `export` makes graphs of other models, with
+torch.
 """
 
 from __future__ import annotations
@@ -16,12 +17,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.embedding.bert_graph import bert_graph
+from aidre.engine.embedding.bert_graph import bert_graph, write_encoder
 from aidre.engine.embedding.cache import publish, staging
-from aidre.engine.embedding.graph import GRAPH, TOKENIZER, Card, NotExportable, read_card, sha256_of
+from aidre.engine.embedding.graph import (
+    ENCODER,
+    GRAPH,
+    TOKENIZER,
+    Card,
+    Encoder,
+    NotExportable,
+    read_card,
+    runs_encoder,
+    sha256_of,
+)
 from aidre.engine.embedding.models import FOUR_BITS, read_four_bits
 from aidre.engine.embedding.prefixes import prefixes_of_model
-from aidre.engine.embedding.self_test import SelfTest, probe_vectors, reference_of, self_test
+from aidre.engine.embedding.self_test import SelfTest, probe_tokens, probe_vectors, reference_of, self_test
 from aidre.engine.embedding.tokens import open_tokenizer
 from aidre.engine.embedding.weights import Tensors, Weights, read_tensors
 from aidre.engine.errors import ModelUnavailable
@@ -39,7 +50,11 @@ def build(weights: Weights, target: Path) -> None:
     tensors, config, max_length = _read(weights.folder)
     with staging(target.parent) as folder:
         special_tokens = _write_tokenizer(weights.folder, folder)
-        precision, tests = _write_graph(tensors, config, folder, reference_of(weights.digest), max_length)
+        reference = reference_of(weights.digest)
+        precision, tests = _write_graph(tensors, config, folder, reference, max_length)
+        kernel_test = _write_encoder(tensors, config, folder, reference, max_length)
+        if kernel_test is not None:
+            tests["kernel"] = kernel_test
         card = Card(
             precision=precision,
             dimensions=int(config["hidden_size"]),
@@ -48,7 +63,7 @@ def build(weights: Weights, target: Path) -> None:
             normalized=True,
             prompts=_prompts(weights.folder),
             self_test={name: test.rounded() for name, test in tests.items()},
-            files={name: sha256_of(folder / name) for name in (GRAPH, TOKENIZER)},
+            files={name: sha256_of(folder / name) for name in (GRAPH, TOKENIZER, *([ENCODER] if kernel_test else []))},
         )
         card.write(folder)
         publish(folder, target, lambda path: read_card(path) is not None)
@@ -95,3 +110,24 @@ def _write_graph(
         if test.int8_is_close_enough if precision == "int8" else test.float32_is_right:
             return precision, tests
     raise NotExportable("the graph of the model gives other vectors on this machine")
+
+
+def _write_encoder(
+    tensors: Tensors, config: dict[str, Any], folder: Path, reference: NDArray[np.float32], max_length: int
+) -> SelfTest | None:
+    """The self-test of the arrays for the kernel; None, with nothing written, where it cannot embed as well."""
+    if not runs_encoder():
+        return None
+    path = folder / ENCODER
+    heads, epsilon = int(config["num_attention_heads"]), float(config["layer_norm_eps"])
+    write_encoder(tensors, path, heads=heads, epsilon=epsilon)
+    try:
+        encoder = Encoder(path)
+    except ValueError:  # sizes that the kernel does not have
+        test = None
+    else:
+        test = self_test(reference, encoder.run(probe_tokens(folder / TOKENIZER, max_length)))
+    if test is None or not test.int8_is_close_enough:
+        path.unlink()
+        return None
+    return test

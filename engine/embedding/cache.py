@@ -20,7 +20,7 @@ from aidre.engine.storage import durable
 def cache_folder() -> Path:
     """The cache folder, created if missing; if it is not writable, a private folder of this user in the system's
     temporary folder."""
-    folder = _named_cache()
+    folder = named_cache()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
@@ -31,7 +31,7 @@ def cache_folder() -> Path:
 
 def cache_folders() -> list[Path]:
     """The cache folder, and the one that is meant to be it but cannot be written: what it has can be read."""
-    return list(dict.fromkeys((cache_folder(), _named_cache())))
+    return list(dict.fromkeys((cache_folder(), named_cache())))
 
 
 @contextmanager
@@ -80,7 +80,8 @@ def _set_aside(target: Path) -> None:
             return
 
 
-def _named_cache() -> Path:
+def named_cache() -> Path:
+    """The folder that is meant to be it, whether or not it is there."""
     named = os.environ.get("AIDRE_CACHE")
     return (Path(named).expanduser() if named else _home_cache() / "aidre").absolute()
 

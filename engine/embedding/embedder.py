@@ -61,7 +61,7 @@ class Embedder(Protocol):
 
     @property
     def runtime(self) -> str:
-        """ "onnxruntime int8", "onnxruntime fp32", "sentence-transformers", "openai" or "hashing"."""
+        """ "kernel int8", "onnxruntime int8", "onnxruntime fp32", "sentence-transformers", "openai" or "hashing"."""
 
     @property
     def max_tokens(self) -> int:
@@ -143,8 +143,8 @@ def load_embedder(
 ) -> Embedder:
     """The embedder of `space.model`. Raises ModelUnavailable, or ConfigurationError if space and model do not match.
 
-    `runtime` is "onnxruntime", "sentence-transformers", or "auto": ONNX Runtime if the model can be exported,
-    else sentence-transformers. The first use of a model on a machine exports it, which takes some seconds; a known one
+    `runtime` is "onnxruntime", "sentence-transformers", or "auto": the C kernel for a known model on a processor that
+    it runs on, else ONNX Runtime if the model can be exported, else sentence-transformers. The first use of a model on a machine exports it, which takes some seconds; a known one
     that is not on this machine is fetched before, unless `fetch` is False.
     `endpoints` are those of the configuration by the id of their space; none is asked before the first text.
     """
@@ -249,10 +249,10 @@ def _endpoint_of(space: EmbeddingSpace, endpoints: Mapping[str, Endpoint]) -> En
     return endpoint
 
 
-def _exported(space: EmbeddingSpace, weights: Weights) -> Embedder:
+def _exported(space: EmbeddingSpace, weights: Weights, *, by_kernel: bool = False) -> Embedder:
     from aidre.engine.embedding.onnx import load_exported
 
-    return load_exported(space, weights)
+    return load_exported(space, weights, by_kernel=by_kernel)
 
 
 def _native(space: EmbeddingSpace, weights: Weights) -> Embedder:
@@ -265,7 +265,7 @@ def _auto(space: EmbeddingSpace, weights: Weights) -> Embedder:
     from aidre.engine.embedding.graph import NotExportable
 
     try:
-        return _exported(space, weights)
+        return _exported(space, weights, by_kernel=True)
     except NotExportable as error:
         log.warning("%s; sentence-transformers runs it instead, which is slower", error)
         return _native(space, weights)

@@ -1,8 +1,8 @@
-"""Runs an exported embedding model with ONNX Runtime, on all cores for documents.
+"""Runs an exported embedding model: by the C kernel where it can (`Encoder`), else with ONNX Runtime, on all cores.
 
-Every text is one run. That needs no padding, keeps activations in the cache, and makes a vector depend on its text
-only: int8 activations are scaled by the largest value of a run, so in a batch they would depend on the other texts.
-The library is imported at the first use.
+In ONNX Runtime every text is one run. That needs no padding, keeps activations in the cache, and makes a vector depend
+on its text only: int8 activations are scaled by the largest value of a run, so in a batch they would depend on the
+other texts. The library is imported at the first use.
 """
 
 from __future__ import annotations
@@ -20,13 +20,17 @@ from numpy.typing import NDArray
 
 from aidre.engine.embedding.cache import cache_folder
 from aidre.engine.embedding.graph import (
+    ENCODER,
     EXPORT_FORMAT,
     GRAPH,
     TOKENIZER,
     Card,
+    Encoder,
     Graph,
     available_cores,
+    groups_of,
     read_card,
+    runs_encoder,
 )
 from aidre.engine.embedding.prefixes import effective_prefixes
 from aidre.engine.embedding.self_test import with_languages
@@ -36,12 +40,19 @@ from aidre.engine.embedding.weights import Weights, find_weights, revision_of
 from aidre.engine.errors import ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 
+BUILT = "built 2"
+"""The format of what `build` makes of a known model."""
 QUERY_THREADS = 4
 """Threads of one query; ten tokens gain nothing from more."""
 
 
-def load_exported(space: EmbeddingSpace, weights: Weights) -> ExportedEmbedder:
-    """The exported model from the cache; without an intact export of these weights it is made first."""
+KERNEL_RUNTIME = "kernel int8"
+"""The runtime of a model that the C kernel embeds with."""
+
+
+def load_exported(space: EmbeddingSpace, weights: Weights, *, by_kernel: bool = True) -> ExportedEmbedder:
+    """The exported model from the cache; without an intact export of these weights it is made first. Not `by_kernel`, ONNX
+    Runtime runs it on every processor."""
     folder = _export_folder(weights)
     card = read_card(folder)
     if card is None:
@@ -50,7 +61,7 @@ def load_exported(space: EmbeddingSpace, weights: Weights) -> ExportedEmbedder:
     if card is None:
         raise ModelUnavailable(f"the exported model in {folder} is damaged right after writing: check the disk")
     require_dimensions(space, card.dimensions)
-    return ExportedEmbedder(replace(space, revision=revision_of(weights, space)), folder, card)
+    return ExportedEmbedder(replace(space, revision=revision_of(weights, space)), folder, card, by_kernel=by_kernel)
 
 
 def find_export(weights: Weights) -> bool:
@@ -71,7 +82,7 @@ def _export_folder(weights: Weights) -> Path:
 def export_key(weights: Weights) -> str:
     """The cache key of an export: weights, pooling and export format; for models exported by torch, whose graphs are
     optimised by ONNX Runtime, also its version."""
-    maker = version("onnxruntime") if weights.known is None else "built"
+    maker = version("onnxruntime") if weights.known is None else BUILT
     parts = (weights.digest, weights.revision, str(EXPORT_FORMAT), maker)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
@@ -90,14 +101,16 @@ def _make(weights: Weights, folder: Path) -> None:
 class ExportedEmbedder:
     """An Embedder over an exported model. Sessions and the tokenizer are opened at first use and shared by threads."""
 
-    def __init__(self, space: EmbeddingSpace, folder: Path, card: Card) -> None:
-        self.runtime = f"onnxruntime {card.precision}"
+    def __init__(self, space: EmbeddingSpace, folder: Path, card: Card, *, by_kernel: bool = True) -> None:
+        self._has_encoder = by_kernel and ENCODER in card.files and runs_encoder()
+        self.runtime = KERNEL_RUNTIME if self._has_encoder else f"onnxruntime {card.precision}"
         self._folder = folder
         self._card = card
         self._prefixes = effective_prefixes(space, card.prompts)
         self._threads = available_cores()
         self._lock = Lock()
         self._graphs: dict[int, Graph] = {}
+        self._encoder: Encoder | None = None
         self._opened: Tokenizer | None = None
         self.space = with_languages(space, self.count_tokens)
 
@@ -119,7 +132,9 @@ class ExportedEmbedder:
     def _embed(self, texts: Sequence[str], prompt: str) -> NDArray[np.float32]:
         rows = np.empty((len(texts), self.space.dimensions), np.float32)
         tokens = self._tokenize([prompt + replace_surrogates(text) for text in texts])
-        if len(tokens) == 1:
+        if self._has_encoder:
+            self._encode_all(tokens, rows)
+        elif len(tokens) == 1:
             rows[0] = self._graph(min(self._threads, QUERY_THREADS)).run(tokens[0])
         elif tokens:
             self._run_all(tokens, rows)
@@ -138,6 +153,26 @@ class ExportedEmbedder:
         with ThreadPoolExecutor(self._threads) as pool:
             for _ in pool.map(run, longest_first):
                 pass
+
+    def _encode_all(self, tokens: Sequence[Sequence[int]], rows: NDArray[np.float32]) -> None:
+        """Groups of texts, each in one call of the kernel, which releases the lock of the interpreter."""
+        encoder, groups = self._opened_encoder(), groups_of(tokens, self._threads)
+
+        def run(group: Sequence[int]) -> None:
+            rows[group] = encoder.run([tokens[number] for number in group])
+
+        if len(groups) == 1:
+            run(groups[0])
+        elif groups:
+            with ThreadPoolExecutor(self._threads) as pool:
+                for _ in pool.map(run, groups):
+                    pass
+
+    def _opened_encoder(self) -> Encoder:
+        with self._lock:
+            if self._encoder is None:
+                self._encoder = Encoder(self._folder / ENCODER)
+            return self._encoder
 
     def _tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         # Without special tokens a blank text has no tokens, and the mean over none would be NaN.

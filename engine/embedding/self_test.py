@@ -112,11 +112,16 @@ def reference_of(digest: str) -> NDArray[np.float32]:
     return rows
 
 
+def probe_tokens(tokenizer: Path, max_length: int) -> list[list[int]]:
+    """The tokens of the probes."""
+    return [tokens or [0] for tokens in open_tokenizer(tokenizer).encode(probe_texts(), max_length)]
+
+
 def probe_vectors(graph: Path, max_length: int) -> NDArray[np.float32]:
     """The vectors of the probes by `graph` and the tokenizer beside it. One thread: spinning ones would double the
     time of the processor."""
-    session, tokenizer = Graph(graph, 1), open_tokenizer(graph.with_name(TOKENIZER))
-    return np.array([session.run(tokens or [0]) for tokens in tokenizer.encode(probe_texts(), max_length)])
+    session = Graph(graph, 1)
+    return np.array([session.run(tokens) for tokens in probe_tokens(graph.with_name(TOKENIZER), max_length)])
 
 
 def self_test(reference: NDArray[np.float32], candidate: NDArray[np.float32]) -> SelfTest:

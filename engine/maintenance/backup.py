@@ -44,7 +44,8 @@ from aidre.engine.storage import (
 FORMAT = 1
 HEADER, END = "backup.json", "backup.end"
 """Names of the first and the last member. The header has `aidre_backup` (the format), `created_at`, `collections`
-(names), and `sealed` if there is a last member, which backups of earlier releases lack."""
+(names), `aliases` if there are any (name to collection), and `sealed` if there is a last member, which backups of
+earlier releases lack."""
 END_BYTES = 32
 """Hexadecimal digits of the checksum."""
 
@@ -117,6 +118,9 @@ def _write(
 ) -> list[SavedCollection]:
     saved: list[SavedCollection] = []
     header = {"aidre_backup": FORMAT, "created_at": now(), "collections": list(collections), "sealed": True}
+    aliases = {name: one.collection for name, one in store.aliases().items() if one.collection in collections}
+    if aliases:
+        header["aliases"] = aliases
     _add(tar, HEADER, orjson.dumps(header))
     for name in collections:
         with ExitStack() as opened:

@@ -32,12 +32,15 @@ from aidre.engine.storage import (
 
 
 def copy_collection(store: Store, name: str, target: str, *, wait: float = 0.0, move: bool = False) -> None:
-    """Make the newest generation of a collection one of another name; with `move` the collection is dropped then.
+    """Make the newest generation of a collection one of another name; with `move` its aliases move, and it is dropped.
 
     An interruption leaves the collection as it was. InvalidInput for the name, CollectionMissing, Conflict where there
     is a collection `target`, StoreLocked, StorageFailed, Unsupported for a replica.
     """
     store.check_writable()
+    name, aliases = store.named(name), store.aliases()
+    if target in aliases:
+        raise Conflict(f"{target!r} is an alias of {aliases[target].collection!r}: remove it, or choose another name")
     if check_collection_name(target) == name:
         raise InvalidInput(f"the collection is called {name!r} already: choose another name")
     folder, place = store.path / name, store.path / target
@@ -57,6 +60,9 @@ def copy_collection(store: Store, name: str, target: str, *, wait: float = 0.0, 
         durable.replace_file(place / MANIFESTS / manifest_name(generation), encode_manifest(copied))
         write_current(place, generation)
         if move:
+            for alias, meant in aliases.items():
+                if meant.collection == name:
+                    store.point_alias(alias, target)
             dropping.publish_last(folder, newest)
 
 

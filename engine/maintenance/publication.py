@@ -4,6 +4,7 @@
     PREFIX/<collection>/CURRENT          the newest publication: generation, checksum of its manifest, what was purged
     PREFIX/<collection>/manifests/...    as in the store (engine/storage), byte for byte, as are:
     PREFIX/<collection>/segments/..., deletes/..., changes/...
+    PREFIX/<collection>/signed/...       of signed publications: the SHA-256 of each file (`statement`)
 
 All objects but the first two are written once. A publication puts the files that the former manifest did not name, then
 the manifest, then CURRENT, by comparison with the ETag that it read before: of two publishers exactly one wins.
@@ -47,6 +48,7 @@ class Publication:
 
     `manifest` is the xxh3-128 of the manifest's bytes. The generations before `purged` are erased: replicas must not
     keep them either. `collected` is the Unix time of the last garbage collection. `token` tells two publications apart.
+    `statement` is the signature (`maintenance/statement.py`).
     """
 
     generation: Count
@@ -55,6 +57,7 @@ class Publication:
     token: str
     purged: Count = 0
     collected: Count = 0
+    statement: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,8 @@ def read_publication(bucket: Bucket, collection: str) -> tuple[Publication, str]
 
 
 def encode_record(record: Publication | Catalog) -> bytes:
-    return seal(msgspec.json.encode({"format": FORMAT, **msgspec.to_builtins(record)}))
+    members = {name: value for name, value in msgspec.to_builtins(record).items() if value is not None}
+    return seal(msgspec.json.encode({"format": FORMAT, **members}))
 
 
 def decode_record(content: bytes, kind: type[_T], bucket: Bucket, key: str) -> _T:

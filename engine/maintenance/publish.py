@@ -3,14 +3,17 @@
 Only the bucket's CURRENT is ever replaced, and only by comparison, so a publisher that is killed leaves a bucket that
 reads as before, and of two that race one wins. Objects that no generation of the last day names are removed once an
 hour; after a purge (a history that does not continue the published one) everything older at once.
+
+With a key, CURRENT is signed (`statement`), and signed anew where it was not, or by another key.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -18,7 +21,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from aidre.engine.collection import continues_history, diverges, local_store
-from aidre.engine.errors import BucketFailed, FormatTooNew, InvalidInput, PublishConflict, StoreDamaged
+from aidre.engine.errors import (
+    BucketFailed,
+    FormatTooNew,
+    InvalidInput,
+    PublicationRefused,
+    PublishConflict,
+    StoreDamaged,
+)
 from aidre.engine.maintenance.backup import open_generation
 from aidre.engine.maintenance.bucket import Bucket, StoredObject
 from aidre.engine.maintenance.publication import (
@@ -34,6 +44,18 @@ from aidre.engine.maintenance.publication import (
     named_files,
     read_catalog,
     read_publication,
+)
+from aidre.engine.maintenance.statement import (
+    Accepted,
+    Signer,
+    accept,
+    claims_of,
+    encode_claims,
+    encode_list,
+    is_list_of,
+    list_key,
+    next_time,
+    sha256_of,
 )
 from aidre.engine.ports import Source
 from aidre.engine.storage import (
@@ -68,7 +90,8 @@ _CATALOG_ATTEMPTS = 20
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a publication sent. `files` is 0 where the generation was in the bucket already."""
+    """What a publication sent. `files` is 0 where the generation was in the bucket already; `signed`, whether its
+    CURRENT is signed."""
 
     collection: str
     generation: int
@@ -76,16 +99,18 @@ class Published:
     chunks: int
     files: int
     bytes: int
+    signed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Generation:
-    """A generation that is open on this machine."""
+    """A generation that is open on this machine. `digests` are the SHA-256 of what is to be signed, by the keys."""
 
     name: str
     folder: Path
     manifest: Manifest
     content: bytes
+    digests: MutableMapping[str, str]
 
     @property
     def publication(self) -> Publication:
@@ -94,11 +119,12 @@ class _Generation:
 
 
 class Publisher:
-    """Publishes the collections of one store into one bucket."""
+    """Publishes the collections of one store into one bucket; signed, where there is a signer."""
 
-    def __init__(self, store: Source, bucket: Bucket) -> None:
+    def __init__(self, store: Source, bucket: Bucket, signer: Signer | None = None) -> None:
         self._store = local_store(store)
         self._bucket = bucket
+        self._signer = signer
         self._manifests: dict[tuple[str, int], Manifest] = {}
 
     def publish(self, collections: Sequence[str], *, force: bool = False, repair: bool = False) -> list[Published]:
@@ -124,42 +150,90 @@ class Publisher:
         with locked_folder(folder / MANIFESTS):
             manifest = read_manifest(folder / MANIFESTS, self._store.current(name), name)
             found = read_publication(self._bucket, name)
-            ours = _Generation(name, folder, manifest, _content_of(folder, manifest))
+            ours = self._generation(name, manifest)
             if found is not None and found[0].manifest == checksum(ours.content) and found[0].collected == 0:
                 self._collect(ours, found[0])
             is_due = found is not None and found[0].generation < manifest.generation
             if found is None or not is_due or found[0].lineage != manifest.lineage:
                 return None
+            self._check_signs(ours, found[0])
+            accepted = self._accepted(name, found[0])
+            known = {} if accepted is None else accepted.files
+            ours.digests.update(file for file in known.items() if file[0].startswith(changes_prefix(name)))
             sent = self._put_manifest(ours, replaces=False)
-            wanted = self._succeeding(ours, found[0], None, is_first=False)
+            wanted = self._signed(ours, self._succeeding(ours, found[0], None, is_first=False), accepted)
             self._swap(ours, wanted, found[1])
             self._collect(ours, wanted)
-        return Published(name, manifest.generation, 0, 0, len(sent), sum(sent))
+        return Published(name, manifest.generation, 0, 0, len(sent), sum(sent), self._signer is not None)
 
     def _publish(self, name: str, *, force: bool, repair: bool) -> Published:
         folder = self._store.path / name
         self._store.current(name)
         with locked_folder(folder / MANIFESTS), ExitStack() as opened:  # one publisher of this machine at a time
             manifest, files = open_generation(self._store, name, opened)
-            ours = _Generation(name, folder, manifest, _content_of(folder, manifest))
+            ours = self._generation(name, manifest)
             former, etag = self._read_former(ours, repair=repair)
             before = self._former_manifest(name, former)
             if former is not None and not force:
                 self._check_succeeds(ours, former, before)
-            if former is not None and former.manifest == checksum(ours.content) and not repair:
+            is_same = former is not None and former.manifest == checksum(ours.content)
+            accepted = self._accepted(name, former)
+            is_signed = self._signer is None or (accepted is not None and _is_by(self._signer, accepted))
+            if former is not None and is_same and is_signed and not repair:
                 if former.collected == 0:
                     self._collect(ours, former)
-                return Published(name, manifest.generation, manifest.documents, manifest.chunks, 0, 0)
+                return _published(manifest, [], is_signed=former.statement is not None)
+            if former is not None and not (is_same or force):
+                self._check_signs(ours, former)
             is_first = former is None and next(self._bucket.list(name), None) is None
             paths = {path.relative_to(self._store.path).as_posix(): file.fileno() for path, _, file in files}
-            sent = self._put_all(ours, former, before, paths, force=force, repair=repair)
+            sent = self._put_all(ours, former, before, accepted, paths, force=force, repair=repair)
             self._enter(name, repair=repair)
-            if former is None or former.manifest != checksum(ours.content):
-                wanted = self._succeeding(ours, former, before, is_first=is_first)
+            if not is_same or self._signer is not None:
+                wanted = self._signed(ours, self._succeeding(ours, former, before, is_first=is_first), accepted)
                 self._swap(ours, wanted, etag)
                 if wanted.collected == 0 or (former is not None and wanted.collected != former.collected):
                     self._collect(ours, wanted)
-        return Published(name, manifest.generation, manifest.documents, manifest.chunks, len(sent), sum(sent))
+        return _published(manifest, sent, is_signed=self._signer is not None)
+
+    def _generation(self, name: str, manifest: Manifest) -> _Generation:
+        folder = self._store.path / name
+        content = _content_of(folder, manifest)
+        digests = {manifest_key(name, manifest.generation): hashlib.sha256(content).hexdigest()}
+        return _Generation(name, folder, manifest, content, digests)
+
+    # -- signatures --------------------------------------------------------------------------------------------
+
+    def _accepted(self, name: str, former: Publication | None) -> Accepted | None:
+        """What the bucket has, where one of our keys has signed it."""
+        if self._signer is None or former is None or former.statement is None:
+            return None
+        try:
+            return accept(self._bucket, name, former, self._signer)
+        except PublicationRefused:
+            return None
+
+    def _check_signs(self, ours: _Generation, former: Publication) -> None:
+        """PublishConflict where replicas would refuse what follows."""
+        if self._signer is None and former.statement is not None:
+            what = "its publications are signed, and here is no provenance.key (set it, in the file of --config)"
+            raise self._conflict(ours, former, what)
+
+    def _is_signed(self, ours: _Generation, key: str, path: Path) -> bool:
+        """Whether a file is what is to be signed; its xxh3 can be that of another one."""
+        return self._signer is None or sha256_of(path) == ours.digests[key]
+
+    def _signed(self, ours: _Generation, wanted: Publication, former: Accepted | None) -> Publication:
+        """The publication with its statement, whose list is put."""
+        if self._signer is None:
+            return wanted
+        time = next_time(None if former is None else former.claims)
+        claims = claims_of(ours.name, wanted, ours.manifest.visibility, time, ours.digests)
+        statement = self._signer.sign(encode_claims(claims))
+        content = encode_list(statement, ours.digests)
+        if not self._bucket.put_new(list_key(claims), content):
+            self._bucket.put(list_key(claims), content)  # the same files, signed before
+        return replace(wanted, statement=statement)
 
     # -- what the bucket has -----------------------------------------------------------------------------------
 
@@ -221,21 +295,38 @@ class Publisher:
         ours: _Generation,
         former: Publication | None,
         before: Manifest | None,
+        accepted: Accepted | None,
         descriptors: Mapping[str, int],
         *,
         force: bool,
         repair: bool,
     ) -> list[int]:
         """Put the generation, its manifest last; returns the sizes of what was sent."""
+        published = {} if repair or force or before is None else dict(named_files(ours.name, before))
+        known = {} if not published or accepted is None else accepted.files
+        self._sum_up(ours, published, known, descriptors)
         if repair:
             self._remove_damaged(ours)
         if former is not None and former.lineage != ours.manifest.lineage:
             self._bucket.delete([found.key for found in self._bucket.list(changes_prefix(ours.name))])
-        published = {} if repair or force or before is None else dict(named_files(ours.name, before))
         sent = self._put_files(ours, published, descriptors, replaces=force or repair)
         since = 0 if before is None else before.generation
-        sent += self._put_changelogs(ours, since=since, replaces=force or repair)
+        sent += self._put_changelogs(ours, known, since=since, replaces=force or repair)
         return sent + self._put_manifest(ours, replaces=force or repair)
+
+    def _sum_up(
+        self,
+        ours: _Generation,
+        published: Mapping[str, FileEntry],
+        known: Mapping[str, str],
+        descriptors: Mapping[str, int],
+    ) -> None:
+        """Fill in the digests of the files; those that were signed before are not read again."""
+        if self._signer is None:
+            return
+        for key, entry in named_files(ours.name, ours.manifest):
+            is_known = key in known and published.get(key) == entry
+            ours.digests[key] = known[key] if is_known else sha256_of(Path(f"/proc/self/fd/{descriptors[key]}"))
 
     def _put_files(
         self, ours: _Generation, published: Mapping[str, FileEntry], descriptors: Mapping[str, int], *, replaces: bool
@@ -270,7 +361,7 @@ class Publisher:
         found = self._bucket.get(key)
         return found is not None and checksum(found[0]) == entry.checksum
 
-    def _put_changelogs(self, ours: _Generation, *, since: int, replaces: bool) -> list[int]:
+    def _put_changelogs(self, ours: _Generation, known: Mapping[str, str], *, since: int, replaces: bool) -> list[int]:
         """Put the changelogs and packs that the bucket lacks; replicas take what the listing shows.
 
         Those after generation `since` that are there already may be of a copy of the store, and are compared.
@@ -284,9 +375,12 @@ class Publisher:
             if not all(map(str.isdecimal, numbers)) or int(numbers[0]) > ours.manifest.generation:
                 continue
             with suppress(FileNotFoundError):  # packed meanwhile
-                if key in stored and int(numbers[-1]) <= since and not replaces:
+                is_old = key in stored and int(numbers[-1]) <= since and not replaces
+                if is_old and (self._signer is None or key in known):
+                    ours.digests[key] = known.get(key, "")
                     continue
                 content = path.read_bytes()
+                ours.digests[key] = hashlib.sha256(content).hexdigest()
                 if key in stored and self._has(key, content):
                     continue
                 if not self._bucket.put_new(key, content) and not self._has(key, content):
@@ -403,6 +497,7 @@ class Publisher:
         named = {key for manifest in kept.values() for key, _ in named_files(name, manifest)}
         named |= {current_key(name), *(manifest_key(name, number) for number in kept)}
         named |= self._live_changelogs(ours)
+        named |= {one.key for one in found if is_list_of(one.key, frozenset(kept))}
         barrier = max(limit, manifests[purged].modified) if purged in manifests else limit
         self._bucket.delete([one.key for one in found if one.key not in named and one.modified <= barrier])
 
@@ -424,10 +519,20 @@ class Publisher:
             for key, entry in named_files(ours.name, ours.manifest):
                 with temporary.open("wb") as file:
                     exists = self._bucket.download(key, file)
-                if exists and not _is_whole(temporary, entry):
+                if exists and not (_is_whole(temporary, entry) and self._is_signed(ours, key, temporary)):
                     self._bucket.delete([key])
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _is_by(signer: Signer, accepted: Accepted) -> bool:
+    """Whether the newest key has signed it, and not a former one."""
+    return signer.sign(encode_claims(accepted.claims)) == accepted.statement
+
+
+def _published(manifest: Manifest, sent: Sequence[int], *, is_signed: bool) -> Published:
+    counts = manifest.generation, manifest.documents, manifest.chunks, len(sent), sum(sent)
+    return Published(manifest.name, *counts, is_signed)
 
 
 def _content_of(folder: Path, manifest: Manifest) -> bytes:

@@ -2,16 +2,17 @@
 
 A pull gets what the manifest names and the folder lacks, each file under a temporary name until its size and checksum
 are right, then the manifest, then CURRENT: readers of the folder never see half a generation, and an object that was
-cut or altered is never opened. One process at a time pulls a collection; it holds the writer's lock, and nobody else
-writes there.
+cut or altered is never opened. With keys, nothing is taken that they have not signed (`statement`). One process at a
+time pulls a collection; it holds the writer's lock, and nobody else writes there.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -42,11 +43,24 @@ from aidre.engine.maintenance.publication import (
     manifest_key,
     named_files,
 )
+from aidre.engine.maintenance.statement import (
+    STATEMENT,
+    Accepted,
+    Opener,
+    accept,
+    accept_older,
+    check_succeeds,
+    refused,
+    seen,
+    sha256_of,
+)
 from aidre.engine.storage import (
     CHANGES,
     CURRENT,
+    DELETES,
     MANIFESTS,
     REPLICA,
+    SEGMENTS,
     FileEntry,
     FileProblem,
     Manifest,
@@ -70,10 +84,23 @@ _RETRY_SECONDS = 5.0
 
 
 class Replica:
-    """Pulls one bucket into one folder. `max_bytes` bounds what the generations take there; 0: no bound."""
+    """Pulls one bucket into one folder. `max_bytes` bounds what the generations take there; 0: no bound.
 
-    def __init__(self, bucket: Bucket, cache: Path, *, max_bytes: int = 0) -> None:
+    With `keys`, publications that these have not signed are refused, and those that are older than what was accepted,
+    or make a collection public that was private and is none of `widened`.
+    """
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        cache: Path,
+        *,
+        max_bytes: int = 0,
+        keys: Opener | None = None,
+        widened: Collection[str] = (),
+    ) -> None:
         self._bucket, self._max_bytes = bucket, max_bytes
+        self._keys, self._widened = keys, frozenset(widened)
         self.cache = cache.absolute()
         self._etags: dict[str, str] = {}
         self._opened: dict[str, Manifest] = {}
@@ -105,7 +132,7 @@ class Replica:
         """Bring every collection to its newest publication; returns the names of those that changed.
 
         A collection that cannot be pulled keeps its generation; the first such problem is raised at the end:
-        BucketFailed, StoreDamaged, FormatTooNew, StorageFailed.
+        BucketFailed, PublicationRefused, StoreDamaged, FormatTooNew, StorageFailed.
         """
         self._read_catalog()
         changed, failures = list[str](), list[AidreError]()
@@ -116,7 +143,11 @@ class Replica:
                 raise
             except AidreError as failure:
                 failures.append(failure)
-        for name in set(self._local_names()).difference(self._catalog.collections):
+        for name in sorted(set(self._local_names()).difference(self._catalog.collections)):
+            if self._keys is not None and (self.cache / name / STATEMENT).exists():
+                what = f"is no longer named by {CATALOG}, which nobody signs: its last generation goes on being served"
+                failures.append(refused(self._bucket, name, "withdrawn", what))
+                continue
             self._forget(name)
             durable.remove(self.cache / name)
         if failures:
@@ -145,20 +176,34 @@ class Replica:
         with self._lock(collection):
             if (folder / MANIFESTS / manifest_name(generation)).exists():
                 return True
-            found = self._bucket.get(current_key(collection))
-            if found is None:
+            older = self._find_older(collection, generation)
+            if older is None:
                 return False
-            newest = decode_record(found[0], Publication, self._bucket, current_key(collection))
-            if not newest.purged <= generation <= newest.generation:
-                return False
-            content = self._get_manifest(collection, generation)
-            manifest = None if content is None else decode_manifest(content, generation, collection)
-            if content is None or manifest is None or manifest.lineage != newest.lineage:
-                return False
+            manifest, content, files = older
             garbage.pin(folder, generation)
-            self._pull_files(collection, manifest)
+            self._pull_files(collection, manifest, files)
             durable.replace_file(folder / MANIFESTS / manifest_name(generation), content)
         return True
+
+    def _find_older(self, collection: str, generation: int) -> tuple[Manifest, bytes, Mapping[str, str] | None] | None:
+        """The manifest of an older generation, its bytes and what was signed of its files."""
+        found = self._bucket.get(current_key(collection))
+        if found is None:
+            return None
+        newest = decode_record(found[0], Publication, self._bucket, current_key(collection))
+        files = None
+        if self._keys is not None:
+            claims = self._accept(collection, newest, self._keys).claims
+            signed = accept_older(self._bucket, claims, generation, self._keys)
+            if signed is None:
+                return None
+            files = signed.files
+        is_kept = newest.purged <= generation <= newest.generation
+        content = self._get_manifest(collection, generation, files) if is_kept else None
+        manifest = None if content is None else decode_manifest(content, generation, collection)
+        if content is None or manifest is None or manifest.lineage != newest.lineage:
+            return None
+        return manifest, content, files
 
     # -- one collection ----------------------------------------------------------------------------------------
 
@@ -192,32 +237,79 @@ class Replica:
             return False
         publication = decode_record(found[0], Publication, self._bucket, key)
         with self._lock(name):
-            changed = self._open_publication(name, publication)
+            changed = self._open_publication(name, publication, self._admit(name, publication))
         self._etags[key] = found[1]  # not before: a failed pull is repeated
         return changed
 
-    def _open_publication(self, name: str, publication: Publication) -> bool:
+    # -- signatures --------------------------------------------------------------------------------------------
+
+    def _accept(self, name: str, publication: Publication, keys: Opener) -> Accepted:
+        """PublicationRefused."""
+        accepted = accept(self._bucket, name, publication, keys)
+        check_succeeds(self._bucket, accepted.claims, seen(self.cache / name), self._widened)
+        return accepted
+
+    def _admit(self, name: str, publication: Publication) -> Mapping[str, str] | None:
+        """The SHA-256 of the files of a publication, which is remembered before it is opened; None without keys, and
+        then nothing is remembered: what is pulled without them is not verified. PublicationRefused."""
+        path = self.cache / name / STATEMENT
+        if self._keys is None:
+            path.unlink(missing_ok=True)
+            return None
+        accepted = self._accept(name, publication, self._keys)
+        former = seen(self.cache / name)
+        if former is None:
+            self._remove_unsigned(name, accepted.files)
+        if former != accepted.claims:
+            durable.replace_file(path, accepted.statement.encode())
+        return accepted.files
+
+    def _remove_unsigned(self, name: str, files: Mapping[str, str]) -> None:
+        """Remove what was pulled without keys, as far as it is not signed."""
+        if (self.cache / name / CURRENT).exists():
+            logger.warning("comparing what the cache has of %s with what was signed", name)
+        for folder in (MANIFESTS, SEGMENTS, DELETES, CHANGES):
+            for path in (self.cache / name / folder).rglob("*"):
+                if path.is_file() and sha256_of(path) != files.get(path.relative_to(self.cache).as_posix()):
+                    path.unlink()
+
+    def _check_signed(self, name: str, key: str, digest: str, files: Mapping[str, str] | None) -> None:
+        """PublicationRefused where a file is not the one that was signed."""
+        if files is not None and files.get(key) != digest:
+            what = f"names {key}, which is not the file that was signed: publish again with --repair"
+            raise refused(self._bucket, name, "forged", what)
+
+    # -- a publication -----------------------------------------------------------------------------------------
+
+    def _open_publication(self, name: str, publication: Publication, files: Mapping[str, str] | None) -> bool:
         folder, generation = self.cache / name, publication.generation
         local = self._local_manifest(name)
         if local is not None and (local.generation, local.lineage) == (generation, publication.lineage):
             content = (folder / MANIFESTS / manifest_name(generation)).read_bytes()
             if checksum(content) == publication.manifest and self._is_complete(name, local):
                 if name not in self._opened:
-                    self._pull_changelogs(name, publication)
-                self._clean(name, local, local, publication)
+                    self._pull_changelogs(name, publication, files)
+                self._clean(name, local, local, publication, files)
                 return False
-        found = self._get_manifest(name, generation)
+        found = self._get_manifest(name, generation, files)
         if found is None or checksum(found) != publication.manifest:
             raise damaged(self._bucket, manifest_key(name, generation), "is not the manifest that was published")
         manifest = decode_manifest(found, generation, name)
-        self._pull_files(name, manifest)
-        self._pull_changelogs(name, publication)
+        self._pull_files(name, manifest, files)
+        self._pull_changelogs(name, publication, files)
         durable.replace_file(folder / MANIFESTS / manifest_name(generation), found)
         durable.replace_file(folder / CURRENT, f"{generation:06d}\n".encode())
-        self._clean(name, manifest, local, publication)
+        self._clean(name, manifest, local, publication, files)
         return True
 
-    def _clean(self, name: str, manifest: Manifest, local: Manifest | None, publication: Publication) -> None:
+    def _clean(
+        self,
+        name: str,
+        manifest: Manifest,
+        local: Manifest | None,
+        publication: Publication,
+        files: Mapping[str, str] | None,
+    ) -> None:
         """Remove what no reader needs; after a purge, or another history, everything but the newest generation, and
         once for each process what a killed one left."""
         folder = self.cache / name
@@ -225,7 +317,7 @@ class Replica:
         is_other = local is not None and (local.lineage != manifest.lineage or numbers[-1] > manifest.generation)
         if is_other or any(number < publication.purged for number in numbers):
             garbage.purge(folder, manifest)
-            self._pull_changelogs(name, publication)  # a purge removes them all
+            self._pull_changelogs(name, publication, files)  # a purge removes them all
         elif name not in self._opened:
             garbage.remove_unfinished(folder, manifest.changes)
             garbage.collect(folder, manifest, at_least=0)
@@ -237,14 +329,16 @@ class Replica:
 
     # -- files -------------------------------------------------------------------------------------------------
 
-    def _get_manifest(self, name: str, generation: int) -> bytes | None:
-        found = self._bucket.get(manifest_key(name, generation))
+    def _get_manifest(self, name: str, generation: int, signed: Mapping[str, str] | None) -> bytes | None:
+        key = manifest_key(name, generation)
+        found = self._bucket.get(key)
         if found is None:
             return None
+        self._check_signed(name, key, hashlib.sha256(found[0]).hexdigest(), signed)
         durable.make_folder(self.cache / name / MANIFESTS)
         return found[0]
 
-    def _pull_files(self, name: str, manifest: Manifest) -> None:
+    def _pull_files(self, name: str, manifest: Manifest, signed: Mapping[str, str] | None) -> None:
         files = [
             (key, entry) for key, entry in named_files(name, manifest) if not _has_size(self.cache / key, entry.size)
         ]
@@ -252,7 +346,7 @@ class Replica:
         for parent in sorted({(self.cache / key).parent for key, _ in files}):
             durable.make_folder(parent)
         with ThreadPoolExecutor(_DOWNLOADS, thread_name_prefix="pull") as threads:
-            for _ in threads.map(lambda file: self._pull_file(*file), files):
+            for _ in threads.map(lambda file: self._pull_file(name, file[0], file[1], signed), files):
                 pass
 
     def _make_room(self, name: str, manifest: Manifest, missing: int) -> None:
@@ -272,7 +366,7 @@ class Replica:
                 file=name,
             )
 
-    def _pull_file(self, key: str, entry: FileEntry) -> None:
+    def _pull_file(self, name: str, key: str, entry: FileEntry, signed: Mapping[str, str] | None) -> None:
         path = self.cache / key
         problem = damaged(self._bucket, key, "does not have the size and the checksum of the stored file")
         with durable.write_errors(path), _temporary(path) as temporary:
@@ -283,16 +377,19 @@ class Replica:
                 raise damaged(self._bucket, key, "is missing")
             if target.size != entry.size or target.digest.hexdigest() != entry.checksum:
                 raise problem
+            if signed is not None:
+                self._check_signed(name, key, sha256_of(temporary), signed)
             try:
                 check_arrived(temporary, entry)
             except FileProblem as fault:
                 raise damaged(self._bucket, key, str(fault)) from fault
             durable.publish_file(temporary, path)
 
-    def _pull_changelogs(self, name: str, publication: Publication) -> None:
+    def _pull_changelogs(self, name: str, publication: Publication, signed: Mapping[str, str] | None) -> None:
         """Bring the folder of changelogs to what the bucket lists; the feed verifies each when it reads it."""
         folder, prefix = self.cache / name / CHANGES, changes_prefix(name)
-        listed = {found.key.rpartition("/")[2]: found for found in self._bucket.list(prefix)}
+        named = [found for found in self._bucket.list(prefix) if signed is None or found.key in signed]
+        listed = {found.key.rpartition("/")[2]: found for found in named}
         listed = {file: found for file, found in listed.items() if _is_changelog(file, publication)}
         durable.make_folder(folder)
         for path in list(folder.glob("*.arrow")):
@@ -305,6 +402,8 @@ class Replica:
                 with temporary.open("wb") as target:
                     exists = self._bucket.download(f"{prefix}/{file}", target)
                 if exists:  # else it was packed meanwhile
+                    if signed is not None:
+                        self._check_signed(name, f"{prefix}/{file}", sha256_of(temporary), signed)
                     durable.publish_file(temporary, folder / file)
 
         with ThreadPoolExecutor(_DOWNLOADS, thread_name_prefix="pull") as threads:

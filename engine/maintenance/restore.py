@@ -61,7 +61,8 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 def restore_archive(
     store: Source, source: Path, *, replace_stored: bool = False, beside: str | None = None
 ) -> list[SavedCollection]:
-    """Restore every collection of a backup, and its folder `beside` if the store has none of that name.
+    """Restore every collection of a backup, those of its aliases whose names are free, and its folder `beside` if the
+    store has none of that name.
 
     Raises Unsupported for a replica; Missing if there is no such file; Conflict if a collection exists and
     `replace_stored` is false; InvalidInput if the file is not a complete backup; FormatTooNew; StoreDamaged if it
@@ -73,7 +74,7 @@ def restore_archive(
     if not source.is_file():
         raise Missing(f"there is no backup at {source}")
     with _temporary(store.path) as folder:
-        unpacked, names = Store(folder), _unpack(source, folder, beside)
+        unpacked, (names, aliases) = Store(folder), _unpack(source, folder, beside)
         _check_absent(store, () if replace_stored else names)
         restored = [_verify_unpacked(unpacked, name) for name in names]
         with ExitStack() as locks:
@@ -86,6 +87,10 @@ def restore_archive(
                 _sync_and_protect(folder / name)
             for name in names:
                 _publish(store.path / name, folder / name)
+        taken = {*store.collections(), *store.aliases()}
+        for alias, collection in aliases.items():
+            if alias not in taken and collection in names:
+                store.point_alias(alias, collection)
         if beside is not None and (folder / beside).is_dir() and not (store.path / beside).exists():
             _sync_and_protect(folder / beside)
             _move(folder / beside, store.path / beside)
@@ -124,11 +129,11 @@ def _temporary(store: Path) -> Iterator[Path]:
 # -- reading the backup ---------------------------------------------------------------------------------------------
 
 
-def _unpack(source: Path, folder: Path, beside: str | None) -> list[str]:
-    """Write the members of a backup under `folder`; returns the names of its collections."""
+def _unpack(source: Path, folder: Path, beside: str | None) -> tuple[list[str], dict[str, str]]:
+    """Write the members of a backup under `folder`; returns the names of its collections, and its aliases."""
     try:
         with tarfile.open(source, mode="r:", bufsize=_BLOCK) as tar:
-            names, is_sealed = _collections(tar, source)
+            names, aliases, is_sealed = _collections(tar, source)
             if is_sealed:
                 _check_seal(source)
             while (member := tar.next()) is not None:
@@ -136,7 +141,7 @@ def _unpack(source: Path, folder: Path, beside: str | None) -> list[str]:
                     _unpack_member(tar, member, folder, {*names, beside})
     except (tarfile.TarError, EOFError) as error:
         raise InvalidInput(f"{source} is not a whole backup of aidre: {error}") from error
-    return names
+    return names, aliases
 
 
 def _check_seal(source: Path) -> None:
@@ -155,23 +160,24 @@ def _check_seal(source: Path) -> None:
         raise InvalidInput(f"{source} is not a whole backup of aidre: it was altered since it was written")
 
 
-def _collections(tar: tarfile.TarFile, source: Path) -> tuple[list[str], bool]:
-    """The names of the collections, and whether the backup has a checksum at its end."""
+def _collections(tar: tarfile.TarFile, source: Path) -> tuple[list[str], dict[str, str], bool]:
+    """The names of the collections, their aliases, and whether the backup has a checksum at its end."""
     first = tar.next()
     is_header = first is not None and first.name == HEADER and first.size <= _MAX_HEADER_BYTES and _is_plain(first)
     file = tar.extractfile(first) if first is not None and is_header else None
     try:
         header: dict[str, Any] = orjson.loads(file.read()) if file is not None else {}
         version, names = header["aidre_backup"], [check_collection_name(name) for name in header["collections"]]
-    except (orjson.JSONDecodeError, KeyError, TypeError, InvalidInput) as error:
+        aliases = {check_collection_name(name): str(one) for name, one in header.get("aliases", {}).items()}
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, InvalidInput) as error:
         raise InvalidInput(f"{source} is not a backup of aidre") from error
     if len(set(names)) < len(names):
         raise InvalidInput(f"{source} is not a backup of aidre: it names a collection twice")
     if version != FORMAT:
         raise FormatTooNew(f"{source} is a backup in format {version}, this release reads {FORMAT}: upgrade aidre")
-    if header.keys() - {"sealed"} != {"aidre_backup", "created_at", "collections"}:
+    if header.keys() - {"aliases", "sealed"} != {"aidre_backup", "created_at", "collections"}:
         raise InvalidInput(f"{source} is not a whole backup of aidre: it was altered since it was written")
-    return names, "sealed" in header
+    return names, aliases, "sealed" in header
 
 
 def _unpack_member(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, tops: Container[str | None]) -> None:

@@ -26,8 +26,7 @@ static bool set_metric(struct search *search, const char *metric) {
     return refuse("metric: dot, cosine, chord or euclidean") != NULL;
 }
 
-/* The ids of a column: a sequence of (offsets, bytes). */
-static bool read_ids(Columns *self, struct column *column, PyObject *batches) {
+bool read_ids(struct views *views, struct column *column, PyObject *batches) {
     PyObject *tuple = PySequence_Tuple(batches);
     if (tuple == NULL)
         return false;
@@ -38,14 +37,14 @@ static bool read_ids(Columns *self, struct column *column, PyObject *batches) {
     for (Py_ssize_t i = 0; is_read && i < count; i++) {
         PyObject *offsets, *bytes;
         is_read = PyArg_ParseTuple(PyTuple_GetItem(tuple, i), "OO:ids", &offsets, &bytes);
-        const Py_buffer *view = is_read ? hold(&self->views, offsets, sizeof(int64_t), "offsets of ids") : NULL;
+        const Py_buffer *view = is_read ? hold(views, offsets, sizeof(int64_t), "offsets of ids") : NULL;
         if (view == NULL || view->len < (Py_ssize_t)sizeof(int64_t)) {
             is_read = view != NULL && refuse("offsets of ids: none");
             break;
         }
         ids[i].offsets = view->buf;
         ids[i].rows = view->len / (Py_ssize_t)sizeof(int64_t) - 1;
-        view = hold(&self->views, bytes, 1, "bytes of ids");
+        view = hold(views, bytes, 1, "bytes of ids");
         is_read = view != NULL;
         if (is_read) {
             ids[i].bytes = view->buf;
@@ -73,7 +72,7 @@ static bool read_column(Columns *self, struct column *column, PyObject *given) {
     column->vectors = view->buf;
     column->rows = view->len / (Py_ssize_t)self->search.row_bytes;
     column->batch_rows = batch_rows;
-    return read_ids(self, column, ids);
+    return read_ids(&self->views, column, ids);
 }
 
 PyDoc_STRVAR(columns_doc,
@@ -265,9 +264,68 @@ static PyObject *columns_score(PyObject *object, PyObject *args) {
     return result;
 }
 
+/* Hits of the columns, from arrays of int64, int64 and float64; to be freed. NULL with an exception. */
+static struct hit *read_hits(const Columns *self, struct views *views, PyObject *const parts[3], size_t *count) {
+    const Py_buffer *columns = hold(views, parts[0], sizeof(int64_t), "columns");
+    const Py_buffer *rows = columns == NULL ? NULL : hold(views, parts[1], sizeof(int64_t), "rows");
+    const Py_buffer *scores = rows == NULL ? NULL : hold(views, parts[2], sizeof(double), "scores");
+    if (scores == NULL)
+        return NULL;
+    /* `hold` may move its buffers */
+    const int64_t *column = views->items[0].buf, *row = views->items[1].buf;
+    const double *score = views->items[2].buf;
+    *count = (size_t)views->items[0].len / sizeof(int64_t);
+    if (views->items[1].len != views->items[0].len || views->items[2].len != views->items[0].len)
+        return refuse("hits: not as many columns, rows and scores");
+    struct hit *hits = PyMem_Malloc(*count * sizeof *hits + 1);
+    if (hits == NULL)
+        return (struct hit *)PyErr_NoMemory();
+    for (size_t i = 0; i < *count; i++) {
+        if (!get_column(self, column[i]) || !check_rows(&self->columns[column[i]], &row[i], 1)) {
+            PyMem_Free(hits);
+            return NULL;
+        }
+        hits[i] = (struct hit){score[i], (uint32_t)row[i], (uint16_t)column[i]};
+    }
+    return hits;
+}
+
+PyDoc_STRVAR(columns_feedback_doc,
+             "feedback(columns, rows, scores, seeds, sharpness, weight)\n--\n\n"
+             "The hits by the sum of their score and of weight * (v . mean), ordered anew, as `search` gives them: `mean` is\n"
+             "that of the vectors of the first `seeds`, whose shares are exp(sharpness * score).");
+
+static PyObject *columns_feedback(PyObject *object, PyObject *args) {
+    const Columns *self = (Columns *)object;
+    PyObject *parts[3], *result = NULL;
+    Py_ssize_t seeds;
+    double sharpness, weight;
+    if (!PyArg_ParseTuple(args, "OOOndd:feedback", &parts[0], &parts[1], &parts[2], &seeds, &sharpness, &weight))
+        return NULL;
+    struct views views = {0};
+    size_t count = 0;
+    struct hit *hits = read_hits(self, &views, parts, &count);
+    float *mean = PyMem_Malloc(self->search.dimensions * sizeof *mean);
+    struct best best = {PyMem_Malloc(count * sizeof *best.hits + 1), 0, count, self->columns};
+    if (hits != NULL && (mean == NULL || best.hits == NULL)) {
+        PyErr_NoMemory();
+    } else if (hits != NULL) {
+        add_feedback(&self->search, hits, count, seeds < 0 ? 0 : (size_t)seeds, sharpness, weight, mean);
+        for (size_t i = 0; i < count; i++)
+            best_add(&best, hits[i]);
+        result = as_arrays(&best);
+    }
+    PyMem_Free(hits);
+    PyMem_Free(mean);
+    PyMem_Free(best.hits);
+    release_views(&views);
+    return result;
+}
+
 static PyMethodDef columns_methods[] = {
     {"search", columns_search, METH_VARARGS, columns_search_doc},
     {"score", columns_score, METH_VARARGS, columns_score_doc},
+    {"feedback", columns_feedback, METH_VARARGS, columns_feedback_doc},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot columns_slots[] = {

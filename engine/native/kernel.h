@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* ---- vectors ---------------------------------------------------------------------------------------------------- */
 
@@ -24,6 +25,20 @@ static inline bool metric_is_l2(enum metric metric) { return metric >= METRIC_CH
 
 /* The inner product or the squared distance of a query (d,) and a stored row. */
 typedef float (*compare_fn)(const float *query, const void *row, size_t d);
+
+/* IEEE 754 half to single precision, as the processor converts it. */
+static inline float half_to_float(uint16_t half) {
+    const uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+    const uint32_t exponent = half >> 10 & 0x1f, fraction = half & 0x3ff;
+    if (exponent == 0) { /* zero or subnormal: fraction * 2^-24 */
+        const float value = (float)fraction * 0x1p-24f;
+        return sign ? -value : value;
+    }
+    const uint32_t bits = sign | (exponent == 31 ? 0x7f800000 : (exponent + 112) << 23) | fraction << 13;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
 
 #define MAX_NORM 1e18    /* of a vector, as in aidre.engine.model */
 #define MIN_NORM 1e-150  /* of a vector with a direction, as in aidre.engine.index.vectors.encoding */
@@ -101,6 +116,27 @@ extern const struct kernel kernel_avx2, kernel_avx512;
 #endif
 #if defined(__aarch64__)
 extern const struct kernel kernel_neon;
+/* ---- words and vectors ------------------------------------------------------------------------------------------ */
+
+/* The score of a chunk is a * cosine + (1 - a) * words / (words + c) + bonus. */
+struct fusion {
+    double a, c;
+};
+
+/* A search for the best chunks by the fused score. */
+struct fuse {
+    const struct search *search;   /* of the columns, which are those of the lexicons */
+    const float *query;
+    struct fusion fusion;
+    double bound;             /* the cosine that no unknown chunk exceeds; -INFINITY: all chunks are known */
+    size_t most;              /* unknown chunks that are compared at most */
+    struct best *best;
+};
+
+/* Find the best chunks. The known ones are sorted, and two of one place joined; their cosines are computed where they are
+ * NaN. FOUND_TOO_FEW if `most` are not enough. */
+enum outcome search_fused(const struct fuse *fuse, const struct word_search *words, struct known *known);
+
 #endif
 
 /* The kernel of that name if this processor can run it, else NULL. */
@@ -250,6 +286,78 @@ void best_add(struct best *best, struct hit hit);
 /* Sort the hits, best first. */
 void best_sort(struct best *best);
 
+/* ---- words ------------------------------------------------------------------------------------------------------ */
+
+/* Strings in ascending order of their bytes, as Arrow stores them. */
+struct dictionary {
+    const int64_t *offsets;   /* (count + 1,) */
+    const uint8_t *bytes;
+    int64_t count, length;
+};
+
+/* The number of the first string that is not less than the key, `count` if there is none; and whether it is equal. */
+int64_t dictionary_first(const struct dictionary *dictionary, const uint8_t *key, size_t length, bool *is_equal);
+
+#ifndef WORD_BLOCK
+#define WORD_BLOCK 8192       /* chunks whose sums are kept at once */
+#endif
+
+/* The chunks of a segment by the terms that they hold. */
+struct lexicon {
+    const int64_t *starts;    /* of the postings of each term (terms + 1,) */
+    const uint32_t *rows;     /* of each posting, ascending within a term */
+    const uint16_t *counts;   /* how often the row holds the term */
+    int64_t terms, postings;
+    const float *halves;      /* of each chunk the count at which a term has half of its weight; above 0 (chunks,) */
+    float *least;             /* of them, in each block of WORD_BLOCK chunks */
+    int64_t chunks;
+};
+
+/* The terms of a query. The score of a chunk is the sum over them, in their order, of
+ * weight * (count / (count + half) + delta). */
+struct word_query {
+    const int64_t *terms;     /* their numbers in each lexicon (lexicons, count); -1: it has none */
+    const double *weights;    /* above 0 (count,), the largest first to be fast */
+    size_t count;
+    double delta;
+};
+
+/* A chunk that is scored apart from the search for words. */
+struct known {
+    double cosine, bonus;
+    uint32_t row;
+    uint16_t column;
+};
+
+/* Memory of a search for words: see words.c. */
+struct word_room;
+struct word_room *word_room_new(size_t terms); /* NULL without memory */
+void word_room_free(struct word_room *room);
+
+/* What is done with the chunks of a block: their rows, counted from `first` on, are `rows`, and `sums` are by row. Returns
+ * the score that other chunks must reach, or one below 0 to end the search. */
+typedef double (*take_words_fn)(void *taker, uint16_t column, int64_t first, const uint32_t *rows, size_t count,
+                                const double *sums);
+
+struct word_search {
+    const struct lexicon *lexicons;
+    size_t count;
+    const struct word_query *query;
+    const uint8_t *const *allowed; /* for each lexicon a bit for each chunk; NULL: all */
+    const struct known *known; /* by lexicon and row; they are not taken */
+    size_t known_count;
+    take_words_fn take;
+    void *taker;
+};
+
+/* Postings of the query in all lexicons. */
+size_t count_postings(const struct word_search *search);
+/* Take the chunks with a word whose score reaches `least`, block by block. */
+void search_words(const struct word_search *search, double least, struct word_room *room);
+/* The scores of chosen chunks of a lexicon, fastest where they ascend. */
+void score_words(const struct lexicon *lexicon, const struct word_query *query, const int64_t *terms, const int64_t *rows,
+                 size_t count, double *scores);
+
 /* ---- searches --------------------------------------------------------------------------------------------------- */
 
 struct scan {
@@ -332,5 +440,31 @@ void score_rows(const struct search *search, uint16_t column, const int64_t *row
 /* Compare chosen rows of a column. */
 void search_rows(const struct search *search, uint16_t column, const int64_t *rows, size_t count, const float *query,
                  struct best *best);
+
+/* ---- words and vectors ------------------------------------------------------------------------------------------ */
+
+/* The score of a chunk is a * cosine + (1 - a) * words / (words + c) + bonus. */
+struct fusion {
+    double a, c;
+};
+
+/* A search for the best chunks by the fused score. */
+struct fuse {
+    const struct search *search;   /* of the columns, which are those of the lexicons */
+    const float *query;
+    struct fusion fusion;
+    double bound;             /* the cosine that no unknown chunk exceeds; -INFINITY: all chunks are known */
+    size_t most;              /* unknown chunks that are compared at most */
+    struct best *best;
+};
+
+/* Find the best chunks. The known ones are sorted, and two of one place joined; their cosines are computed where they are
+ * NaN. FOUND_TOO_FEW if `most` are not enough. */
+enum outcome search_fused(const struct fuse *fuse, const struct word_search *words, struct known *known);
+
+/* Add weight * (v . mean) to the score of each hit with vector v: `mean` (d,) is that of the vectors of the first `seeds`
+ * hits, whose shares fall by e for each 1 / `sharpness` that their scores are less. */
+void add_feedback(const struct search *search, struct hit *hits, size_t count, size_t seeds, double sharpness,
+                  double weight, float *mean);
 
 #endif

@@ -17,6 +17,16 @@ class Columns:
     ) -> Columns: ...
     def search(self, column: int, query: NDArray[Any], k: int, bitmap: NDArray[Any] | None, /) -> Arrays: ...
     def score(self, column: int, query: NDArray[Any], rows: NDArray[Any], scores: NDArray[Any], /) -> None: ...
+    def feedback(
+        self,
+        columns: NDArray[Any],
+        rows: NDArray[Any],
+        scores: NDArray[Any],
+        seeds: int,
+        sharpness: float,
+        weight: float,
+        /,
+    ) -> Arrays: ...
 
 class Codes:
     def __new__(
@@ -71,6 +81,24 @@ class Plan:
         self, vectors: list[Any], is_unit: bool, k: int, candidates: int, nprobe: int, gap: float, /
     ) -> tuple[tuple[list[int], list[int], list[float]] | None, ...] | None: ...
 
+class Encoder:
+    def __new__(
+        cls,
+        hidden: int,
+        heads: int,
+        inner: int,
+        epsilon: float,
+        words: NDArray[Any],
+        word_scale: float,
+        word_zero: float,
+        positions: NDArray[Any],
+        norm: NDArray[Any],
+        layers: tuple[tuple[NDArray[Any], ...], ...],
+        /,
+    ) -> Encoder: ...
+    def embed(self, tokens: NDArray[Any], lengths: NDArray[Any], /) -> bytes: ...
+
+def can_embed() -> bool: ...
 def choose(name: str | None, /) -> str: ...
 def encode_query(vector: NDArray[Any], is_unit: bool, query: NDArray[Any], /) -> bool: ...
 def read_vector(body: bytes, name: bytes, /) -> tuple[bytes, bytes] | None: ...
@@ -92,3 +120,37 @@ class Fragments:
         has_metadata: bool,
         /,
     ) -> bytes | None: ...
+
+class Strings:
+    def __new__(cls, offsets: NDArray[Any], bytes: Any, /) -> Strings: ...
+    def first(self, key: bytes, /) -> int: ...
+    def find(self, key: bytes, /) -> int: ...
+
+Query = tuple[NDArray[Any], NDArray[Any], float]
+Chunks = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+
+class Lexicons:
+    def __new__(
+        cls,
+        lexicons: tuple[
+            tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], Sequence[tuple[Any, Any]], int], ...
+        ],
+        /,
+    ) -> Lexicons: ...
+    def search(self, query: Query, k: int, bitmaps: tuple[NDArray[Any] | None, ...], /) -> Arrays: ...
+    def score(self, query: Query, lexicons: NDArray[Any], rows: NDArray[Any], /) -> bytes: ...
+    def fuse(
+        self,
+        query: Query,
+        k: int,
+        bitmaps: tuple[NDArray[Any] | None, ...],
+        columns: Columns,
+        vector: NDArray[Any],
+        a: float,
+        c: float,
+        near: Chunks,
+        bonuses: Chunks,
+        bound: float | None,
+        most: int,
+        /,
+    ) -> Arrays | None: ...

@@ -8,9 +8,11 @@
 
 #include <string.h>
 
+#include "bert.h"
+
 const struct kernel *chosen_kernel;
 PyTypeObject *columns_type, *codes_type, *centroids_type;
-static PyTypeObject *plan_type, *fragments_type;
+static PyTypeObject *plan_type, *fragments_type, *strings_type, *lexicons_type, *encoder_type;
 
 void release_views(struct views *views) {
     for (size_t i = 0; i < views->count; i++)
@@ -161,7 +163,16 @@ static PyObject *choose_kernel(PyObject *module, PyObject *name) {
     return PyUnicode_FromString(kernel->name);
 }
 
+PyDoc_STRVAR(can_embed_doc, "can_embed()\n--\n\nWhether this processor runs an Encoder.");
+
+static PyObject *can_embed(PyObject *module, PyObject *nothing) {
+    (void)module;
+    (void)nothing;
+    return PyBool_FromLong(bert_runs_here());
+}
+
 static PyMethodDef methods[] = {
+    {"can_embed", can_embed, METH_NOARGS, can_embed_doc},
     {"choose", choose_kernel, METH_O, choose_doc},
     {"encode_query", encode_query, METH_VARARGS, encode_doc},
     {"read_vector", read_member, METH_VARARGS, read_doc},
@@ -177,7 +188,10 @@ static int execute(PyObject *module) {
     chosen_kernel = kernel_best();
     return add_type(module, &columns_spec, &columns_type) && add_type(module, &codes_spec, &codes_type) &&
                    add_type(module, &centroids_spec, &centroids_type) && add_type(module, &plan_spec, &plan_type) &&
-                   add_type(module, &fragments_spec, &fragments_type)
+                   add_type(module, &fragments_spec, &fragments_type) &&
+                   add_type(module, &strings_spec, &strings_type) &&
+                   add_type(module, &lexicons_spec, &lexicons_type) &&
+                   add_type(module, &encoder_spec, &encoder_type)
                ? 0
                : -1;
 }

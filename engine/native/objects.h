@@ -58,8 +58,11 @@ typedef struct {
 } Centroids;
 
 extern PyTypeObject *columns_type, *codes_type, *centroids_type;
-extern PyType_Spec columns_spec, codes_spec, centroids_spec, plan_spec, fragments_spec;
+extern PyType_Spec columns_spec, codes_spec, centroids_spec, plan_spec, fragments_spec, strings_spec, lexicons_spec,
+    encoder_spec;
 
+/* The ids of a column: a sequence of (offsets, bytes). False with an exception; `column->ids` is to be freed. */
+bool read_ids(struct views *views, struct column *column, PyObject *batches);
 /* Whether there is a column of that number; else with an exception. */
 bool get_column(const Columns *self, long long number);
 /* A bitmap of the rows of a column: NULL for None. False with an exception. */

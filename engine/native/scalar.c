@@ -6,20 +6,6 @@
 
 /* ---- exact comparison ------------------------------------------------------------------------------------------- */
 
-/* IEEE 754 half to single precision, as the processor converts it. */
-static float half_to_float(uint16_t half) {
-    const uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-    const uint32_t exponent = half >> 10 & 0x1f, fraction = half & 0x3ff;
-    if (exponent == 0) { /* zero or subnormal: fraction * 2^-24 */
-        const float value = (float)fraction * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    const uint32_t bits = sign | (exponent == 31 ? 0x7f800000 : (exponent + 112) << 23) | fraction << 13;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 static inline float load_f16(const void *row, size_t i) {
     uint16_t half;
     memcpy(&half, (const uint8_t *)row + 2 * i, sizeof half);

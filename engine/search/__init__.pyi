@@ -1,4 +1,4 @@
-from . import bm25 as bm25
+from . import bm25 as bm25, codes as codes, hybrid as hybrid
 from .calibration import (
     CalibrationTarget as CalibrationTarget,
     build_missing_indexes as build_missing_indexes,

@@ -50,13 +50,15 @@ def search_lexical(
     if not len(code_rows):
         return bm25.search(segments, statistics, text, k=k, filter=filter)
     scorer = Bm25Scorer(segments, statistics, text)
-    segment_ords, rows_found, _ = scorer.top_candidates(k=k, filter=filter)
-    others = ~np.isin(segment_ords << 32 | rows_found, with_codes << 32 | code_rows)
-    segment_ords = np.concatenate([segment_ords[others], with_codes])
-    rows_found = np.concatenate([rows_found[others], code_rows])
-    scores = scorer.score(segment_ords, rows_found)
-    scores[len(scores) - len(code_rows) :] += bonuses
-    return merge_top_k(segments, [segment_ords], [rows_found], [scores], k)
+    best = scorer.search(k=k, filter=filter)
+    others = ~np.isin(best.segment_ords << 32 | best.rows, with_codes << 32 | code_rows)
+    return merge_top_k(
+        segments,
+        [best.segment_ords[others], with_codes],
+        [best.rows[others], code_rows],
+        [best.scores[others], scorer.score(with_codes, code_rows) + bonuses],
+        k,
+    )
 
 
 def code_chunks(

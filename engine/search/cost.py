@@ -47,6 +47,7 @@ class Costs(NamedTuple):
     gather_call: float
     gather_row: float
     rotated_number: float
+    posting: float
 
 
 FAISS = Costs(
@@ -66,6 +67,7 @@ FAISS = Costs(
     gather_call=3.0,
     gather_row=0.01,
     rotated_number=1.1e-4,
+    posting=1.5e-2,
 )
 KERNEL = Costs(
     call=3.0,
@@ -84,6 +86,7 @@ KERNEL = Costs(
     gather_call=1.5,
     gather_row=0.005,
     rotated_number=8e-5,
+    posting=4e-3,
 )
 """The kernel asks for scattered rows before it compares them, and skips blocks of codes without an allowed row."""
 
@@ -98,7 +101,6 @@ MIN_SCANNED_ROWS = 256
 _MIN_EXACT_COST = 90.0
 """Microseconds; a space in which comparing all rows costs less is not worth calibrating."""
 
-_POSTING = 1.5e-2
 _WORD_SHARE = 0.1
 """Share of the chunks that contain a word of a query."""
 
@@ -154,7 +156,7 @@ def scan_can_pay(rows: int, row_bytes: int) -> bool:
 
 def lexical_cost(rows: int, words: int) -> float:
     """Add up the postings of the words of a query; words that occur in many more chunks than most cost more."""
-    return COSTS.call * words + rows * words * _WORD_SHARE * _POSTING
+    return COSTS.call * words + rows * words * _WORD_SHARE * COSTS.posting
 
 
 # -- before a search is planned ------------------------------------------------------------------------------------

@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from math import fsum
+from math import fsum, isqrt
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +41,12 @@ from aidre.engine.search.dense import search_dense
 from aidre.engine.search.languages import language_of
 from aidre.engine.segment import Segments, TopK, merge_top_k
 
+if TYPE_CHECKING:
+    from aidre.engine.native import kernel
+
 MIN_NEIGHBOURS: Final = 100
-"""Neighbours searched first, however small k is: the more there are, the fewer chunks are scored for their words."""
+"""Neighbours searched first, however small k is: the more there are, the fewer chunks are scored for their words. From
+250,000 chunks on it is a fifth of their square root."""
 
 FEEDBACK_DEPTH: Final = 25
 """Hits that are ordered anew: twice as many find little more, and take longer to find."""
@@ -54,68 +58,22 @@ _FEEDBACK_WEIGHT: Final = 0.2
 _FEEDBACK_SHARPNESS: Final = 40.0
 """A hit whose score is .05 less than the first one has a seventh of its share in the mean."""
 
-_MAX_LEXICAL: Final = 4_096
-"""Chunks that are no neighbours, scored because of their words, before more neighbours are searched."""
-
-_FIRST_LEXICAL: Final = 256
-"""Of these chunks, how many are scored first."""
+_MAX_COMPARED: Final = 1 << 15
+"""Chunks that are no neighbours, compared because of their words, before more neighbours are searched."""
 
 _DEEPER: Final = 4
-"""Factor by which each step takes more chunks or neighbours than the one before."""
+"""Factor by which each step takes more chunks and neighbours than the one before."""
 
 _ROUNDING: Final = 1e-9
 """Bound on the relative error of a fused score in float64."""
 
 NO_DOUBTS: Final[Mapping[str, float]] = MappingProxyType({})
 
+_ROWS: Final = (1 << 32) - 1
+"""The bits of a row beside those of its segment."""
+
 Rows = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Segment ordinals (n,) and rows (n,) of chunks."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ScoredChunks:
-    """Chunks and their scores, in no order."""
-
-    segment_ords: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    scores: NDArray[np.float64]
-
-    def extended(self, chunks: Rows, scores: NDArray[np.float64]) -> _ScoredChunks:
-        return _ScoredChunks(
-            np.concatenate([self.segment_ords, chunks[0]]),
-            np.concatenate([self.rows, chunks[1]]),
-            np.concatenate([self.scores, scores]),
-        )
-
-    def lacks(self, segment_ords: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """A mask (n,) of the given chunks that are not among these."""
-        if not len(self.rows):
-            return np.ones(len(rows), np.bool_)
-        own, others = np.sort(self.segment_ords << 32 | self.rows), segment_ords << 32 | rows
-        missing: NDArray[np.bool_] = own[np.minimum(np.searchsorted(own, others), len(own) - 1)] != others
-        return missing
-
-    def split(self, count: int) -> tuple[_ScoredChunks, _ScoredChunks]:
-        """The best `count` chunks, and the others."""
-        if len(self.rows) <= count:
-            return self, _NO_CHUNKS
-        order = np.argpartition(-self.scores, count)
-        return self._chosen(order[:count]), self._chosen(order[count:])
-
-    def at_least(self, score: float) -> _ScoredChunks:
-        """The chunks with this score or a larger one."""
-        return self._chosen(np.flatnonzero(self.scores >= score)) if len(self.rows) else self
-
-    def _chosen(self, places: NDArray[np.intp]) -> _ScoredChunks:
-        return _ScoredChunks(self.segment_ords[places], self.rows[places], self.scores[places])
-
-    def kth_best(self, k: int) -> float:
-        """The k-th best score, minus infinity if there are fewer."""
-        position = len(self.scores) - k
-        return float(np.partition(self.scores, position)[position]) if position >= 0 else -np.inf
-
-
-_NO_CHUNKS: Final = _ScoredChunks(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
 class HybridQuery:
@@ -144,7 +102,7 @@ class HybridQuery:
         """
         a = min(self._fusion.a, weights.get(self._language or "", 1.0) if weights else 1.0)
         doubts = {tag: 1 - weight / a for tag, weight in weights.items() if weight < a}
-        a /= a + (1 - a) * (1 - floor) if floor else 1.0
+        a = without_floor(a, floor)
         if a == self._fusion.a and not doubts:
             return self
         other = copy.copy(self)
@@ -164,29 +122,77 @@ class HybridQuery:
         depth_for: Callable[[int], SearchDepth | None],
     ) -> TopK:
         """The best k chunks by fused score; `depth_for` gives the search depth for a number of neighbours."""
-        neighbours, max_lexical, scored = max(MIN_NEIGHBOURS, 2 * k), _MAX_LEXICAL, _NO_CHUNKS
-        if len(self._codes[1]):
-            chunks = self._codes[:2]
-            scored = scored.extended(chunks, self._score(self._cosines(space, query, chunks), chunks))
+        chunks = sum(view.segment.entry.chunks for view in self._segments)
+        neighbours, most = max(MIN_NEIGHBOURS, 2 * k, isqrt(chunks) // 5), _MAX_COMPARED
         while True:
             depth = depth_for(neighbours)
             near = search_dense(self._segments, space.id, query, k=neighbours, depth=depth, filter=self._filter)
-            cosines, order = _to_cosines(space, near.scores), _storage_order(near.segment_ords, near.rows)
-            fresh = order[scored.lacks(near.segment_ords[order], near.rows[order])]
-            chunks = near.segment_ords[fresh], near.rows[fresh]
-            scored = scored.extended(chunks, self._score(cosines[fresh], chunks))
-            if len(near.rows) < neighbours:
+            near = TopK(near.segment_ords, near.rows, to_cosines(space, near.scores))
+            bound = float(near.scores[-1]) if len(near.rows) >= neighbours else None
+            columns = self._segments.native_columns(space.id)
+            if columns is None:
+                found: TopK | None = self._fused(space, query, near, bound, k)
+            else:
+                found = self._fused_natively(columns, query, near, bound=bound, k=k, most=most)
+            if found is not None:
                 break
-            scored, is_complete = self._add_lexical(
-                space, query, scored, bound=self._fusion.a * float(cosines[-1]), k=k, max_lexical=max_lexical
-            )
-            if is_complete:  # a chunk that ties with the last neighbour but is none comes after it by id
-                if self._fusion.a == 0 and scored.kth_best(k) <= 0:
-                    scored = self._add_first_by_id(scored, k)
-                break
-            neighbours, max_lexical = neighbours * _DEEPER, max_lexical * _DEEPER
-        best = scored.at_least(scored.kth_best(k))
-        return merge_top_k(self._segments, [best.segment_ords], [best.rows], [best.scores], k)
+            neighbours, most = neighbours * _DEEPER, most * _DEEPER
+        if self._fusion.a == 0 and bound is not None and (len(found.rows) < k or found.scores[-1] <= 0):
+            return self._with_first_by_id(found, k)
+        return found
+
+    def _fused_natively(
+        self,
+        columns: kernel.Columns,
+        query: NDArray[np.float32],
+        near: TopK,
+        *,
+        bound: float | None,
+        k: int,
+        most: int,
+    ) -> TopK | None:
+        """The best k chunks, of which the neighbours are known and no other has a larger cosine than `bound` (None:
+        there is no other). None where more than `most` others would have to be compared."""
+        lexicons, (segment_ords, rows, bonuses) = self._statistics.native, self._codes
+        assert lexicons is not None
+        found = lexicons.fuse(
+            self._scorer.query,
+            k,
+            bm25.bitmaps_of([view.row_mask(self._filter) for view in self._segments]),
+            columns,
+            query,
+            self._fusion.a,
+            self._fusion.c,
+            (near.segment_ords, near.rows, near.scores),
+            (segment_ords, rows, 2 * (1 - self._fusion.a) * bonuses),
+            bound,
+            most,
+        )
+        return None if found is None else bm25.top_of(found)
+
+    def _fused(
+        self, space: EmbeddingSpace, query: NDArray[np.float32], near: TopK, bound: float | None, k: int
+    ) -> TopK:
+        """The same by numpy, however many there are to compare."""
+        keys = np.union1d(near.segment_ords << 32 | near.rows, self._codes[0] << 32 | self._codes[1])
+        chunks = keys >> 32, keys & _ROWS
+        scores = self._score(self._cosines(space, query, chunks), chunks)
+        if bound is not None:
+            kth = float(np.partition(scores, len(scores) - k)[len(scores) - k]) if len(scores) >= k else -np.inf
+            others = np.setdiff1d(self._reaching(self._min_bm25(kth - self._fusion.a * bound)), keys)
+            more = others >> 32, others & _ROWS
+            scores = np.concatenate([scores, self._score(self._cosines(space, query, more), more)])
+            chunks = np.concatenate([chunks[0], more[0]]), np.concatenate([chunks[1], more[1]])
+        return merge_top_k(self._segments, [chunks[0]], [chunks[1]], [scores], k)
+
+    def _reaching(self, min_score: float) -> NDArray[np.int64]:
+        """The allowed chunks with a word and this BM25 score or a larger one: segment << 32 | row, ascending."""
+        found = [np.empty(0, np.int64)]
+        for segment_ord, view in enumerate(self._segments):
+            sums, mask = self._scorer.sums(segment_ord), view.row_mask(self._filter).mask
+            reaches = (sums >= min_score) & (sums > 0)
+            found.append(segment_ord << 32 | np.flatnonzero(reaches if mask is None else reaches & mask))
+        return np.concatenate(found)
 
     def rescored(self, hits: TopK, space: EmbeddingSpace, query: NDArray[np.float32], depth: int) -> TopK:
         """The same hits, the best `depth` of them scored with the cosine of another space.
@@ -213,17 +219,19 @@ class HybridQuery:
         """
         if len(hits.rows) < 2 or self._fusion.a == 0:
             return hits
-        best = TopK(hits.segment_ords[:FEEDBACK_DEPTH], hits.rows[:FEEDBACK_DEPTH], hits.scores[:FEEDBACK_DEPTH])
-        vectors, scores = self._vectors(space, best), best.scores
+        segment_ords, rows = hits.segment_ords[:FEEDBACK_DEPTH], hits.rows[:FEEDBACK_DEPTH]
+        scores = hits.scores[:FEEDBACK_DEPTH]
         if self._doubts:
-            cosines = np.einsum("ij,j->i", vectors, query.ravel()).astype(np.float64)
-            scores = scores - self._losses((best.segment_ords, best.rows), cosines)
-        shares = np.exp(_FEEDBACK_SHARPNESS * (scores[:_FEEDBACK_SEEDS] - scores[:_FEEDBACK_SEEDS].max()))
-        mean = (shares / shares.sum()).astype(np.float32) @ vectors[:_FEEDBACK_SEEDS]
-        # Each row on its own, unlike a product of matrices: equal vectors must have equal scores.
-        similarities = np.einsum("ij,j->i", vectors, mean).astype(np.float64)
-        scores = scores + 2 * self._fusion.a * _FEEDBACK_WEIGHT * similarities
-        anew = merge_top_k(self._segments, [best.segment_ords], [best.rows], [scores], FEEDBACK_DEPTH)
+            cosines = np.einsum("ij,j->i", self._vectors(space, segment_ords, rows), query.ravel()).astype(np.float64)
+            scores = scores - self._losses((segment_ords, rows), cosines)
+        weight = 2 * self._fusion.a * _FEEDBACK_WEIGHT
+        columns = self._segments.native_columns(space.id)
+        if columns is None:
+            scores = fed_back(scores, self._vectors(space, segment_ords, rows), self._fusion.a)
+            anew = merge_top_k(self._segments, [segment_ords], [rows], [scores], FEEDBACK_DEPTH)
+        else:
+            seeds = _FEEDBACK_SEEDS
+            anew = bm25.top_of(columns.feedback(segment_ords, rows, scores, seeds, _FEEDBACK_SHARPNESS, weight))
         return anew if len(hits.rows) <= FEEDBACK_DEPTH else _followed_by(anew, hits, FEEDBACK_DEPTH)
 
     def _losses(self, chunks: Rows, cosines: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -249,18 +257,19 @@ class HybridQuery:
         least = min(lost.values(), default=0.0)
         return np.array([lost[tag] - least for tag in tags], np.float64)
 
-    def _vectors(self, space: EmbeddingSpace, hits: TopK) -> NDArray[np.float32]:
+    def _vectors(
+        self, space: EmbeddingSpace, segment_ords: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
         """The unit vectors of hits, shape (n, dimensions)."""
         stored = [view.segment.columns[space.id].codes for view in self._segments]
         if len(stored) == 1:
-            return np.asarray(stored[0])[hits.rows].astype(np.float32)
-        places = zip(hits.segment_ords.tolist(), hits.rows.tolist(), strict=True)
+            return np.asarray(stored[0])[rows].astype(np.float32)
+        places = zip(segment_ords.tolist(), rows.tolist(), strict=True)
         return np.array([stored[segment_ord][row] for segment_ord, row in places], np.float32)
 
     def _score(self, cosines: NDArray[np.float64], chunks: Rows) -> NDArray[np.float64]:
         """Fused scores of chunks from their cosines, their words and the codes that they contain."""
-        words = self._scorer.score(*chunks)
-        scores = self._fusion.a * cosines + (1 - self._fusion.a) * (words / (words + self._fusion.c))
+        scores = fused(self._fusion, cosines, self._scorer.score(*chunks))
         segment_ords, rows, bonuses = self._codes
         if len(rows):
             keys, wanted = segment_ords << 32 | rows, chunks[0] << 32 | chunks[1]
@@ -268,69 +277,22 @@ class HybridQuery:
             scores += 2 * (1 - self._fusion.a) * np.where(keys[positions] == wanted, bonuses[positions], 0.0)
         return scores
 
-    def _add_lexical(
-        self,
-        space: EmbeddingSpace,
-        query: NDArray[np.float32],
-        scored: _ScoredChunks,
-        *,
-        bound: float,
-        k: int,
-        max_lexical: int,
-    ) -> tuple[_ScoredChunks, bool]:
-        """Add the chunks that are no neighbours but may be hits by their words, best BM25 score first.
-
-        `bound` is the most that the vector of such a chunk can add. Also returns whether none is missing: at most
-        `max_lexical` are added, as beyond that it is better to search more neighbours.
-        """
-        promising, is_complete = self._promising(scored, scored.kth_best(k) - bound, max_lexical)
-        if not len(promising.rows):
-            return scored, is_complete
-        lowest, step = float(promising.scores.min()), _FIRST_LEXICAL
-        while True:
-            best, rest = promising.split(step)
-            order = _storage_order(best.segment_ords, best.rows)
-            chunks = best.segment_ords[order], best.rows[order]
-            scored = scored.extended(chunks, self._score(self._cosines(space, query, chunks), chunks))
-            min_score = self._min_bm25(scored.kth_best(k) - bound) * (1 - bm25.ROUNDING)
-            promising = rest.at_least(min_score)
-            if not len(promising.rows):
-                return scored, is_complete or lowest < min_score
-            step *= _DEEPER
-
-    def _add_first_by_id(self, scored: _ScoredChunks, k: int) -> _ScoredChunks:
-        """Add the first k chunks of each segment by id: with a = 0 all chunks without a word tie at score 0."""
+    def _with_first_by_id(self, hits: TopK, k: int) -> TopK:
+        """The hits, and the first k chunks of each segment by id: with a = 0 all chunks without a word tie at 0."""
+        known, segment_ords, rows = hits.segment_ords << 32 | hits.rows, [hits.segment_ords], [hits.rows]
         for segment_ord, view in enumerate(self._segments):
-            rows = view.row_mask(self._filter).rows()
-            if len(rows) > k:
-                rows = rows[np.argpartition(view.segment.ids.ranks[rows], k - 1)[:k]]
-            segment_ords = np.full(len(rows), segment_ord)
-            fresh = scored.lacks(segment_ords, rows)
-            scored = scored.extended((segment_ords[fresh], rows[fresh]), np.zeros(np.count_nonzero(fresh)))
-        return scored
+            own = view.row_mask(self._filter).rows()
+            if len(own) > k:
+                own = own[np.argpartition(view.segment.ids.ranks[own], k - 1)[:k]]
+            own = own[~np.isin(segment_ord << 32 | own, known)]
+            segment_ords.append(np.full(len(own), segment_ord))
+            rows.append(own)
+        scores = [hits.scores, *(np.zeros(len(own)) for own in rows[1:])]
+        return merge_top_k(self._segments, segment_ords, rows, scores, k)
 
     def _min_bm25(self, least: float) -> float:
         """The BM25 score at which words add `least` to the fused score; infinite if words never add so much."""
-        share = least / (1 - self._fusion.a) if self._fusion.a < 1 else np.inf
-        if share >= 1:
-            return np.inf
-        # A little lower, for what rounding may have taken.
-        return max(0.0, self._fusion.c * share / (1 - share) * (1 - _ROUNDING)) if share > 0 else 0.0
-
-    def _promising(self, scored: _ScoredChunks, least: float, count: int) -> tuple[_ScoredChunks, bool]:
-        """The allowed chunks that are not scored yet and whose words add at least `least`, with their BM25 scores.
-
-        The best `count` of them, in no order; also returns whether these are all.
-        """
-        min_score = self._min_bm25(least)
-        if min_score == np.inf:
-            return _NO_CHUNKS, True
-        k = count + len(scored.rows)
-        segment_ords, rows, scores = self._scorer.top_candidates(k=k, min_score=min_score, filter=self._filter)
-        is_complete, fresh = len(rows) < k, scored.lacks(segment_ords, rows)
-        segment_ords, rows, scores = segment_ords[fresh], rows[fresh], scores[fresh]
-        promising = _ScoredChunks(segment_ords, rows, scores)
-        return promising.split(count)[0], is_complete and len(rows) <= count
+        return least_bm25(self._fusion, least)
 
     def _cosines(self, space: EmbeddingSpace, query: NDArray[np.float32], chunks: Rows) -> NDArray[np.float64]:
         """The cosines of the query with chunks in storage order, computed like every other score."""
@@ -340,8 +302,37 @@ class HybridQuery:
         chosen = [(view.segment.columns[space.id], rows[start:stop]) for view, (start, stop) in ranges if start < stop]
         positions, scores = score_rows(chosen, query)
         cosines = np.empty(len(rows))
-        cosines[positions] = _to_cosines(space, scores)
+        cosines[positions] = to_cosines(space, scores)
         return cosines
+
+
+def fused(fusion: Fusion, cosines: NDArray[np.float64], words: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The fused scores of chunks (n,) without codes, from their cosines and BM25+ scores."""
+    return fusion.a * cosines + (1 - fusion.a) * (words / (words + fusion.c))
+
+
+def least_bm25(fusion: Fusion, least: float) -> float:
+    """The BM25 score at which words add `least` to the fused score; infinite if words never add so much."""
+    share = least / (1 - fusion.a) if fusion.a < 1 else np.inf
+    if share >= 1:
+        return np.inf
+    # A little lower, for what rounding may have taken.
+    return max(0.0, fusion.c * share / (1 - share) * (1 - _ROUNDING)) if share > 0 else 0.0
+
+
+def without_floor(a: float, floor: float) -> float:
+    """The weight of a cosine where those of any two texts are about `floor` (`HybridQuery.weighed`)."""
+    return a / (a + (1 - a) * (1 - floor)) if floor else a
+
+
+def fed_back(scores: NDArray[np.float64], vectors: NDArray[np.float32], a: float) -> NDArray[np.float64]:
+    """The scores of the best hits (n,), best first, with what their unit vectors (n, dimensions) have in common with
+    the first ones (`HybridQuery.with_feedback`)."""
+    shares = np.exp(_FEEDBACK_SHARPNESS * (scores[:_FEEDBACK_SEEDS] - scores[:_FEEDBACK_SEEDS].max()))
+    mean = (shares / shares.sum()).astype(np.float32) @ vectors[:_FEEDBACK_SEEDS]
+    # Each row on its own, unlike a product of matrices: equal vectors must have equal scores.
+    similarities: NDArray[np.float64] = np.einsum("ij,j->i", vectors, mean).astype(np.float64)
+    return scores + 2 * a * _FEEDBACK_WEIGHT * similarities
 
 
 def _followed_by(best: TopK, hits: TopK, depth: int) -> TopK:
@@ -361,6 +352,6 @@ def _storage_order(segment_ords: NDArray[np.int64], rows: NDArray[np.int64]) -> 
     return np.argsort(segment_ords << 32 | rows)
 
 
-def _to_cosines(space: EmbeddingSpace, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def to_cosines(space: EmbeddingSpace, scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """The cosines that scores of unit vectors stand for: a euclidean distance is the chord between them."""
     return 1.0 - scores * scores / 2.0 if space.distance == "euclidean" else scores

@@ -71,9 +71,9 @@ def language_of(
     if tag is not None:
         return tag
     scorer = scorer or Bm25Scorer(segments, statistics, text)
-    segment_ords, rows, scores = scorer.top_candidates(k=_BEST_CHUNKS)
-    best = np.argsort(-scores)[:_BEST_CHUNKS]
-    tags = Counter(_tag_of(segments[segment_ords[place]], int(rows[place])) for place in best.tolist())
+    best = scorer.search(k=_BEST_CHUNKS)
+    places = zip(best.segment_ords.tolist(), best.rows.tolist(), strict=True)
+    tags = Counter(_tag_of(segments[segment_ord], row) for segment_ord, row in places)
     return max(tags, key=lambda found: tags[found]) if tags else None
 
 

@@ -1,3 +1,4 @@
+from .arrival import Arrivals as Arrivals
 from .cache import BoundedCache as BoundedCache
 from .merge import (
     LiveRows as LiveRows,

@@ -1,7 +1,7 @@
 """A segment opened by memory map: immutable files, shared by every generation that names it.
 
 The segment opens only if the primary files (documents, chunks, vectors) have their size and a sound frame (see
-`storage.arrow`); their bodies are not checked. Derived files (ids, fields,
+`storage.arrow`); of their bodies the offsets are checked, once (`arrival`). Derived files (ids, fields,
 lexicon, words, keys, vector index) that are missing or damaged are rebuilt in memory or bypassed, with a warning.
 """
 
@@ -23,11 +23,14 @@ from aidre.engine.index.fields import FieldIndex, Filter, filter_digest
 from aidre.engine.index.text import Lexicon, Words, build_lexicon
 from aidre.engine.index.vectors import VectorColumn, VectorIndex, open_index, trained_rows_of
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.segment.arrival import Arrivals
 from aidre.engine.segment.build import build_stored_fields, lexical_texts
 from aidre.engine.segment.cache import BoundedCache, max_masks
 from aidre.engine.storage import (
     CHUNKS_FILE,
+    CHUNKS_SCHEMA,
     DOCUMENTS_FILE,
+    DOCUMENTS_SCHEMA,
     FIELDS_FILE,
     IDS_FILE,
     LEXICON_FILE,
@@ -42,6 +45,8 @@ from aidre.engine.storage import (
     Manifest,
     SegmentEntry,
     Table,
+    check_columns,
+    check_offsets,
     empty_binary_array,
     find_index_file,
     keys_file,
@@ -52,6 +57,7 @@ from aidre.engine.storage import (
 T = TypeVar("T")
 N = TypeVar("N", bound=np.generic)
 
+_SCHEMAS = {DOCUMENTS_FILE: DOCUMENTS_SCHEMA, CHUNKS_FILE: CHUNKS_SCHEMA}
 _MAX_MASKS = 64
 _MAX_MASK_BYTES = 1 << 23
 """Bounds on the cached document masks of filters of one segment, in number and in bytes together; four always fit."""
@@ -61,17 +67,26 @@ class SegmentReader:
     """The opened files of one segment. `warnings` name the derived files that were rebuilt or bypassed.
 
     By space id: `columns` are the stored vectors, `scans` the vector indexes that could be opened, `trained_rows` the
-    number of rows that each index's codebook was trained on. Raises StoreDamaged for a damaged primary file, and
+    number of rows that each index's codebook was trained on. Files of data that `arrivals` does not know are checked.
+    Raises StoreDamaged for a damaged primary file, and
     StorageFailed for one that cannot be read.
     """
 
-    def __init__(self, folder: Path, entry: SegmentEntry, spaces: Sequence[EmbeddingSpace], manifest: Manifest) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        entry: SegmentEntry,
+        spaces: Sequence[EmbeddingSpace],
+        manifest: Manifest,
+        arrivals: Arrivals | None = None,
+    ) -> None:
         self.id = entry.id
         self.entry = entry
         self.warnings: list[str] = []
         self._folder = folder
         self._collection = manifest.name
         self._dates = manifest.dates
+        self._arrivals = arrivals
         mask_limit = max_masks(entry.documents, _MAX_MASKS, _MAX_MASK_BYTES)
         self._masks: BoundedCache[bytes, NDArray[np.bool_]] = BoundedCache(mask_limit)
         self.documents = Table(self._open_primary(DOCUMENTS_FILE, entry.documents))
@@ -101,8 +116,13 @@ class SegmentReader:
     def _open_primary(self, name: str, rows: int, *, whole: bool = False) -> ArrowFile:
         try:
             file = open_file(self._folder / name, self.entry.files[name], whole=whole)
+            if name in _SCHEMAS:
+                check_columns(file, _SCHEMAS[name], optional="signature")
             if file.rows != rows:
                 raise FileProblem(f"holds {file.rows} rows instead of {rows}")
+            if self._arrivals is not None and not self._arrivals.knows(self._folder / name):
+                check_offsets(file)
+                self._arrivals.add(self._folder / name)
         except (FileProblem, KeyError) as problem:
             if isinstance(problem, FileUnreadable):
                 path = self._path(name)
@@ -132,7 +152,7 @@ class SegmentReader:
     def _open_space(self, space: EmbeddingSpace) -> None:
         """Open the vectors of a space, and its index if there is a sound one that was built from these vectors."""
         name = vectors_file(space.id)
-        batch = self._open_primary(name, self.entry.chunks).batches[0]
+        batch = self._vectors_of(name, space)
         values, norms = (one.to_numpy(zero_copy_only=True) for one in (batch.column(0).values, batch.column(1)))
         self._vectors[space.id] = batch
         self.columns[space.id] = VectorColumn(space, values.reshape(-1, space.dimensions), norms)
@@ -142,11 +162,28 @@ class SegmentReader:
         try:
             index_batch = open_file(self._folder / index, self.entry.files[index], whole=True).batches[0]
             scan = open_index(space, index_batch, self.entry.chunks, self.entry.files[name].checksum)
+            trained_rows = trained_rows_of(index_batch)
         except (FileProblem, IndexError, ValueError) as problem:
             self._warn(index, f"{problem}; searched exactly instead")
             return
         self.scans[space.id] = scan
-        self.trained_rows[space.id] = trained_rows_of(index_batch)
+        self.trained_rows[space.id] = trained_rows
+
+    def _vectors_of(self, name: str, space: EmbeddingSpace) -> pa.RecordBatch:
+        batches = self._open_primary(name, self.entry.chunks).batches
+        kinds = [column.type for column in batches[0].columns[:2]] if batches else []
+        is_sound = (
+            len(batches) == 1
+            and len(kinds) == 2
+            and pa.types.is_fixed_size_list(kinds[0])
+            and kinds[0].list_size == space.dimensions
+            and pa.types.is_floating(kinds[0].value_type)
+            and pa.types.is_float32(kinds[1])
+            and not any(column.null_count for column in (*batches[0].columns, batches[0].column(0).values))
+        )
+        if not is_sound:
+            raise self._damaged(name, FileProblem(f"does not hold one vector of {space.dimensions} numbers a chunk"))
+        return batches[0]
 
     def _path(self, name: str) -> str:
         """The path of a file below the store, for messages."""

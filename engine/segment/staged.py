@@ -23,6 +23,7 @@ from aidre.engine.storage import (
     FileProblem,
     SegmentEntry,
     durable,
+    has_own_names,
     open_file,
 )
 
@@ -70,19 +71,39 @@ class StagedSegments:
 
 
 def open_staged(staging: Path, entries: Sequence[SegmentEntry], withdrawn: Collection[str]) -> StagedSegments:
-    """Verify every byte of some segments, and find the documents that are not kept. StorageFailed."""
+    """Verify every byte of some segments, and find the documents that are not kept. StorageFailed.
+
+    Who wrote them is not trusted: their names stay in the folder, and their rows in the segment.
+    """
     ids: list[list[str]] = []
     chunks: list[pa.Table] = []
     counts: dict[str, NDArray[np.int32] | None] = {}
+    if len({entry.id for entry in entries}) < len(entries):
+        raise StorageFailed("a worker named a segment twice: run the ingest again")
     for entry in entries:
+        _check(entry)
         batches = _open(staging, entry)
         documents = pa.Table.from_batches(batches[DOCUMENTS_FILE])
         ids.append(documents.column("id").to_pylist())
         counts[entry.id] = documents.column("chunks").to_numpy()
         of_segment = pa.Table.from_batches(batches[CHUNKS_FILE])
+        _check_rows(entry, documents, of_segment)
         chunks.append(of_segment.select(["document_row", *CHUNK_STATE_SCHEMA.names]))
     masks = _superseded(entries, ids, frozenset(withdrawn))
     return StagedSegments(staging, tuple(entries), masks, counts, ids, chunks)
+
+
+def _check(entry: SegmentEntry) -> None:
+    if not has_own_names(entry) or entry.deletes is not None or entry.deleted_documents or entry.deleted_chunks:
+        raise StorageFailed("a worker named a segment that is not its own: run the ingest again")
+
+
+def _check_rows(entry: SegmentEntry, documents: pa.Table, chunks: pa.Table) -> None:
+    """The chunks are those of the documents, in their order."""
+    counts, rows = documents.column("chunks").to_numpy(), chunks.column("document_row").to_numpy()
+    if (counts < 0).any() or not np.array_equal(np.repeat(np.arange(len(counts)), counts), rows):
+        where = f"{SEGMENTS}/{entry.id}/{CHUNKS_FILE}"
+        raise StorageFailed(f"{where} has chunks of other documents: run the ingest again", file=where)
 
 
 def _open(staging: Path, entry: SegmentEntry) -> Mapping[str, Sequence[pa.RecordBatch]]:

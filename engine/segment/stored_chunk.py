@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.index.text import WordFinder
 from aidre.engine.index.vectors import decode
-from aidre.engine.model import Highlight, HighlightLimits, Json, Span
+from aidre.engine.model import Highlight, HighlightLimits, Json
 from aidre.engine.segment.reader import SegmentReader
 from aidre.engine.storage import BATCH_ROWS, ETAG_BYTES
 from aidre_client.values import beginning, kept_chunk
@@ -106,15 +106,7 @@ class StoredChunk(Struct, eq=False):
         """The words of a query in text, title and section, by the language that the chunk is indexed in."""
         lexicon = self.segment.lexicon
         language = lexicon.tags[lexicon.languages[self.row]]
-        text = self.text
-        words = finder.find(text, language)
-
-        def spans(heading: str | None) -> list[Span]:
-            return [] if not heading else [word[:2] for word in finder.find(heading, language)[: limits.spans]]
-
-        titles = {*(self.section or "").split(" > "), self.title or ""}
-        snippets = finder.snippets(text, words, limits.snippets, limits.snippet_chars, titles)
-        return Highlight([word[:2] for word in words[: limits.spans]], spans(self.title), spans(self.section), snippets)
+        return finder.highlight(language, self.text, self.title, self.section, limits)
 
     # -- its document ----------------------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
 from . import changelog as changelog, deletes as deletes, durable as durable
+from .aliases import Aliases as Aliases
 from .arrow import (
     ArrowFile as ArrowFile,
     FileEntry as FileEntry,
@@ -7,8 +8,10 @@ from .arrow import (
     FileUnreadable as FileUnreadable,
     check_arrived as check_arrived,
     check_bytes as check_bytes,
+    check_columns as check_columns,
     check_file as check_file,
     check_lengths as check_lengths,
+    check_offsets as check_offsets,
     check_rows as check_rows,
     kernels as kernels,
     list_array as list_array,
@@ -119,6 +122,7 @@ from .manifest import (
     decode_manifest as decode_manifest,
     encode_manifest as encode_manifest,
     first_manifest as first_manifest,
+    has_own_names as has_own_names,
     manifest_numbers as manifest_numbers,
     now as now,
     read_manifest as read_manifest,

@@ -182,6 +182,18 @@ def open_file(path: Path, entry: FileEntry, *, whole: bool = False) -> ArrowFile
     return open_bytes(check_file(path, entry, whole=whole), whole=whole)
 
 
+def check_offsets(file: ArrowFile) -> None:
+    """Check the offsets of strings, which Arrow trusts as memory, and not their bytes: 8 bytes a value are read. For a
+    file of data, whose content is not read when it is opened. FileProblem."""
+    try:
+        for batch in file.batches:
+            for column in batch.columns:
+                if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
+                    column.view(pa.large_binary()).validate(full=True)
+    except pa.ArrowException as error:
+        raise FileProblem("holds offsets or lengths that point outside of it") from error
+
+
 def check_arrived(path: Path, entry: FileEntry) -> None:
     """Check a file that somebody else may have written: its checksum, which proves that it is whole and not whose it
     is, and every offset and length in it, which Arrow trusts as memory. FileProblem."""
@@ -204,6 +216,16 @@ def open_bytes(data: NDArray[np.uint8], *, whole: bool = False) -> ArrowFile:
     except pa.ArrowException as error:
         raise FileProblem("holds offsets or lengths that point outside of it") from error
     return ArrowFile(schema, batches)
+
+
+def check_columns(file: ArrowFile, expected: pa.Schema, optional: str = "") -> None:
+    """FileProblem where a column is missing or of another type, but for an optional one that is missing."""
+    found = dict(zip(file.schema.names, file.schema.types, strict=True))
+    for name, kind in zip(expected.names, expected.types, strict=True):
+        if name not in found and name != optional:
+            raise FileProblem(f"lacks the column {name}")
+        if name in found and found[name] != kind:
+            raise FileProblem(f"has the column {name} of another type")
 
 
 def list_array(column: pa.Array) -> pa.Array:

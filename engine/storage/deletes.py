@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.errors import StorageFailed, StoreDamaged
 from aidre.engine.storage import durable
-from aidre.engine.storage.arrow import FileEntry, FileProblem, FileUnreadable, open_file, write_file
+from aidre.engine.storage.arrow import FileEntry, FileProblem, FileUnreadable, check_columns, open_file, write_file
 from aidre.engine.storage.format import DELETES, DELETES_SCHEMA
 from aidre.engine.storage.manifest import Manifest, SegmentEntry
 
@@ -79,7 +79,11 @@ def read_deletes(folder: Path, manifest: Manifest) -> Mapping[str, Mask]:
 
 def _read_batch(folder: Path, name: str, file: FileEntry, collection: str) -> pa.RecordBatch:
     try:
-        return open_file(folder / DELETES / name, file, whole=True).batches[0]
+        opened = open_file(folder / DELETES / name, file, whole=True)
+        check_columns(opened, DELETES_SCHEMA)
+        if len(opened.batches) != 1 or any(column.null_count for column in opened.batches[0].columns):
+            raise FileProblem("does not hold one list of deleted documents")
+        return opened.batches[0]
     except FileProblem as problem:
         where = f"{collection}/{DELETES}/{name}"
         if isinstance(problem, FileUnreadable):

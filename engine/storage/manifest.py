@@ -381,10 +381,14 @@ def _nest_changes(value: Mapping[str, Any]) -> dict[str, Any]:
 _FILE_NAME = re.compile(r"[^/\0.][^/\0]{0,254}")
 
 
+def has_own_names(entry: SegmentEntry) -> bool:
+    """Whether no name of a segment leads out of its folder."""
+    return all(_FILE_NAME.fullmatch(name) for name in (entry.id, *entry.files, entry.deletes or "none"))
+
+
 def _check_names(manifest: Manifest) -> None:
     """Raise ValueError where a name leads out of its folder: a checksum proves that a manifest is whole, not whose."""
-    names = [name for entry in manifest.segments for name in (entry.id, *entry.files, entry.deletes or "none")]
-    if not all(_FILE_NAME.fullmatch(name) for name in (*names, *manifest.deletes)):
+    if not all(map(has_own_names, manifest.segments)) or not all(map(_FILE_NAME.fullmatch, manifest.deletes)):
         raise ValueError("a file name leads out of its folder")
     if not all(0 < state.space.dimensions < MAX_COUNT for state in manifest.spaces):
         raise ValueError("a space has no dimensions, or too many")

@@ -39,6 +39,9 @@ _PAGE_BOUND = 1e6
 _HYPHENS = "\x02\ufffe"
 """PDFium's characters for a hyphen at a line's end, which the next line follows without a line break."""
 
+_SPLIT_WORD = re.compile(r"(?<=[^\W\d_])-\n(?=[^\W\d_])")
+"""A hyphen at the end of a line as OCR gives it."""
+
 _HYPHEN = re.compile(rf"(\w{{0,40}}[^\W\d_])[{_HYPHENS}](\w{{0,40}})")
 _WORD = re.compile(r"\w+(?:-\w+)*")
 _INVISIBLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufeff\ufffe\uffff]")
@@ -89,31 +92,61 @@ class _Page(NamedTuple):
     is_picture: bool
 
 
+_NO_PAGE = _Page("", TableLines(), is_picture=True)
+
+
 def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Text, headings and metadata of a PDF; raises InvalidDocument. Pages that are images have no text."""
+    """Text, headings and metadata of a PDF; raises InvalidDocument.
+
+    `pictures` are the indexes of pages that are images without a text, but for those whose text the option `scanned`
+    has, by index.
+    """
+    scanned = {int(number): text for number, text in (options.get("scanned") or {}).items()}
     document = _open(content)
     try:
         bookmarks = _read_bookmarks(document)
-        read = list(_read_pages(document))
+        read = [_with_scan(page, scanned.get(number)) for number, page in enumerate(_read_pages(document))]
         properties = _read_properties(document)
         if "title" not in properties:
             properties |= _find_title(document, bookmarks)
     finally:
         document.close()
-    lines = [[line.strip() for line in page.split("\n")] for page in _join_hyphenated([page.text for page in read])]
-    tables = [page.tables for page in read]
-    text, headings = _join_pages(strip_page_furniture(lines), bookmarks, tables)
-    notice = _describe_pictures(read)
-    return {"text": text, "headings": headings} | properties | ({"notice": notice} if notice else {})
+    answer = _join(read, bookmarks) | properties
+    pictures = [number for number, page in enumerate(read) if page.is_picture]
+    if scanned:
+        answer["notice"] = _describe_scans(len(scanned), len(pictures))
+    elif pictures:
+        answer |= {"notice": _describe_pictures(len(pictures), len(read)), "pictures": pictures}
+    return answer
 
 
-def _describe_pictures(pages: Sequence[_Page]) -> str | None:
-    """That pages are pictures without a text, if any are."""
-    pictures = sum(page.is_picture for page in pages)
-    if not pictures:
-        return None
-    need = "1 page needs OCR" if pictures == 1 else f"{pictures:,} pages need OCR"
-    return f"no text: {need}" if pictures == len(pages) else f"{need}: of {len(pages):,} pages they have no text"
+def join_scan(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Text and headings of images, from the lines that OCR found on each."""
+    return _join([_with_scan(_NO_PAGE, text) for text in options["pages"]], ())
+
+
+def _with_scan(page: _Page, text: str | None) -> _Page:
+    """The page with the text that OCR found on it, if it did."""
+    if not text:
+        return page
+    return page._replace(text=_SPLIT_WORD.sub(_HYPHENS[0], text).replace("\n", "\r\n"), is_picture=False)
+
+
+def _join(pages: Sequence[_Page], bookmarks: Sequence[_Bookmark]) -> dict[str, Any]:
+    joined = _join_hyphenated([page.text for page in pages])
+    lines = [[line.strip() for line in page.split("\n")] for page in joined]
+    text, headings = _join_pages(strip_page_furniture(lines), bookmarks, [page.tables for page in pages])
+    return {"text": text, "headings": headings}
+
+
+def _describe_pictures(pictures: int, pages: int) -> str:
+    need = "1 page needs OCR (--ocr)" if pictures == 1 else f"{pictures:,} pages need OCR (--ocr)"
+    return f"no text: {need}" if pictures == pages else f"{need}: of {pages:,} pages they have no text"
+
+
+def _describe_scans(scanned: int, left: int) -> str:
+    read = "OCR read 1 page" if scanned == 1 else f"OCR read {scanned:,} pages"
+    return f"{read}, and found no text on {left:,} more" if left else read
 
 
 def _open(content: bytes) -> PdfDocument:

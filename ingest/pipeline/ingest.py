@@ -28,7 +28,7 @@ from aidre.ingest.pipeline.progress import Event, Notice, Progress, Summary, Tal
 from aidre.ingest.pipeline.run import IngestOptions, Run
 from aidre.ingest.prefetch import prefetch
 from aidre.ingest.records import Item, VectorRules
-from aidre.ingest.sandbox import SHARED, TABLES, available, require_walls
+from aidre.ingest.sandbox import SHARED, TABLES, available, recogniser, set_rules
 from aidre.ingest.sources import (
     READER_VERSION,
     READERS,
@@ -75,7 +75,9 @@ def ingest(
     failure of a single document is reported as a Problem and counted. The Summary is also the last event.
     """
     started = monotonic()
-    require_walls(options.requires_walls)
+    set_rules(requires_walls=options.requires_walls, seconds=options.parse_seconds)
+    if options.ocr is not None:
+        recogniser(options.ocr)
     located = locate(sources, options, f"collections.{collection}.mapping")
     spaces = [embedders[space.id].space if space.id in embedders else space for space in spaces]
     rules = VectorRules(spaces, embedders.keys())
@@ -99,7 +101,8 @@ def ingest(
             embedded=embedded,
             replaced=ids.replaced,
         )
-        settings = settings_digest(spaces, chunker) + repr((options.mappings, options.include_drafts)).encode()
+        reads = (options.mappings, options.include_drafts, *[options.ocr] * (options.ocr is not None))
+        settings = settings_digest(spaces, chunker) + repr(reads).encode()
         reading = _Reading(rules, options, as_of, files, ids.called_by_path)
         for source in located:
             notes: list[str] = []
@@ -200,7 +203,9 @@ def locate(sources: Sequence[str | Path], options: IngestOptions, mapping_key: s
     """Everything that can be checked before the collection is locked; raises ConfigurationError."""
     if options.commit_every is not None and options.commit_every < 1:
         raise ConfigurationError("commit-every must be at least 1")
-    located = locate_sources(sources, options.source, options.url_base, options.url_style, code=options.code)
+    located = locate_sources(
+        sources, options.source, options.url_base, options.url_style, code=options.code, ocr=options.ocr
+    )
     if options.mappings is not None:
         check_mappings(located, options.mappings, mapping_key)
     return located
@@ -294,7 +299,7 @@ class _Reading:
         session = FetchSession(
             source,
             fetcher,
-            read_file=partial(read_file, rules=self.rules, mappings=mappings, as_of=self.as_of),
+            read_file=partial(read_file, rules=self.rules, mappings=mappings, as_of=self.as_of, ocr=self.options.ocr),
             suffixes=_WEB_SUFFIXES,
             stored=stored,
             read_all=self.options.mirror,

@@ -195,8 +195,10 @@ class Tally:
         """A document has no text: no failure, and not counted as read."""
         self.counts.skipped += 1
         file, _, row = where.rpartition(":")
-        if file and row.isdecimal():
-            self._rows_without_text[file] += 1
+        if not (file and row.isdecimal()):
+            self.note_file(Noted(where, f"no text, skipped{hint}"))
+            return
+        self._rows_without_text[file] += 1
         if self._rows_without_text[file] <= MAX_NAMED_ROWS:
             self.note(f"{where}: no text, skipped{hint}")
 

@@ -41,7 +41,7 @@ from aidre.ingest.records import (
 from aidre.ingest.sites import UrlStyle
 from aidre.ingest.sources import Source, check_source_roots
 
-_NO_TEXT_HINTS = {".pdf": ": scanned pages need text recognition (OCR) first"}
+_NO_TEXT_HINTS = {".pdf": ": scanned pages need text recognition (--ocr)"}
 """Why a document may have no text, by suffix."""
 
 Batch = Sequence[tuple[str, Document]]
@@ -55,7 +55,9 @@ class IngestOptions:
     of documents in a commit and `chunk_tokens` the size of a chunk; `dates` are the metadata fields to compare as
     instants; `mappings` give columns their meaning; `fetching` are the rules for addresses; `wait` is how many seconds
     another writer is waited for; `include_drafts` takes documents that their authors have not published, `code` source
-    code in folders; `requires_walls` is that of the sandbox.
+    code in folders; `ocr` are the languages ("eng", "deu+eng") in which tesseract reads images and pages of PDF without
+    text, None leaves them out; `requires_walls` and `parse_seconds`, the longest time of a document, are those of the
+    sandbox.
     """
 
     source: str | None = None
@@ -73,8 +75,10 @@ class IngestOptions:
     wait: float = 0.0
     include_drafts: bool = False
     requires_walls: bool = False
+    parse_seconds: float = 30.0
     code: bool = False
     url_style: UrlStyle = "auto"
+    ocr: str | None = None
 
 
 class Witness(Protocol):
@@ -210,7 +214,8 @@ class Run:
             self._fail(where, document, fault)
             return False
         if not document.vectors and (not document.text or document.text.isspace()):
-            self._tally.skip(where, _NO_TEXT_HINTS.get(PurePath(where).suffix.lower(), ""))
+            hint = "" if self._options.ocr else _NO_TEXT_HINTS.get(PurePath(where).suffix.lower(), "")
+            self._tally.skip(where, hint)
             return False
         return True
 

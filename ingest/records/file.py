@@ -29,6 +29,7 @@ class File:
     drafts are read, too. `is_called_by_path` ignores the id that a front matter gives the file. `charset` is the
     encoding that a server declares. With `notes`, optional members that cannot be read are left out and noted; without,
     they fail. `code` is for archives: source code in them is read. `page` is the page of a website that it becomes.
+    `ocr` are the languages in which pages without text are recognised, as tesseract names them; without, they are not.
     """
 
     path: Path
@@ -44,6 +45,7 @@ class File:
     notes: Notes | None = None
     code: bool = False
     page: SitePage | None = None
+    ocr: str | None = None
 
     @property
     def id(self) -> str:

@@ -31,6 +31,9 @@ is that of the open file, if one was sent. Raises InvalidDocument with a message
 
 KINDS: dict[str, str] = {
     "pdf": "aidre.ingest.formats.pdf:parse",
+    "pdf pages": "aidre.ingest.formats.scans.rasters:render_pages",
+    "image": "aidre.ingest.formats.scans.rasters:decode_images",
+    "scan": "aidre.ingest.formats.pdf:join_scan",
     "docx": "aidre.ingest.formats.office.docx:parse",
     "html": "aidre.ingest.formats.html_parser:parse",
     "feed": "aidre.ingest.formats.feed:parse",
@@ -136,9 +139,9 @@ def _parse(
             raise InvalidDocument(f"is not read: the sandbox must have walls, and lacks {standing().missing} here")
         if kind not in parsers:
             parsers[kind] = _load(kinds[kind])
-        _confine(memory)
+        confine(memory)
         _send(answers, READY)
-        _limit_processor(request["seconds"])
+        limit_processor(request["seconds"])
         answer = parsers[kind](content, request["options"])
         if request["stream"]:
             result = _send_parts(answers, answer, request["seconds"], max_bytes)
@@ -164,7 +167,7 @@ def _send_parts(answers: BinaryIO, parts: Iterator[Any], seconds: float, max_byt
         if len(part) > max_bytes:
             raise InvalidDocument(f"cannot be read: a part of it has more than {max_bytes >> 20} MiB")
         _send(answers, PART, part)
-        _limit_processor(seconds)
+        limit_processor(seconds)
     return b""
 
 
@@ -175,7 +178,7 @@ def _load(name: str) -> Parse:
     return parse
 
 
-def _confine(memory: int) -> None:
+def confine(memory: int) -> None:
     """Lower the resource limits for good, after the import of the first parser, which may need more."""
     limits = {
         resource.RLIMIT_AS: memory,
@@ -191,7 +194,7 @@ def _confine(memory: int) -> None:
             resource.setrlimit(limit, (limited, limited))
 
 
-def _limit_processor(seconds: float) -> None:
+def limit_processor(seconds: float) -> None:
     """Limit the processor time; a living parent ends the child earlier by the clock."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     limit = math.ceil(used.ru_utime + used.ru_stime + seconds) + _GRACE_SECONDS

@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from types import TracebackType
 from typing import Self
@@ -32,6 +32,7 @@ from aidre.ingest.sandbox.child import ANSWER, DONE, FAULT, INVALID, LACKING, MA
 from aidre.ingest.sandbox.walls import set_dumpable
 
 PROGRAM = ("-m", "aidre.ingest.sandbox.child")
+PARSE_SECONDS = 30.0
 START_SECONDS = 60.0
 """Limit on the start of the child and the import of a parser; the time of a document counts after it."""
 
@@ -51,7 +52,7 @@ class SandboxLimits:
     """Limits per document: seconds of wall clock, bytes of address space (`memory`), bytes of the answer. A child is
     replaced after `documents`, or when it still holds `held` MiB after one."""
 
-    seconds: float = 30.0
+    seconds: float = PARSE_SECONDS
     memory: int = 1 << 30
     answer: int = 16 << 20
     documents: int = 500
@@ -380,7 +381,7 @@ def _environment() -> dict[str, str]:
 
 
 def _too_long(seconds: float) -> str:
-    return f"took longer than {seconds:g} s to read"
+    return f"took longer than {seconds:g} s to read: split it, or raise sources.parse_timeout"
 
 
 SHARED = Sandbox()
@@ -391,6 +392,8 @@ TABLES = Sandbox(SandboxLimits(memory=3 << 29, answer=96 << 20))
 space, and a file of whole books may have pages of half a GiB."""
 
 
-def require_walls(is_required: bool) -> None:
-    """Whether both sandboxes refuse to parse on a system that lacks a wall."""
-    SHARED.requires_walls = TABLES.requires_walls = is_required
+def set_rules(*, requires_walls: bool, seconds: float = PARSE_SECONDS) -> None:
+    """For both sandboxes: whether they refuse to parse on a system that lacks a wall, and the time of a document."""
+    for sandbox in (SHARED, TABLES):
+        sandbox.requires_walls = requires_walls
+        sandbox.limits = replace(sandbox.limits, seconds=seconds)

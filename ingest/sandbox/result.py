@@ -29,6 +29,8 @@ from aidre.ingest.records import (
 from aidre.ingest.sandbox.parent import SHARED, Sandbox
 
 Reader: TypeAlias = Callable[[File, VectorRules], Iterator[Item]]
+Ask: TypeAlias = Callable[[File, bytes, dict[str, Json]], Json]
+"""The answer of the sandbox about a file, its content and the options of its parser."""
 
 MAX_HEADINGS = 100_000
 MAX_OBJECTS = 10_000
@@ -68,13 +70,16 @@ class Extracted:
         return to_document(members, file, identity, text=self.text, headings=self.headings, verbatim=self.verbatim)
 
 
-def sandboxed_reader(kind: str) -> Reader:
-    """A reader of one-document files whose parser runs in the sandbox; its metadata may say that it is a draft."""
+def sandboxed_reader(kind: str, ask: Ask | None = None) -> Reader:
+    """A reader of one-document files whose parser runs in the sandbox; its metadata may say that it is a draft.
+
+    `ask` gets the answer where it takes more than to parse the file once.
+    """
 
     def read(file: File, rules: VectorRules) -> Iterator[Item]:
         content = read_content(file) if file.page is None else file.page.with_includes(read_content(file))
-        options = {"suffix": file.path.suffix.lower(), "charset": file.charset}
-        extracted = check_answer(SHARED.parse(kind, content, options))
+        options: dict[str, Json] = {"suffix": file.path.suffix.lower(), "charset": file.charset}
+        extracted = check_answer(SHARED.parse(kind, content, options) if ask is None else ask(file, content, options))
         note(file, extracted.notice)
         publication = PUBLISHED if file.as_of is None else read_publication(extracted.metadata, file.as_of)
         if publication.reason is not None:

@@ -41,20 +41,33 @@ class Walls(NamedTuple):
         return " and ".join(name for name, stands in zip(self._fields, self, strict=True) if not stands)
 
 
+class Program(NamedTuple):
+    """A program that a process becomes behind the walls: its file, and the folder of its data."""
+
+    file: str
+    data: str
+
+    def folders(self) -> Iterator[str]:
+        yield from _READABLE_FOLDERS
+        yield self.data
+        yield from {str(Path(each).parent.parent / "lib") for each in (self.file, os.path.realpath(self.file))}
+
+
 _standing = Walls()
 
 
-def raise_walls() -> Walls:
+def raise_walls(program: Program | None = None) -> Walls:
     """Raise what the system has, for this process and all threads that it starts; returns what stands.
 
-    Call it before the first thread: Landlock holds for the calling thread and those that it starts.
+    Call it before the first thread: Landlock holds for the calling thread and those that it starts. With a `program`
+    the process may become that, and reads its folders in place of Python's; the walls stay.
     """
     global _standing  # noqa: PLW0603 - what stands belongs to the process
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
         libc.syscall.restype = ctypes.c_long
         _drop_privileges(libc)
-        _standing = Walls(_restrict_files(libc), _filter_calls(libc))
+        _standing = Walls(_restrict_files(libc, program), _filter_calls(libc, may_execute=program is not None))
     return _standing
 
 
@@ -124,8 +137,9 @@ _READABLE_FILES = (
 """What libraries read at their start, and holds nothing of anybody."""
 
 
-def _restrict_files(libc: ctypes.CDLL) -> int:
-    """Allow reading of Python's folders and nothing else; returns the version of Landlock, 0 where there is none."""
+def _restrict_files(libc: ctypes.CDLL, program: Program | None) -> int:
+    """Allow reading of Python's folders, or the program's, and nothing else; returns the version of Landlock, 0 where
+    there is none."""
     version = libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_ASK_VERSION))
     if version < 1:
         return 0
@@ -138,8 +152,10 @@ def _restrict_files(libc: ctypes.CDLL) -> int:
     if ruleset < 0:
         return 0
     try:
-        for folder in _python_folders():
+        for folder in _python_folders() if program is None else program.folders():
             _allow(libc, ruleset, folder, _EXECUTE | _READ_FILE | _READ_DIR)
+        if program is not None:
+            _allow(libc, ruleset, program.file, _EXECUTE | _READ_FILE)
         for file in (*_READABLE_FILES, *knownfiles):
             _allow(libc, ruleset, file, _READ_FILE)
         if libc.syscall(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0)) != 0:
@@ -282,10 +298,12 @@ def _drop_privileges(libc: ctypes.CDLL) -> None:
         libc.syscall(numbers["capset"], struct.pack("=Ii", 0x20080522, 0), bytes(24))
 
 
-def _filter_calls(libc: ctypes.CDLL) -> bool:
+def _filter_calls(libc: ctypes.CDLL, *, may_execute: bool) -> bool:
     numbers = _machine()
     if not numbers:
         return False
+    if may_execute:
+        del numbers["execve"]
     steps = b"".join(_filter(numbers, _MACHINES[platform.machine()][0], os.getpid()))
     program = ctypes.create_string_buffer(steps, len(steps))
     header = struct.pack("@HP", len(steps) // 8, ctypes.addressof(program))

@@ -25,7 +25,8 @@ _MAX_NAMED = 5
 class FileSource:
     """A folder or one file. `root` is the folder that ids made from paths are relative to; `only` is the file in it.
 
-    Of a folder source code is read with `code` only; a file that is named is read in any case.
+    Of a folder source code is read with `code` only; a file that is named is read in any case. With `ocr` (languages)
+    images are read, and pages of PDF without text.
     """
 
     name: str
@@ -34,15 +35,17 @@ class FileSource:
     url_base: str | None = None
     code: bool = False
     url_style: UrlStyle = "auto"
+    ocr: str | None = None
 
     def file(self, path: Path) -> File:
         """The file at a path, which has no address yet: `with_page` gives it one."""
         origin = path.relative_to(self.root).as_posix()
-        return File(path, self.name, origin, within=self.root if self.only is None else None, code=self.code)
+        within = self.root if self.only is None else None
+        return File(path, self.name, origin, within=within, code=self.code, ocr=self.ocr)
 
     def reads(self, path: Path) -> bool:
         """Whether files of this name are read."""
-        return is_readable(path.name, code=self.code or self.only is not None)
+        return is_readable(path.name, code=self.code or self.only is not None, ocr=self.ocr is not None)
 
     def sites(self, as_of: datetime | None = None) -> Sites:
         """The websites whose pages the files are, with what is published at `as_of`. Reads configuration files."""

@@ -14,7 +14,7 @@ from aidre.ingest.fetch import is_url
 from aidre.ingest.records import escape_unprintable
 from aidre.ingest.sites import UrlStyle, to_url_style
 from aidre.ingest.sources.folder import FileSource
-from aidre.ingest.sources.other_kinds import OFFICE, find_cure, find_missing
+from aidre.ingest.sources.other_kinds import find_cure, find_missing
 from aidre.ingest.sources.readers import READERS, is_readable, is_sitemap
 from aidre.ingest.sources.web import WebSource, web_source
 
@@ -28,6 +28,7 @@ def locate_sources(
     url_style: UrlStyle = "auto",
     *,
     code: bool = False,
+    ocr: str | None = None,
 ) -> list[Source]:
     """The sources of some paths and addresses, without duplicates.
 
@@ -38,7 +39,8 @@ def locate_sources(
         if not url_base.startswith(("http://", "https://")):
             raise ConfigurationError(f"url base {url_base!r} must begin with http:// or https://")
         url_base = url_base.rstrip("/")
-    sources = [_locate(path, name, url_base, url_style, code) for path in paths]
+    options = FileSource(name or "", Path(), None, url_base, code, url_style, ocr)
+    sources = [_locate(path, options) for path in paths]
     roots: dict[str, Path | str] = {}
     for source in sources:
         if roots.setdefault(source.name, source.root) != source.root:
@@ -66,42 +68,44 @@ def _suggest_name(root: Path | str) -> str:
     return shlex.quote(escape_unprintable("-".join(part for part in Path(root).parts[-2:] if part.strip("/"))))
 
 
-def _locate(path: str | Path, name: str | None, url_base: str | None, url_style: UrlStyle, code: bool) -> Source:
+def _locate(path: str | Path, options: FileSource) -> Source:
+    """The source of a path, with the name of `options` if that has one, and its other members."""
     if isinstance(path, str) and is_url(path):
-        return web_source(path, name)
+        return web_source(path, options.name or None)
     if path == "":  # an unset shell variable; Path("") would be the current folder
         raise ConfigurationError("a source has no name: give a file, a folder (. is this one) or an http(s) address")
-    source = replace(_locate_file(Path(path), name, url_base, code), url_style=url_style)
+    source = _locate_file(Path(path), options)
     if source.only is None:
         return source
     file = source.root / source.only
     if not is_sitemap(source.file(file)):
         return source
     # The pages of a sitemap are not documents of its folder, which may be a source as well: a name of their own.
-    return WebSource(name or f"{source.name}/{source.only}", source.only, str(file), file)
+    return WebSource(options.name or f"{source.name}/{source.only}", source.only, str(file), file)
 
 
-def _locate_file(path: Path, name: str | None, url_base: str | None, code: bool) -> FileSource:
+def _locate_file(path: Path, options: FileSource) -> FileSource:
     # A link keeps its own name: only the folder that it is in is resolved.
     absolute = Path(os.path.abspath(path))  # noqa: PTH100
     resolved = absolute.parent.resolve() / absolute.name
     try:
         if resolved.resolve(strict=True).is_dir():
             with os.scandir(resolved):
-                return FileSource(name or _folder_name(resolved), resolved, None, url_base, code)
+                return replace(options, name=options.name or _folder_name(resolved), root=resolved)
     except (OSError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "a loop of links"
         raise ConfigurationError(f"source {escape_unprintable(str(path))} cannot be read: {reason}") from None
     if not resolved.is_file():
         raise ConfigurationError(f"source {escape_unprintable(str(path))} is neither a file nor a folder")
-    if not is_readable(resolved.name, code=True):
+    if not is_readable(resolved.name, code=True, ocr=options.ocr is not None):
         raise ConfigurationError(f"source {escape_unprintable(str(path))} {_explain_unread(resolved.suffix.lower())}")
-    return FileSource(name or _folder_name(resolved.parent), resolved.parent, resolved.name, url_base)
+    name = options.name or _folder_name(resolved.parent)
+    return replace(options, name=name, root=resolved.parent, only=resolved.name)
 
 
 def _explain_unread(suffix: str) -> str:
     if find_missing(suffix):
-        return f"needs {find_missing(suffix)}: {OFFICE}"
+        return f"needs {find_missing(suffix)}: {find_cure(suffix)}"
     return f"is of no known kind: {find_cure(suffix) or ' '.join(sorted(READERS)) + ' can be read'}"
 
 

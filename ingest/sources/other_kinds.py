@@ -7,12 +7,14 @@ from functools import cache
 from importlib.util import find_spec
 
 from aidre.ingest.formats.markup import CODE_SUFFIXES
+from aidre.ingest.formats.scans import IMAGE_SUFFIXES
 from aidre.ingest.records import escape_unprintable
 
-NEEDED = {".rst": "docutils", ".rest": "docutils"}
-"""Libraries of the extra `office` by the suffixes that need them."""
-
-OFFICE = "pip install 'aidre[office]'"
+NEEDED = {
+    **dict.fromkeys((".rst", ".rest"), ("docutils", "office")),
+    **dict.fromkeys(IMAGE_SUFFIXES, ("PIL", "ocr")),
+}
+"""Libraries, and the extras that bring them, by the suffixes that need them."""
 
 _MAX_NAMED = 5
 """Suffixes without a cure that are named; the others are counted."""
@@ -21,6 +23,7 @@ _SAVE_AS = {
     **dict.fromkeys((".doc", ".pages", ".wpd", ".wps", ".docm", ".dot"), ".docx or PDF"),
     **dict.fromkeys((".ppt", ".pps", ".key", ".pptm"), ".pptx or PDF"),
     **dict.fromkeys((".xls", ".ods", ".numbers", ".xlsb"), ".xlsx"),
+    **dict.fromkeys((".bmp", ".heic", ".heif", ".gif", ".avif", ".jp2"), ".png, for --ocr"),
     **dict.fromkeys((".mobi", ".azw", ".azw3", ".fb2", ".lit"), ".epub"),
     **dict.fromkeys((".msg", ".mbox", ".pst"), ".eml"),
     **dict.fromkeys((".tex", ".latex", ".djvu", ".ps", ".xps", ".chm"), "PDF"),
@@ -37,14 +40,17 @@ def is_installed(library: str) -> bool:
 
 def find_missing(suffix: str) -> str | None:
     """The library that files of a suffix lack."""
-    library = NEEDED.get(suffix)
+    library, _ = NEEDED.get(suffix, (None, None))
     return None if library is None or is_installed(library) else library
 
 
 def find_cure(suffix: str) -> str | None:
     """What to do to have files of a suffix read; None where nothing is known."""
+    if suffix in IMAGE_SUFFIXES and find_missing(suffix) is None:
+        return "--ocr"
     if suffix in NEEDED:
-        return OFFICE
+        option = " and --ocr" if suffix in IMAGE_SUFFIXES else ""
+        return f"pip install 'aidre[{NEEDED[suffix][1]}]'{option}"
     if suffix in CODE_SUFFIXES:
         return "--code"
     return f"save as {_SAVE_AS[suffix]}" if suffix in _SAVE_AS else None

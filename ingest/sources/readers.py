@@ -14,6 +14,7 @@ import pyarrow as pa
 from aidre.engine.errors import AidreError
 from aidre.ingest.formats import SNIFF_BYTES, XmlKind, read_feed, read_html, read_markdown, read_text, sniff_xml
 from aidre.ingest.formats.markup import CODE_SUFFIXES, read_notebook
+from aidre.ingest.formats.scans import IMAGE_SUFFIXES, ask_image, ask_pdf
 from aidre.ingest.formats.tables import (
     holds_documents,
     read_csv,
@@ -43,7 +44,8 @@ Reader: TypeAlias = Callable[[File, VectorRules], Iterator[Item]]
 
 def read_zip(file: File, rules: VectorRules) -> Iterator[Item]:
     """The documents of the files in an archive; raises OSError."""
-    suffixes = frozenset(suffix for suffix in (*READERS, *CODE_SUFFIXES) if is_readable(f"a{suffix}", code=file.code))
+    known = (*READERS, *CODE_SUFFIXES, *IMAGE_SUFFIXES)
+    suffixes = frozenset(suffix for suffix in known if is_readable(f"a{suffix}", code=file.code, ocr=bool(file.ocr)))
     return read_archive(
         file, rules, suffixes=suffixes - {".zip"}, reads=is_document_file, read=read_file, describe=describe_kinds
     )
@@ -60,7 +62,7 @@ READERS: dict[str, Reader] = {
     ".html": read_html,
     ".htm": read_html,
     ".xhtml": read_html,
-    ".pdf": sandboxed_reader("pdf"),
+    ".pdf": sandboxed_reader("pdf", ask_pdf),
     ".docx": sandboxed_reader("docx"),
     **dict.fromkeys((".pptx", ".ppsx"), sandboxed_reader("pptx")),
     **dict.fromkeys((".odt", ".odp"), sandboxed_reader("odf")),
@@ -83,19 +85,28 @@ READERS: dict[str, Reader] = {
 }
 """The reader of each suffix. Files of some need a library (other_kinds.py)."""
 
-_READ_CODE = sandboxed_reader("code")
+_ASKED_READERS: dict[str, Reader] = {
+    **dict.fromkeys(CODE_SUFFIXES, sandboxed_reader("code")),
+    **dict.fromkeys(IMAGE_SUFFIXES, sandboxed_reader("image", ask_image)),
+}
+"""Readers of what is read where it is asked for."""
 
 
 def read_file(
-    file: File, rules: VectorRules, mappings: Mappings | None = None, as_of: datetime | None = None
+    file: File,
+    rules: VectorRules,
+    mappings: Mappings | None = None,
+    as_of: datetime | None = None,
+    ocr: str | None = None,
 ) -> Iterator[Item]:
-    """The items of a file, without those that are not published at `as_of`; None takes drafts, too.
+    """The items of a file, without those that are not published at `as_of`; None takes drafts, too. `ocr` are the
+    languages for pages without text, of a file that names none.
 
     A file whose reader fails is one failure, not the end of the run.
     """
     notes = Notes() if file.notes is None else file.notes
     mapping = file.mapping if mappings is None else mappings.of(file.origin)
-    file = replace(file, mapping=mapping, as_of=as_of or file.as_of, notes=notes)
+    file = replace(file, mapping=mapping, as_of=as_of or file.as_of, notes=notes, ocr=file.ocr or ocr)
     where = escape_unprintable(file.origin)
     if where != file.origin:
         yield Rejected(where, "the file name is not printable text: rename it", file.source, file.origin)
@@ -105,7 +116,8 @@ def read_file(
         yield Unpublished(file.origin, left_out.reason, file.source, file.origin, left_out.until)
         return
     try:
-        yield from READERS.get(file.path.suffix.lower(), _READ_CODE)(file, rules)
+        suffix = file.path.suffix.lower()
+        yield from (READERS.get(suffix) or _ASKED_READERS[suffix])(file, rules)
     except AidreError as error:
         yield Rejected(where, error.message, file.source, file.origin)
     except OSError as error:
@@ -149,10 +161,12 @@ def _start_of(file: File) -> bytes:
         return b""
 
 
-def is_readable(path: str, *, code: bool = False) -> bool:
-    """Whether the suffix of a file has a reader, whose library is installed; with `code` also source code."""
+def is_readable(path: str, *, code: bool = False, ocr: bool = False) -> bool:
+    """Whether the suffix of a file has a reader, whose library is installed; with `code` also source code, with `ocr`
+    images."""
     suffix = PurePath(path).suffix.lower()
-    return (suffix in READERS and find_missing(suffix) is None) or (code and suffix in CODE_SUFFIXES)
+    is_known = suffix in READERS or (code and suffix in CODE_SUFFIXES) or (ocr and suffix in IMAGE_SUFFIXES)
+    return is_known and find_missing(suffix) is None
 
 
 def may_name_itself(path: str) -> bool:

@@ -55,7 +55,9 @@ DOCUMENTS = {f"d{number:03}": metadata_of(number) for number in range(150)}
 def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     """A collection of mixed documents, written in three commits with replaced and deleted ones."""
     vectors = np.random.default_rng(5).standard_normal((len(DOCUMENTS), 8)).astype(np.float32)
-    with store_of(request.param, tmp_path_factory.mktemp("store")) as source:
+    with store_of(request.param, tmp_path_factory.mktemp("store")) as source, pytest.MonkeyPatch.context() as patched:
+        if request.param == "postgres":  # so that most filters are compared on the rows of vectors
+            patched.setattr("aidre_postgres.reader._FEW_ROWS", 10)
         with source.writer(NAME, spaces=[SPACE], dates=DATES) as writer:
             records = [record(name, metadata=metadata) for name, metadata in DOCUMENTS.items()]
             old = [record(name, metadata={"a": 3, "b": ["ab"]}) for name in DOCUMENTS]

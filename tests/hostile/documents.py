@@ -6,6 +6,8 @@ Archives are made here around what a fuzzer gives: mutated archives would hardly
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats import feed
 from aidre.ingest.formats.markup import asciidoc, code, mdx, notebook, org, rst
 from aidre.ingest.formats.office import eml, epub, odf, pptx, rtf, zip_child
+from aidre.ingest.formats.scans import rasters
 from aidre.ingest.records.file import File
 from aidre.ingest.records.items import Rejected
 from aidre.ingest.sandbox.result import check_answer
@@ -130,6 +133,38 @@ def office(folder: Path) -> Parser:
     return Parser(read, seeds, words)
 
 
+def images(folder: Path) -> Parser:
+    """PNG, JPEG, TIFF and WebP for OCR. Pillow raises any exception on broken files; what comes is an image."""
+    from PIL import Image
+
+    def read(content: bytes) -> None:
+        try:
+            for image in islice(rasters.decode_images(content, {}), 8):
+                head, _, pixels = image.partition(b"\n")
+                width, height = map(int, head.split()[1:3])
+                assert len(pixels) == width * height <= rasters.MAX_PIXELS, head
+        except InvalidDocument as error:
+            one_line(error)
+        except AssertionError:
+            raise
+        except Exception:
+            pass
+
+    seeds = []
+    for kind, mode in (
+        ("PNG", "RGBA"),
+        ("JPEG", "RGB"),
+        ("TIFF", "1"),
+        ("WEBP", "RGB"),
+        ("PNG", "P"),
+        ("TIFF", "I;16"),
+    ):
+        written = BytesIO()
+        Image.new(mode, (9, 7)).save(written, kind)
+        seeds.append(written.getvalue())
+    return Parser(read, seeds, ("IHDR", "IDAT", "tRNS", "acTL", "eXIf", "II*\0", "MM\0*", "Exif\0\0", "VP8X", "ALPH"))
+
+
 def members(folder: Path) -> Parser:
     """Kept apart from `office`: what an archive holds, as documents."""
     from aidre.ingest.sources.readers import read_file
@@ -147,4 +182,4 @@ def members(folder: Path) -> Parser:
     return Parser(read, [archive({"a.txt": "x"}), archive({"a.csv": "a,b\n1,2\n", "b/c.txt": "y"})])
 
 
-DOCUMENTS: dict[str, Make] = {"markup": markup, "office": office, "archive": members}
+DOCUMENTS: dict[str, Make] = {"markup": markup, "office": office, "archive": members, "images": images}

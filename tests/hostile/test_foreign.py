@@ -10,16 +10,25 @@ import pyarrow as pa
 import pytest
 
 from aidre.engine.collection.store import Store
+from aidre.engine.errors import StoreDamaged
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.storage.arrow import FileEntry, FileProblem, check_arrived, list_array, write_file
-from tests.hostile import foreign
+from aidre.engine.storage.manifest import encode_manifest, read_manifest
+from tests.hostile import buffers, foreign
 from tests.hostile.report import Report
+from tests.support.stores import NAME, delete, write
 
 
 @pytest.mark.slow
 @pytest.mark.process
 def test_no_store_ends_the_process_that_opens_it(tmp_path: Path) -> None:
     foreign.run(Report(tmp_path), 20, random.Random(7))
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_no_buffer_of_a_store_ends_the_process_that_opens_it(report: Report) -> None:
+    buffers.run(report, 2_000, random.Random(7))
 
 
 @pytest.mark.parametrize("offset", [-1, 4, 1 << 40, -(1 << 62)])
@@ -66,3 +75,33 @@ def test_verify_names_a_file_with_offsets_outside_of_it(tmp_path: Path) -> None:
     problems = [problem for report in verify(Store(tmp_path / "store")) for problem in report.problems]
     assert [(path.name in problem.file, problem.derived) for problem in problems] == [(True, False)]
     assert "point outside of it" in problems[0].what
+
+
+@pytest.mark.parametrize("kind", ["documents", "chunks", "vectors", "deletes"])
+@pytest.mark.parametrize("change", ["another type", "no column", "no batch"])
+def test_a_file_of_other_columns_closes_its_collection(tmp_path: Path, kind: str, change: str) -> None:
+    store = tmp_path / "store"
+    write(store, ["a", "b"])
+    delete(store, ["a"])
+    pattern = "*.vectors.arrow" if kind == "vectors" else f"{kind}/*.arrow" if kind == "deletes" else f"{kind}.arrow"
+    [path] = store.rglob(pattern)
+    table = pa.ipc.open_file(pa.py_buffer(path.read_bytes())).read_all()
+    if change == "another type":
+        kinds = {
+            "documents": ("chunks", "large_string"),
+            "chunks": ("start", "float64"),
+            "vectors": ("norm", "float64"),
+        }
+        name, wanted = kinds.get(kind, ("documents", "large_string"))
+        place = table.schema.get_field_index(name)
+        values = [str(value) for value in range(len(table))] if "string" in wanted else [1.5] * len(table)
+        table = table.set_column(place, name, pa.array(values, pa.type_for_alias(wanted)))
+    elif change == "no column":
+        table = table.drop_columns([table.schema.names[0]])
+    path.unlink()
+    entry = write_file(path, [] if change == "no batch" else table.to_batches(), table.schema)
+    newest = max((store / NAME / "manifests").iterdir())
+    manifest = foreign._with_entry(read_manifest(newest.parent, int(newest.stem), NAME), path, lambda old: entry)
+    foreign.replaced(newest, encode_manifest(manifest))
+    with pytest.raises(StoreDamaged, match=path.name):
+        Store(store).open(NAME)

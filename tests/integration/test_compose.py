@@ -5,6 +5,7 @@ The images are not built and Docker is not run.
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
 from typing import Any
@@ -53,6 +54,17 @@ def test_home_and_replicas_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     assert home.store.endpoint == replica.store.endpoint and home.store.region == replica.store.region
     words = services()["replica"]["command"]
     assert words[words.index("--store") + 1] == home.store.publish
+
+
+def test_replicas_have_credentials_of_their_own_which_read_and_do_not_write() -> None:
+    home, replica = (services()[name]["environment"] for name in ("home", "replica"))
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    assert all("READER_" in replica[name] and "READER_" not in home[name] for name in names)
+    statements = json.loads((COMPOSE / "reader.json").read_text("utf-8"))["Statement"]
+    actions = {action for statement in statements for action in statement["Action"]}
+    assert actions == {"s3:GetObject", "s3:ListBucket", "s3:GetBucketLocation"}
+    [made] = services()["bucket"]["command"]
+    assert "policy attach s3 aidre-reader --user" in made
 
 
 def test_the_commands_of_the_services_are_understood() -> None:

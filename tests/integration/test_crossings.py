@@ -16,11 +16,10 @@ from tests import ROOT
 from tests.support.crossings import REQUESTS, Calls, crossing_of
 
 MOST: Final[Mapping[str, tuple[int, int]]] = {
-    "POST /search, the general way": (48, 50),
-    "POST /search, the fast way": (47, 36),
+    "POST /search": (48, 50),
     "POST /ask": (54, 88),
 }
-"""Files and returns. The general way has room for the two files of a plan that a busy machine makes anew."""
+"""Files and returns. A search has room for the two files of a plan that a busy machine makes anew."""
 COUNTS: Final = r"(.+): (\d+) files, \d+ changes of file, (\d+) returns"
 
 

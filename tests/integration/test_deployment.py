@@ -128,6 +128,20 @@ def test_what_the_image_has_for_postgresql_is_all_that_its_package_needs() -> No
         assert {Requirement(one).name for one in settings["project"]["dependencies"]} <= brought
 
 
+def test_what_others_made_is_named_by_its_commit_or_its_whole_version() -> None:
+    workflows = "".join(path.read_text("utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml"))
+    actions = re.findall(r"uses: (\S+)", workflows)
+    assert actions and all(re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", action) for action in actions)
+    installed = [words for words in re.findall(r"pip install (.+)", workflows) if "-c constraints.txt" not in words]
+    assert all("==" in words for words in installed)
+    assert "pip_audit --requirement constraints.txt" in workflows
+    compose = yaml.safe_load((ROOT / "docs" / "compose" / "compose.yaml").read_text("utf-8"))
+    images = [one["image"] for one in compose["services"].values() if "build" not in one]
+    images += re.findall(r"^ARG (?:BUILD|BASE)=(\S+)", DOCKERFILE, re.MULTILINE)
+    whole = re.compile(r"\S+:(\d+\.\d+\.\d+(-[a-z-]+)?|RELEASE\.\d{4}-\S+)(@sha256:[0-9a-f]{64})?")
+    assert len(images) == 5 and all(whole.fullmatch(image) for image in images), images
+
+
 def test_compose_runs_that_image_read_only() -> None:
     compose = yaml.safe_load((ROOT / "docs" / "compose" / "compose.yaml").read_text("utf-8"))
     home, replica = compose["services"]["home"], compose["services"]["replica"]

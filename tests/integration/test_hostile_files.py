@@ -60,7 +60,7 @@ def test_hostile_files_are_named_and_the_others_are_ingested(tmp_path: Path) -> 
     assert (summary.documents, summary.new, summary.exit_status) == (2, 2, 1)
     assert bench.text("docs/a-good.pdf#chunk_1") == "A page."
     assert bench.text("docs/z-good.docx#chunk_1") == "A paragraph."
-    assert "scanned.pdf: no text, skipped: scanned pages need text recognition (OCR) first" in bench.notices
+    assert "scanned.pdf: no text, skipped: scanned pages need text recognition (--ocr)" in bench.notices
     assert SHARED._child is None
 
 

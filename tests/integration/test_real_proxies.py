@@ -63,6 +63,7 @@ def keys(proxy: httpx.Client) -> bytes:
 WELL_KNOWN = [
     "ai-discovery",
     "api-catalog",
+    "ai-catalog.json",
     "mcp/server-card.json",
     "aidre-keys.json",
     "aip.json",

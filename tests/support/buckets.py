@@ -22,6 +22,7 @@ from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.bucket import Bucket, BucketAddress
 from aidre.engine.maintenance.publish import Published, Publisher
 from aidre.engine.maintenance.replica import Replica
+from aidre.engine.maintenance.statement import Signer
 from tests.support.clocks import WAIT_SECONDS
 from tests.support.fault_proxy import Asked, Fault, FaultyServer, Plan, answering, refusal
 from tests.support.stores import NAME
@@ -86,21 +87,21 @@ class Place:
         """Every object, and what no listing shows."""
         return self.contents()
 
-    def publisher(self, store: Path) -> Publisher:
-        return Publisher(Store(store), self.bucket)
+    def publisher(self, store: Path, signer: Signer | None = None) -> Publisher:
+        return Publisher(Store(store), self.bucket, signer)
 
-    def publish(self, store: Path, **how: bool) -> Published:
+    def publish(self, store: Path, signer: Signer | None = None, **how: bool) -> Published:
         """Publishes one collection, as a process of its own would."""
-        [published] = self.publisher(store).publish([NAME], **how)
+        [published] = self.publisher(store, signer).publish([NAME], **how)
         return published
 
-    def replica(self, cache: Path, **settings: int) -> Replica:
+    def replica(self, cache: Path, **settings: Any) -> Replica:
         """A replica of it, pulled once."""
         replica = self.unpulled(cache, **settings)
         replica.pull()
         return replica
 
-    def unpulled(self, cache: Path, **settings: int) -> Replica:
+    def unpulled(self, cache: Path, **settings: Any) -> Replica:
         replica = Replica(Bucket(self.address), cache, **settings)
         replica.prepare()
         return replica

@@ -227,6 +227,7 @@ PATHS = (
     "/.well-known/oauth-protected-resource", "/collections/NAME", "/collections/NAME/profile",
     "/collections/NAME/changes", "/collections/NAME/browse?limit=500", "/robots.txt", "/sitemap.xml",
     "/opensearch.xml", "/catalog.jsonld", "/.well-known/api-catalog", "/.well-known/mcp/server-card.json",
+    "/mcp/server-card", "/.well-known/ai-catalog.json",
 )  # fmt: skip
 
 

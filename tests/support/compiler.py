@@ -15,6 +15,8 @@ from tests import ROOT
 NATIVE = ROOT / "engine" / "native"
 DRIVER = ROOT / "tests" / "engine" / "native" / "driver.c"
 STRICT = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror")
+SMALL_BLOCKS = ("-DWORD_BLOCK=32", "-DPENDING=8")
+"""Words are searched in several blocks in the small cases of the driver."""
 SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
 
 
@@ -26,7 +28,7 @@ def sources(*, of_python: bool) -> list[Path]:
 def compile_driver(compiler: Sequence[str], output: Path, *options: str) -> None:
     """AssertionError with what the compiler says if it says anything."""
     files = [str(path) for path in (DRIVER, *sources(of_python=False))]
-    run([*compiler, *options, f"-I{NATIVE}", *files, "-lm", "-o", str(output)])
+    run([*compiler, *options, *SMALL_BLOCKS, f"-I{NATIVE}", *files, "-lm", "-o", str(output)])
 
 
 def compile_modules(compiler: Sequence[str], folder: Path, *options: str) -> None:

@@ -7,8 +7,7 @@ of modules are left out. The files of these calls, one after the other without r
 a return. A request is one of a server that has answered others: a search for words that nobody searched for before,
 whose vector and spelling no cache knows, and an ask that was asked before. Of several the shortest way counts.
 
-The general way is that of every route. The fast way is the one that `POST /search` goes by default, up to its first
-wait: the first half of it is in other files. `python -m tests.support.crossings` prints both, and `POST /ask`.
+`python -m tests.support.crossings` prints the ways.
 """
 
 from __future__ import annotations
@@ -44,15 +43,7 @@ from tests.support.servers import Server
 
 PRODUCT: Final = tuple(f"{ROOT / folder}{os.sep}" for folder in ("engine", "ingest", "api", "aidre"))
 WARMING: Final = ("brew cup saucer", "oolong infusion jasmine", "porcelain strainer")
-NEW: Final = (
-    "kettle leaf steep",
-    "bitter aroma pour",
-    "ripe rind cellar",
-    "leaf aroma cellar",
-    "kettle bitter rind",
-    "steep pour ripe",
-    "aroma rind kettle",
-)
+NEW: Final = ("kettle leaf steep", "bitter aroma pour", "ripe rind cellar")
 """Texts without a typing error, of words of the documents."""
 
 
@@ -106,20 +97,11 @@ class Calls:
         return self._places[name]
 
 
-class GeneralWay(Connection):
-    """A connection all of whose requests go the general way."""
-
-    def __init__(self, config: Any, server_state: Any, app_state: dict[str, Any], _loop: Any = None) -> None:
-        general = {name: value for name, value in app_state.items() if name != "fast_path"}
-        super().__init__(config, server_state, general, _loop)
-
-
-REQUESTS: Final[Mapping[str, tuple[type[Connection], str, Sequence[str]]]] = {
-    "POST /search, the general way": (GeneralWay, "/search", NEW),
-    "POST /search, the fast way": (Connection, "/search", NEW),
-    "POST /ask": (Connection, "/ask", WARMING * 4),
+REQUESTS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
+    "POST /search": ("/search", NEW),
+    "POST /ask": ("/ask", WARMING * 4),
 }
-"""What is measured: the connection of the server, the path that is asked, and the texts."""
+"""What is measured: the path that is asked, and the texts."""
 
 
 def crossings() -> dict[str, Crossing]:
@@ -137,8 +119,8 @@ def crossings() -> dict[str, Crossing]:
         return {name: _crossing(store, *request) for name, request in REQUESTS.items()}
 
 
-def _crossing(store: Path, protocol: type[Connection], path: str, texts: Sequence[str]) -> Crossing:
-    server = Server(create_app(open_source(store), parse_settings("")), protocol)
+def _crossing(store: Path, path: str, texts: Sequence[str]) -> Crossing:
+    server = Server(create_app(open_source(store), parse_settings("")), Connection)
     with server.run(), closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=WAIT_SECONDS)) as client:
         for text in WARMING:
             _post(client, path, text)

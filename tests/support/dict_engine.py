@@ -20,7 +20,7 @@ from aidre.engine.embedding import load_embedder
 from aidre.engine.errors import CollectionMissing, Unsupported
 from aidre.engine.index.fields import Compare, Filter, unknown_fields
 from aidre.engine.index.fields.filters import And, Not, Wording
-from aidre.engine.model import Collection, Document, EmbeddingSpace, Highlight, HighlightLimits, Query, Record
+from aidre.engine.model import Alias, Collection, Document, EmbeddingSpace, Highlight, HighlightLimits, Query, Record
 from aidre.engine.ports import Capabilities, Reader, Sink, TextDictionary
 from aidre.engine.types import (
     ChangeCursor,
@@ -225,6 +225,15 @@ class DictSource:
 
     def collections(self) -> list[str]:
         return sorted(self.readers)
+
+    def aliases(self) -> Mapping[str, Alias]:
+        return {}
+
+    def point_alias(self, name: str, collection: str) -> None:
+        raise unsupported("aliases")
+
+    def remove_alias(self, name: str) -> None:
+        raise unsupported("aliases")
 
     def mark(self, collection: str) -> int:
         return id(self.readers[collection])

@@ -6,6 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from aidre.engine.embedding.graph import runs_encoder
+
+INT8_RUNTIME = "kernel int8" if runs_encoder() else "onnxruntime int8"
+"""The runtime of known models on this machine."""
 E5_PROMPTS = {"query": "query: ", "passage": "passage: "}
 POSITIONS = 66
 """Rows of the table of positions of `save_multilingual`; RoBERTa's kind uses those after the padding token, 64."""

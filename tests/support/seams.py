@@ -14,13 +14,21 @@ ENGINE_SEAM: Mapping[str, Collection[str]] = {
         *("DocumentLocator", "Snapshot", "Sources", "Store", "Writer", "check_upsert", "find_vectors", "local_store"),
         "stale_spaces",
     },
-    "aidre.engine.embedding": {"Embedder", "available_cores"},
+    "aidre.engine.embedding": {"Embedder", "available_cores", "cosine_floor", "reads_language"},
     "aidre.engine.index.fields": {
         *("And", "Compare", "Filter", "Instant", "Not", "Or", "Scalar", "TITLE", "ValueRange", "filter_digest"),
         *("FieldIndex", "Kind", "ReservedColumns", "build_fields", "meant_field", "parse_instant", "unknown_fields"),
-        *("Wording", "with_dates", "with_members"),
+        *("Wording", "range_with_dates", "stored_name", "with_dates", "with_members"),
     },
-    "aidre.engine.index.vectors": {"VectorColumn", "decode", "dtype_of", "encode", "encode_query", "score_rows"},
+    "aidre.engine.index.text": {
+        *("LexicalText", "Lexicon", "WordFinder", "build_lexicon", "comparable_text", "declared_language"),
+        *("find_codes", "find_sequences", "lexical_column", "phrase_pattern", "query_terms", "question_language"),
+        "required_words",
+    },
+    "aidre.engine.search": {"FEEDBACK_DEPTH", "MIN_CHUNKS", "UNMEASURED_WEIGHT", "bm25", "codes", "hybrid"},
+    "aidre.engine.index.vectors": {
+        *("VectorColumn", "decode", "dtype_of", "encode", "encode_query", "is_unit", "score_rows"),
+    },
     "aidre.engine.segment": {"PendingCommit", "RecordColumns", "Staging", "to_columns", "write_pending"},
     "aidre.engine.storage": {
         *("NO_KEY", "WriterLock", "adjacent_floats", "adjacent_integers", "check_collection_name", "make_folder"),
@@ -31,7 +39,7 @@ ENGINE_SEAM: Mapping[str, Collection[str]] = {
         *("Tally", "find_stored_drafts", "ingest", "save_read_times"),
     },
     "aidre.ingest.records": {"File", "Item", "Rejected", "RowBatch", "Unpublished", "VectorRules"},
-    "aidre.ingest.sandbox": {"SHARED", "TABLES", "require_walls"},
+    "aidre.ingest.sandbox": {"SHARED", "TABLES", "set_rules"},
     "aidre.ingest.sites": {"Sites"},
     "aidre.ingest.sources": {
         *("FileIds", "FileSource", "ReadFiles", "Source", "check_source_roots", "read_file", "settle_ids"),

@@ -45,18 +45,6 @@ class ConcurrencyLimit:
             self._check()
         return slot
 
-    def hold(self) -> None:
-        """Counts a request that has no task; it ends with `release`, or with `enter_held` in a task."""
-        self.count += 1
-
-    def release(self) -> None:
-        self.count -= 1
-
-    def enter_held(self, receive: Receive) -> Slot:
-        """The slot of a held request, whose body has come."""
-        self.count -= 1
-        return self.enter(receive, waits=False)
-
     def leave(self, slot: Slot) -> None:
         """Release a slot for good; further calls do nothing."""
         slot.leave()

@@ -73,6 +73,8 @@ class RedisBuckets:
         window = await limiter.get_window_stats(item, name)
         # In the first millisecond of a window the library reports its end as now.
         wait = max(0, math.ceil(window.reset_time - time.time())) or rate.seconds
+        if not 0 <= window.remaining <= rate.count or wait > 2 * rate.seconds:
+            raise ValueError("the server counts what no window has")
         return BucketState(admitted, window.remaining if admitted else 0, wait)
 
     def _connect(self) -> SlidingWindowCounterRateLimiter:

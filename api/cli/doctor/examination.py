@@ -10,9 +10,9 @@ from aidre.api.cli.doctor.findings import ENDS_PROCESS, Finding, Subject
 
 CHECKS: Final[Mapping[str, tuple[str, ...]]] = {
     "installation": ("libraries", "interpreter", "kernel", "model", "extras"),
-    "machine": ("clock", "memory", "open_files", "disk", "port", "sandbox"),
+    "machine": ("clock", "memory", "open_files", "disk", "port", "sandbox", "ocr"),
     "configuration": ("configuration", "exposure", "secrets"),
-    "store": ("store", "locks", "leftovers"),
+    "store": ("store", "publications", "locks", "leftovers"),
 }
 """The checks by module, whose imports may fail, too. The order is that of the page."""
 

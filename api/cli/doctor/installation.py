@@ -34,6 +34,7 @@ _EXTRAS: Final = {
     "models": (("sentence_transformers", "onnx"), "other models than those of `aidre model list`"),
     "conformance": (("aidre_conformance",), "tests of another server (`aidre conformance`)"),
     "office": (("docutils",), "reStructuredText as a source"),
+    "ocr": (("PIL",), "images as a source (`aidre ingest --ocr`)"),
     "redis": (("limits",), "one count of the limits for several machines (limits.redis)"),
     "postgres": (("aidre_postgres", "psycopg"), "collections in PostgreSQL (store.backend)"),
     "milvus": (("aidre_milvus", "pymilvus"), "collections in Milvus (store.backend)"),

@@ -1,4 +1,4 @@
-"""Checks of the machine: clock, memory, open files, disk, port."""
+"""Checks of the machine: clock, memory, open files, disk, port, sandbox, OCR."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from aidre.api.cli.doctor.findings import Finding, Subject
+from aidre.engine.errors import AidreError
 
 _SKEW_SECONDS: Final = 5.0
 """A commit cannot be newer than now, but for clocks of several machines that wrote."""
@@ -147,3 +148,21 @@ def sandbox(subject: Subject) -> Iterator[Finding]:
     cure = 'run where the kernel has both (Linux from 5.13 on), and set sources.sandbox to "required"'
     text = f"no {lacking} here: a file that takes its parser over reads what the user of aidre may read"
     yield Finding("warning", "sandbox", text, cure)
+
+
+def ocr(subject: Subject) -> Iterator[Finding]:
+    """The program that reads scanned pages, which most do not need."""
+    from aidre.ingest.sandbox import find_tesseract, recogniser
+
+    found, sources = find_tesseract(), subject.settings.sources
+    if sources.ocr:
+        try:
+            recogniser(sources.ocr_languages)
+        except AidreError as error:
+            reason, _, cure = error.message.rpartition(": ")
+            yield Finding("refuses", "ocr", reason, cure)
+            return
+    if found is None:
+        yield Finding("ok", "ocr", "tesseract is not installed: scanned pages and images are not read")
+    else:
+        yield Finding("ok", "ocr", f"tesseract reads {', '.join(sorted(found.languages)) or 'no language'} with --ocr")

@@ -84,6 +84,38 @@ def _collections(subject: Subject) -> Iterator[Finding]:
         yield Finding("warning", "store", "no collection can be opened: /readyz would answer 503")
 
 
+def publications(subject: Subject) -> Iterator[Finding]:
+    """Whether what is published is signed, and what a replica has was verified."""
+    from aidre.api.protocols.provenance import publisher_keys
+    from aidre.engine.errors import AidreError
+    from aidre.engine.maintenance import accepted_at, replicated_url
+
+    stored, folder = subject.settings.store, subject.store
+    if stored.publish is not None and subject.settings.provenance.key is None:
+        cure = "set provenance.key, so that replicas can tell them from those of others"
+        yield Finding("note", "publications", f"to {stored.publish} are not signed", cure)
+    elif stored.publish is not None:
+        yield Finding("ok", "publications", f"to {stored.publish} are signed by {subject.settings.provenance.key}")
+    try:
+        keys = publisher_keys(subject.settings)
+    except AidreError as error:
+        yield Finding("refuses", "publications", str(error))
+        return
+    url = None if folder is None else replicated_url(folder)
+    if folder is None or url is None:
+        return
+    if keys is None:
+        cure = "set store.publisher_keys to what `aidre keys public` prints on the publisher"
+        yield Finding("note", "publications", f"of {url} are taken without a look at who has signed them", cure)
+        return
+    unverified = [name for name in subject.readers if accepted_at(folder / name) is None]
+    if unverified:
+        text = f"of {url}: {', '.join(unverified[:_SHOWN])} was pulled without keys"
+        yield Finding("warning", "publications", text, "start the replica, which compares it with what was signed")
+    else:
+        yield Finding("ok", "publications", f"of {url} are taken if signed by {', '.join(keys.ids)}")
+
+
 def locks(subject: Subject) -> Iterator[Finding]:
     """Who writes now. The kernel is asked, so that no writer is disturbed."""
     if subject.source is None or subject.settings.store.backend != "local":

@@ -14,7 +14,7 @@ def mount(store: Path, settings: Settings, state: Path) -> Mounted:
     """`state` is the folder of what is kept beside the collections."""
     routes = [*search.routes, *changes.routes, *suggestions.routes, *browsing.routes, *reading.routes]
     if not settings.server.writes:
-        return Mounted(routes=routes, fast=search.FAST_PATHS)
+        return Mounted(routes=routes)
     writes, keys = DocumentWrites(store, settings), IdempotencyKeys(state)
 
     async def close() -> None:
@@ -23,7 +23,6 @@ def mount(store: Path, settings: Settings, state: Path) -> Mounted:
 
     return Mounted(
         routes=[*routes, *documents.routes],
-        fast=search.FAST_PATHS,
         state={"document_writes": writes, "idempotency_keys": keys},
         close=close,
     )

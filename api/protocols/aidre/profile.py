@@ -30,7 +30,9 @@ UNASKED = frozenset(
         "aside", "footer", "navbar", "head", "pageclass", "bodyclass", "cssclass", "cssclasses", "linktitle",
         "menu", "menus", "markup", "outputs", "cascade", "excerptseparator", "orphan", "nosearch", "nocomments",
         "searchexclude", "mathjax", "katex", "publish", "unlisted", "icon", "math", "mermaid", "sitemap",
-        "render", "headless",
+        "render", "headless", "weight", "navweight", "sidebarweight", "bookflatsection", "bookcollapsesection",
+        "bookhidden", "booktoc", "stylesheet", "stylesheets", "scripts", "codefold", "tocexpand", "numbersections",
+        "pagelayout",
         # what names one thing, or leads to it
         "id", "uuid", "guid", "hash", "checksum", "etag", "url", "uri", "href", "link", "canonicalurl", "path",
         "filename", "filepath", "image", "images", "imageurl", "thumbnail", "thumbnailurl", "cover",

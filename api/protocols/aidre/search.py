@@ -543,5 +543,3 @@ routes = [
     Route("/search", search, methods=["POST"]),
     Route("/chunks/{id:path}", show_chunk, methods=["GET"]),
 ]
-FAST_PATHS = ("/search", "/chunks/{id:path}")
-"""Routes whose requests mostly end without waiting."""

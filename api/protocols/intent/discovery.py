@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from aidre.api.config import HOSTNAME, Intent, Settings
 from aidre.api.http import present
-from aidre.api.protocols.intent.envelope import DEFAULT_VERSION
 from aidre.api.protocols.intent.limits import TOKEN_COUNT_METHOD
 from aidre.api.protocols.intent.messages import (
     VERSIONS,
@@ -23,6 +22,7 @@ from aidre.api.protocols.intent.messages import (
     IntentPublisher,
     IntentRetrieval,
     IntentSupports,
+    Version,
 )
 from aidre.api.protocols.intent.signing import (
     KEY_ID_FIELD,
@@ -33,7 +33,7 @@ from aidre.api.protocols.intent.signing import (
     VERSION_FIELD,
 )
 
-SCHEMA = f"https://schemas.agenticintentprotocol.com/aip/{DEFAULT_VERSION}/schema.json"
+SCHEMAS = "https://schemas.agenticintentprotocol.com/aip"
 WELL_KNOWN = "/.well-known/aip.json"
 CAPABILITIES, RETRIEVE, EVENTS = "/aip/capabilities", "/aip/retrieve", "/aip/events"
 
@@ -48,13 +48,13 @@ def publisher_of(settings: Settings) -> Mapping[str, str]:
     return {"id": publisher_id, "name": name, "domain": domain}
 
 
-def build_declaration(settings: Settings, started: date) -> IntentDeclaration:
+def build_declaration(settings: Settings, started: date, version: Version) -> IntentDeclaration:
     """The content of /.well-known/aip.json. `started` is `last_updated` for a configuration without a date."""
     intent, base = settings.intent, settings.server.base_url
     fraction = {} if intent.full_article else {"aidre.max_document_fraction": intent.max_document_fraction}
     return IntentDeclaration(
-        schema=SCHEMA,
-        version=DEFAULT_VERSION,
+        schema=f"{SCHEMAS}/{version}/schema.json",
+        version=version,
         publisher=IntentPublisher(**publisher_of(settings)),
         intent_access=IntentAccess(
             enabled=intent.enabled,
@@ -88,9 +88,9 @@ def _keys(intent: Intent) -> dict[str, Any]:
     }
 
 
-def build_capabilities(settings: Settings) -> IntentCapabilities:
+def build_capabilities(settings: Settings, version: Version) -> IntentCapabilities:
     """The content of /aip/capabilities."""
-    return IntentCapabilities(version=DEFAULT_VERSION, retrieval=_retrieval(settings.intent))
+    return IntentCapabilities(version=version, retrieval=_retrieval(settings.intent))
 
 
 def _retrieval(intent: Intent) -> IntentRetrieval:

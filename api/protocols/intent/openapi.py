@@ -24,6 +24,14 @@ from aidre.api.protocols.intent.signing import (
     VERSION_FIELD,
 )
 
+VERSION = Parameter(
+    VERSION_FIELD,
+    "header",
+    "The version to describe; 0.1 if left out",
+    "1.0",
+    {"type": "string", "enum": list(VERSIONS)},
+    required=False,
+)
 SIGNED = (
     Parameter(VERSION_FIELD, "header", "As `aip_version`", "0.1", {"type": "string", "enum": list(VERSIONS)}),
     Parameter(KEY_ID_FIELD, "header", "The key that signs", "platform"),
@@ -46,7 +54,7 @@ SIGNED = (
 ERRORS = (400, 401, 408, 413, 415, 422, 500)
 
 _operation = partial(Operation, tag="Agentic Intent", error=Content(RetrieveAnswer, description="A denial or an error"))
-_get = partial(_operation, method="get", conditional=True, errors=(500,))
+_get = partial(_operation, method="get", parameters=(VERSION,), conditional=True, errors=(500,))
 _post = partial(_operation, method="post", parameters=SIGNED)
 
 OPERATIONS: tuple[Operation, ...] = (

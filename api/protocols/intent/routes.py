@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias, cast, get_args
 
 import msgspec
 import orjson
@@ -28,20 +28,30 @@ from aidre.api.http import (
     renders_errors_with,
 )
 from aidre.api.protocols.intent import discovery
-from aidre.api.protocols.intent.envelope import Reason, context_of, envelope_members, refuse, respond
+from aidre.api.protocols.intent.envelope import (
+    DEFAULT_VERSION,
+    Reason,
+    context_of,
+    envelope_members,
+    refuse,
+    respond,
+)
 from aidre.api.protocols.intent.messages import (
     MAX_ID_CHARS,
+    VERSIONS,
     EventAnswer,
     IntentCapabilities,
     IntentDeclaration,
     IntentLimits,
     RetrieveAnswer,
+    Version,
     read_event,
     read_retrieve,
 )
 from aidre.api.protocols.intent.receipts import Nonce, build_access_event
 from aidre.api.protocols.intent.retrieve import SignedRequest, render_citations, render_content, retrieve_passages
 from aidre.api.protocols.intent.service import Service
+from aidre.api.protocols.intent.signing import VERSION_FIELD
 from aidre.api.retrieval import Retrieval
 from aidre.api.server import Mounted
 from aidre.engine.errors import AidreError
@@ -139,17 +149,23 @@ async def report(request: Request, body: Members, nonce: Nonce) -> Response:
 @renders_errors_with(refuse)
 async def declare(request: Request) -> Response:
     service = _service(request)
-    declaration = discovery.build_declaration(service.retrieval.settings, service.started)
+    declaration = discovery.build_declaration(service.retrieval.settings, service.started, _version(request))
     return _cacheable(request, declaration)
 
 
 @renders_errors_with(refuse)
 async def show_capabilities(request: Request) -> Response:
-    return _cacheable(request, discovery.build_capabilities(_service(request).retrieval.settings))
+    return _cacheable(request, discovery.build_capabilities(_service(request).retrieval.settings, _version(request)))
 
 
 def _cacheable(request: Request, content: IntentDeclaration | IntentCapabilities) -> Response:
-    return cacheable_response(request, msgspec.json.encode(content), DISCOVERY_CACHE)
+    return cacheable_response(request, msgspec.json.encode(content), DISCOVERY_CACHE, vary=VERSION_FIELD)
+
+
+def _version(request: Request) -> Version:
+    """The version that X-AIP-Version asks for; the default one where it asks for none, or for an unknown one."""
+    asked = request.headers.get(VERSION_FIELD)
+    return cast(Version, asked) if asked in VERSIONS else DEFAULT_VERSION
 
 
 def _service(request: Request) -> Service:

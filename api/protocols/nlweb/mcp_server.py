@@ -13,7 +13,7 @@ from aidre.api.access import ANONYMOUS, Caller, caller_of
 from aidre.api.protocols.nlweb.answer import Service
 from aidre.api.protocols.nlweb.mcp_prompts import MAX_COMPLETIONS, PROMPTS, Prompt, complete, write_prompt
 from aidre.api.protocols.nlweb.mcp_resources import list_resources, read_resource
-from aidre.api.protocols.nlweb.mcp_tools import Tool, ToolResult, call_tool, list_tools
+from aidre.api.protocols.nlweb.mcp_tools import DATA_NOTICE, Tool, ToolResult, call_tool, list_tools
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -50,7 +50,7 @@ def create_server(service: Service) -> Server[Any]:
         "aidre",
         version=version("aidre"),
         title=service.retrieval.settings.server.organization or None,
-        instructions="Ask in natural language with the tool ask; search and fetch give plain documents.",
+        instructions=f"Ask in natural language with the tool ask; search and fetch give plain documents. {DATA_NOTICE}",
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,
         on_list_resources=handlers.list_resources,

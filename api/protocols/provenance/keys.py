@@ -21,7 +21,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 import orjson
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -56,6 +56,19 @@ class PublicKey:
     pem: str
     retired: float | None = None
 
+    def verify(self, signature: bytes, content: bytes) -> bool:
+        """Whether the key has signed it."""
+        try:
+            Ed25519PublicKey.from_public_bytes(from_base64url(self.x)).verify(signature, content)
+        except InvalidSignature:
+            return False
+        return True
+
+    def text(self) -> str:
+        """As key files have it."""
+        retired = "" if self.retired is None else f"retired {_format_time(self.retired)}\n"
+        return f"provenance key {self.id}\n{retired}{self.pem}"
+
     def jwk(self, algorithm: str) -> dict[str, str]:
         """The JSON Web Key of RFC 8037, for signatures whose algorithm has this name."""
         return {"kty": "OKP", "crv": CURVE, "x": self.x, "kid": self.id, "alg": algorithm, "use": "sig"}
@@ -84,18 +97,40 @@ class Keys:
 
 def read_keys(path: Path) -> Keys:
     """Read a key file. Raises ConfigurationError."""
+    return parse_keys(_read(path, "provenance.key"), path)
+
+
+def read_public_keys(path: Path, setting: str) -> tuple[PublicKey, ...]:
+    """The public keys of a file that has no private ones, newest first. Raises ConfigurationError, which names the
+    setting that names the file."""
+    _, keys = _parse(_read(path, setting), path)
+    if not keys:
+        raise ConfigurationError(f"{setting} {path} has no key: `aidre keys public FILE` prints those of a key file")
+    return tuple(reversed(keys.values()))
+
+
+def _read(path: Path, setting: str) -> bytes:
     try:
         with path.open("rb") as file:
-            content = file.read(MAX_KEY_FILE_BYTES + 1)
+            return file.read(MAX_KEY_FILE_BYTES + 1)
     except OSError as error:
+        made = "new --provenance" if setting == "provenance.key" else "public"
         raise ConfigurationError(
-            f"provenance.key {path} cannot be read: {error.strerror}; `aidre keys new --provenance FILE` makes one"
+            f"{setting} {path} cannot be read: {error.strerror}; `aidre keys {made} FILE` makes one"
         ) from error
-    return parse_keys(content, path)
 
 
 def parse_keys(content: bytes, path: Path) -> Keys:
     """Parse a key file. Raises ConfigurationError, whose message names `path` and never repeats the content."""
+    signing, keys = _parse(content, path)
+    if signing is None:
+        raise _invalid_file(path, "it has no private key")
+    others = [key for key in reversed(keys.values()) if key.id != signing.public.id]
+    return Keys(signing, (signing.public, *others))
+
+
+def _parse(content: bytes, path: Path) -> tuple[SigningKey | None, dict[str, PublicKey]]:
+    """The last private key, and all public halves by their ids, in order."""
     if len(content) > MAX_KEY_FILE_BYTES:
         raise _invalid_file(path, "it is too large")
     try:
@@ -124,10 +159,7 @@ def parse_keys(content: bytes, path: Path) -> Keys:
             raise _invalid_file(path, "a key in it was altered: its id differs from the line above it")
     if blocks != text.count("-----BEGIN"):
         raise _invalid_file(path, "a block in it is incomplete")
-    if signing is None:
-        raise _invalid_file(path, "it has no private key")
-    others = [key for key in reversed(keys.values()) if key.id != signing.public.id]
-    return Keys(signing, (signing.public, *others))
+    return signing, keys
 
 
 def _parse_private(pem: str, path: Path) -> Ed25519PrivateKey:
@@ -175,9 +207,14 @@ def base64url(content: bytes) -> str:
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
+def from_base64url(text: str) -> bytes:
+    """ValueError."""
+    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+
+
 def _invalid_file(path: Path, reason: str) -> ConfigurationError:
     return ConfigurationError(
-        f"provenance.key {path} is no file of `aidre keys new --provenance FILE`: {reason}; the file is unchanged"
+        f"the key file {path} is no file of `aidre keys new --provenance FILE`: {reason}; the file is unchanged"
     )
 
 
@@ -200,7 +237,7 @@ def make_key(path: Path, now: float) -> PublicKey:
         with locked_folder(path.parent):
             former = read_keys(path) if path.exists() else None
             retired = _retired_keys(former, now) if former is not None else []
-            parts = [f"provenance key {old.id}\nretired {_format_time(old.retired)}\n{old.pem}" for old in retired]
+            parts = [old.text() for old in retired]
             _write(path, "\n".join([*parts, f"provenance key {key.id}\nmade {_format_time(now)}\n{pem}"]))
             sync_folder(path.parent)
     except (OSError, RuntimeError) as error:  # RuntimeError: an unknown home folder or a loop of links
@@ -248,6 +285,16 @@ def _write(path: Path, text: str) -> None:
 # -- serving ---------------------------------------------------------------------------------------------------------
 
 
+def file_version(path: Path) -> tuple[int, int, int] | None:
+    """What differs when a file was replaced or changed; None for one that is followed no further."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    # A pipe can be read only once, so it is not followed.
+    return (status.st_ino, status.st_mtime_ns, status.st_size) if S_ISREG(status.st_mode) else None
+
+
 class KeyRing:
     """The keys of a server, which follow changes of the file.
 
@@ -258,24 +305,16 @@ class KeyRing:
     def __init__(self, path: Path) -> None:
         """Raises ConfigurationError."""
         self._path = path.expanduser().absolute()
-        self._version = self._file_version()
+        self._version = file_version(self._path)
         self.keys = read_keys(self._path)
         self.signing = self.keys.signing
         self._signing_from = 0.0
         if self._path.stat().st_mode & 0o007:
             logger.warning("everyone on this machine can read the private key in %s: chmod o= it", self._path)
 
-    def _file_version(self) -> tuple[int, int, int] | None:
-        try:
-            status = self._path.stat()
-        except OSError:
-            return None
-        # A pipe can be read only once, so it is not followed.
-        return (status.st_ino, status.st_mtime_ns, status.st_size) if S_ISREG(status.st_mode) else None
-
     def refresh(self) -> None:
         """Read the file if it has changed; otherwise this costs one call of stat."""
-        version = self._file_version()
+        version = file_version(self._path)
         if version != self._version:
             self._version = version
             self._read()

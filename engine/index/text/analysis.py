@@ -205,7 +205,7 @@ def to_plain_term(word: str, language: str) -> str | None:
     """The term that a word with accents has beside `to_term` in a document, so that its plain spelling finds it; None
     where the plain spelling has the term of the word."""
     plain, rules = fold(word), language_of_word(word, language)
-    if plain == word or len(word) > MAX_TERM_CHARACTERS or rules is None or rules.plain == "before":
+    if plain in (word, "") or len(word) > MAX_TERM_CHARACTERS or rules is None or rules.plain == "before":
         return None
     if word in rules.stop_words or plain in rules.stop_words or word[0].isupper():
         return None
@@ -222,7 +222,7 @@ def terms_of_word(word: str, language: str) -> tuple[str, ...]:
         return () if term is None else (term,)
     plain = fold(word)
     if plain != word:
-        other = to_term(plain, language)
+        other = to_term(plain, language) if plain else None  # a sign that is a word alone has no plain spelling
         return (term,) if other is None else (term, other)
     return (term, PLAIN + term) if word.isascii() and not word.isdigit() else (term,)
 

@@ -24,7 +24,7 @@ from aidre.engine.index.text.analysis import (
     token_words,
 )
 from aidre.engine.index.text.characters import MARKS, NON_JOINER, UNSPACED
-from aidre.engine.model import Span
+from aidre.engine.model import Highlight, HighlightLimits, Span
 
 MAX_HIGHLIGHTED: Final = 32_768
 """Characters of a text in which words are looked for."""
@@ -138,6 +138,19 @@ class WordFinder:
         for term in terms:
             found |= self._bits.get(term, 0)
         return found
+
+    def highlight(
+        self, language: str, text: str, title: str | None, section: str | None, limits: HighlightLimits
+    ) -> Highlight:
+        """The words of the query in a chunk of a language, and in the headings of that."""
+        words = self.find(text, language)
+
+        def spans(heading: str | None) -> list[Span]:
+            return [] if not heading else [word[:2] for word in self.find(heading, language)[: limits.spans]]
+
+        titles = {*(section or "").split(" > "), title or ""}
+        snippets = self.snippets(text, words, limits.snippets, limits.snippet_chars, titles)
+        return Highlight([word[:2] for word in words[: limits.spans]], spans(title), spans(section), snippets)
 
     def weight(self, found: int) -> float:
         return sum(weight for number, weight in enumerate(self._weights) if found >> number & 1)

@@ -6,7 +6,6 @@ do not depend on how chunks are divided into segments. Knows no queries and no d
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -41,6 +40,7 @@ from aidre.engine.storage import (
     kernels,
     list_array,
     list_values,
+    to_utf8,
 )
 
 MAX_FREQUENCY: Final = 65_535
@@ -94,10 +94,11 @@ def lexical_column(titles: BinaryArray, sections: BinaryArray, texts: BinaryArra
 
 
 class Postings(NamedTuple):
-    """The chunk rows that hold a term, ascending, and the frequency of the term in each."""
+    """The chunk rows that hold a term, ascending, the frequency of the term in each, and the number of the term."""
 
     rows: NDArray[np.uint32]
     counts: NDArray[np.uint16]
+    term: int
 
 
 class Lexicon:
@@ -130,12 +131,11 @@ class Lexicon:
 
     def postings(self, term: str) -> Postings | None:
         """None where no chunk holds the term."""
-        key = term.encode("utf-8", "surrogatepass")
-        n = bisect_left(range(len(self.terms)), key, key=self.terms.__getitem__)
-        if n == len(self.terms) or self.terms[n] != key:
+        n = self.terms.find(to_utf8(term))
+        if n < 0:
             return None
         span = slice(int(self.starts[n]), int(self.starts[n + 1]))
-        return Postings(self.rows[span], self.counts[span])
+        return Postings(self.rows[span], self.counts[span], n)
 
 
 # -- building --------------------------------------------------------------------------------------------------

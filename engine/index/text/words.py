@@ -94,9 +94,8 @@ class Words:
 
     def frequency(self, word: str) -> int:
         """0 for a word that is not listed."""
-        key = to_utf8(word)
-        code = self.words.first(key)
-        return int(self.frequencies[code]) if code < len(self.words) and self.words[code] == key else 0
+        code = self.words.find(to_utf8(word))
+        return int(self.frequencies[code]) if code >= 0 else 0
 
     def may_list(self, hashes: NDArray[np.uint32]) -> NDArray[np.bool_]:
         """Whether words with these `hash_of` may be listed."""

@@ -1,6 +1,7 @@
 """The sandbox's parser of reStructuredText: its text with headings, and the fields of its beginning as metadata.
 
-docutils parses it, with directives and roles of Sphinx (rst_directives.py). Files that it names are not read.
+docutils parses it (rst_parser.py), with directives and roles of Sphinx (rst_directives.py). Files that it names are not
+read.
 """
 
 from __future__ import annotations
@@ -16,21 +17,6 @@ from aidre.ingest.formats.markup.members import split_members
 from aidre.ingest.formats.markup.text_writer import TextWriter, to_line
 from aidre.ingest.records import decode
 
-_SETTINGS = {
-    "_disable_config": True,
-    "file_insertion_enabled": False,
-    "raw_enabled": False,
-    "report_level": 5,
-    "halt_level": 6,
-    "input_encoding": "unicode",
-    "doctitle_xform": True,
-    "sectnum_xform": False,
-    "smart_quotes": False,
-    "syntax_highlight": "none",
-    "line_length_limit": 1 << 24,
-    "embed_stylesheet": False,
-    "id_prefix": "",
-}
 _COMMENTED = re.compile(r"\.\. ([a-z][a-z_-]{1,30}): (.{1,500})")
 """A member of a page of Nikola, which has them in comments at its beginning."""
 
@@ -42,10 +28,10 @@ _SPAN_LIMIT = 1000
 def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
     """Text, headings and metadata; raises InvalidDocument."""
     try:
-        from docutils.core import publish_doctree
         from docutils.utils import SystemMessage
 
         from aidre.ingest.formats.markup.rst_directives import own_directives
+        from aidre.ingest.formats.markup.rst_parser import read_tree
     except ImportError:
         raise InvalidDocument("needs docutils: pip install 'aidre[office]'") from None
 
@@ -54,7 +40,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
     members = _read_comments(body) | members
     with own_directives():
         try:
-            document = publish_doctree(body, settings_overrides=_SETTINGS)
+            document = read_tree(body)
         except SystemMessage as error:
             raise InvalidDocument(f"is no reStructuredText: {to_line(str(error))}") from None
     writer = TextWriter()

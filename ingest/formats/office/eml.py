@@ -4,11 +4,11 @@ are named."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from email import policy
 from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import Message
 from email.parser import BytesParser
+from email.policy import Compat32
 from typing import Any
 
 from aidre.engine.errors import InvalidDocument
@@ -22,6 +22,8 @@ MAX_DEPTH = 8
 
 MAX_HEADER_BYTES = 1 << 20
 MAX_FIELD_CHARACTERS = 4000
+"""Of a header field; the library reads its parameters in quadratic time."""
+
 MAX_ATTACHMENTS = 100
 
 
@@ -35,7 +37,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
     head = content[:MAX_HEADER_BYTES].replace(b"\r\n", b"\n").split(b"\n\n", 1)[0]
     if len(head) >= MAX_HEADER_BYTES or b":" not in head.split(b"\n", 1)[0][:200]:
         raise InvalidDocument("is no message: it does not begin with header fields")
-    message: Message = BytesParser(policy=policy.compat32).parsebytes(content)
+    message: Message = BytesParser(policy=_Bounded()).parsebytes(content)
     writer = TextWriter()
     mail = _Mail(writer)
     mail.read(message, 0)
@@ -52,6 +54,14 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
             "metadata": {name: value for name, value in metadata.items() if value},
         }
     )
+
+
+class _Bounded(Compat32):
+    """The policy of a message whose fields are cut, before any of them is parsed."""
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[:MAX_FIELD_CHARACTERS]
 
 
 class _Mail:
@@ -111,17 +121,17 @@ def _text_of(part: Message) -> str:
 
 def _paragraphs(text: str, is_flowed: bool) -> Iterator[str]:
     """Paragraphs between blank lines, with their lines; of `format=flowed` those that go on are joined."""
-    lines: list[str] = []
+    lines: list[list[str]] = []
     goes_on = False
     for line in [*text.splitlines(), ""]:
         stripped = line.rstrip()
         if not stripped:
-            yield "\n".join(lines)
+            yield "\n".join(map(" ".join, lines))
             lines, goes_on = [], False
         elif goes_on:
-            lines[-1] += f" {stripped}"
+            lines[-1].append(stripped)
         else:
-            lines.append(stripped)
+            lines.append([stripped])
         goes_on = is_flowed and bool(stripped) and line.endswith(" ") and line != "-- "
 
 

@@ -110,8 +110,15 @@ def _read_page(page: Element, writer: TextWriter) -> None:
 
 
 def _own_paragraphs(element: Element) -> Iterator[str]:
-    for paragraph in element.iter(f"{_TEXT}p", f"{_TEXT}h"):
-        yield "".join(_pieces(paragraph, [])).strip()
+    """The texts of the paragraphs in an element, each once: also of those in the boxes of others."""
+    if element.tag in (f"{_TEXT}p", f"{_TEXT}h"):
+        boxes: list[Element] = []
+        yield "".join(_pieces(element, boxes)).strip()
+        for box in boxes:
+            yield from _own_paragraphs(box)
+    else:
+        for child in element.iterchildren("*"):
+            yield from _own_paragraphs(child)
 
 
 def _words(element: Element, writer: TextWriter) -> str:

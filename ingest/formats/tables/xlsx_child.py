@@ -29,6 +29,9 @@ MAX_SMALL_BYTES = 16 << 20
 """Inflated bytes of all sheets, of the shared texts, and of any other part."""
 
 MAX_MERGED_CELLS = 100_000
+MAX_FORMAT_CHARACTERS = 255
+"""Of a format of numbers, as in Excel."""
+
 MAX_DEPTH = 64
 ROWS_OF_PART = 1000
 
@@ -258,7 +261,7 @@ def _read_formats(archive: zipfile.ZipFile, part: str) -> _Formats:
         if name in ("cellXfs", "cellStyleXfs", "numFmts"):
             inside[:] = [name]
         elif name == "numFmt":
-            codes[int(attributes.get("numFmtId", -1))] = attributes.get("formatCode", "")
+            codes[int(attributes.get("numFmtId", -1))] = attributes.get("formatCode", "")[:MAX_FORMAT_CHARACTERS]
         elif name == "xf" and inside == ["cellXfs"]:
             styles.append(int(attributes.get("numFmtId", 0)))
 
@@ -355,7 +358,7 @@ class _Sheet:
             self._end_row()
 
     def _end_row(self) -> None:
-        for column in self._columns.get(self._row, ()):
+        for column in self._columns.pop(self._row, ()):  # once: a row may be there again
             value = self._above[self._merged[self._row, column]]
             if value is not None:
                 self._cells.setdefault(column, value)

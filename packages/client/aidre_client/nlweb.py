@@ -152,7 +152,7 @@ def ask(session: Session, question: Question) -> Steps[AskAnswer]:
     url = yield from ask_url(session)
     request = session.request("POST", url, question.body(streaming=False), accept=JSON, media_type=JSON)
     response = yield from session.call(lambda: request)
-    return read_answer(response, session.retry.clock())
+    return read_answer(response, session.retry.clock(), question.dialect)
 
 
 def open_stream(session: Session, question: Question) -> Steps[Response | AskAnswer]:
@@ -161,7 +161,7 @@ def open_stream(session: Session, question: Question) -> Steps[Response | AskAns
     body = question.body(streaming=True)
     request = session.request("POST", url, body, accept=EVENT_STREAM, media_type=JSON, stream=True)
     response = yield from session.call(lambda: request)
-    return response if response.stream is not None else read_answer(response, session.retry.clock())
+    return response if response.stream is not None else read_answer(response, session.retry.clock(), question.dialect)
 
 
 def look(session: Session, token: str, action: Literal["checkin", "cancel"]) -> Steps[AskAnswer]:
@@ -215,12 +215,12 @@ def ask_url(session: Session) -> Steps[str]:
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
-def read_answer(response: Response, now: float) -> AskAnswer:
-    """An answer of any dialect; raises what a failure says."""
+def read_answer(response: Response, now: float, asked: Dialect | None = None) -> AskAnswer:
+    """An answer of any dialect, to a question in the dialect `asked`; raises what a failure says."""
     if response.media_type == JSON or response.media_type.endswith("+json"):
         document = decode(response, dict[str, Any])
         if _kind_of(document) == "failure" or "error" in document:
-            return _failed(document, response, now)
+            return _failed(document, response, asked)
         if response.status in {200, 202}:
             return to_answer(document)
     if response.status != 200:
@@ -230,8 +230,9 @@ def read_answer(response: Response, now: float) -> AskAnswer:
     )
 
 
-def _failed(document: Mapping[str, Any], response: Response, now: float) -> AskAnswer:
-    failure, code = _failure(document, response.request.url, response.status)
+def _failed(document: Mapping[str, Any], response: Response, asked: Dialect | None) -> AskAnswer:
+    hint = _other_dialect(asked, _version_of(document))
+    failure, code = _failure(document, response.request.url, response.status, hint)
     if code == "NO_RESULTS":
         return AskAnswer([], meta=_object(document, "_meta"))
     request_id = response.header("x-request-id")
@@ -239,7 +240,7 @@ def _failed(document: Mapping[str, Any], response: Response, now: float) -> AskA
     raise failure
 
 
-def _failure(document: Mapping[str, Any], url: str, status: int | None) -> tuple[AidreError, str]:
+def _failure(document: Mapping[str, Any], url: str, status: int | None, hint: str = "") -> tuple[AidreError, str]:
     error = _object(document, "error")
     code = str(error.get("code", "INTERNAL_ERROR"))
     said = error.get("message")
@@ -249,7 +250,19 @@ def _failure(document: Mapping[str, Any], url: str, status: int | None) -> tuple
         kind = AccessDenied
     elif code in {"INVALID_QUERY", "UNSUPPORTED_FORMAT", "UNSUPPORTED_MODE"}:
         kind = InvalidInput
-    return kind(message, url=url, status=status, error=code), code
+    return kind(f"{message}{hint}", url=url, status=status, error=code), code
+
+
+def _version_of(document: Mapping[str, Any]) -> str | None:
+    """The version of NLWeb that an answer states."""
+    version = _object(document, "_meta").get("version")
+    return version if isinstance(version, str) else None
+
+
+def _other_dialect(asked: Dialect | None, spoken: str | None) -> str:
+    """What to add to a refusal of a server that speaks another dialect than it was asked in."""
+    is_other = asked is not None and spoken in get_args(Dialect) and spoken != asked
+    return f"; the server speaks NLWeb {spoken}: ask with dialect={spoken!r}" if is_other else ""
 
 
 def to_answer(document: Mapping[str, Any]) -> AskAnswer:
@@ -318,7 +331,8 @@ class EventReader:
     """Reads the frames of a stream (6), whatever the bounds of its parts, in the three dialects.
 
     It gives every item once and without gaps, and raises RequestFailed with error `interrupted` for a stream that ends
-    before it is complete, and the failure that a stream reports.
+    before it is complete, and the failure that a stream reports. A stream that says that it is of 0.54 is read as one,
+    whatever the dialect of the question: those have no last frame.
     """
 
     def __init__(self, url: str, dialect: Dialect) -> None:
@@ -327,6 +341,7 @@ class EventReader:
         self._items: set[int] = set()
         self._next = 0
         self._started = self._complete = False
+        self._spoken: str | None = None
 
     def feed(self, content: bytes) -> Iterator[AskEvent]:
         """The events that end in these bytes."""
@@ -339,7 +354,8 @@ class EventReader:
 
     def end(self) -> None:
         """The stream has ended."""
-        if self._complete or (self._dialect == "0.54" and self._started and not self._buffer.strip()):
+        is_endless = "0.54" in {self._dialect, self._spoken}
+        if self._complete or (is_endless and self._started and not self._buffer.strip()):
             return
         raise self._broken("the stream ended before it was complete", "interrupted")
 
@@ -364,6 +380,7 @@ class EventReader:
             data = msgspec.json.decode(b"\n".join(lines), type=dict[str, Any])
         except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
             raise self._broken(f"a frame is no JSON: {error}") from error
+        self._spoken = _version_of(data) or self._spoken
         yield from self._events(name or self._name_of(data), data)
 
     def _name_of(self, data: Mapping[str, Any]) -> str:
@@ -379,7 +396,7 @@ class EventReader:
 
     def _events(self, name: str, data: Mapping[str, Any]) -> Iterator[AskEvent]:
         if name == "error":
-            failure, code = _failure(data, self._url, 200)
+            failure, code = _failure(data, self._url, 200, _other_dialect(self._dialect, self._spoken))
             if code != "NO_RESULTS":
                 raise failure
         elif name == "result":

@@ -212,6 +212,7 @@ def test_frames_of_older_servers_are_read() -> None:
         b'data: {"results":[{"@type":"Summary","text":"s"}]}\n\n'
     )
     assert [event.kind for event in read(older, "0.54")] == ["start", "item", "item", "summary"]
+    assert read(older, "0.55") == read(older, "0.54")
     legacy = (
         b'data: {"message_type":"query_analysis"}\n\n'
         b'data: {"message_type":"result_batch","results":[{"name":"a"}]}\n\n'
@@ -219,6 +220,22 @@ def test_frames_of_older_servers_are_read() -> None:
         b'data: {"message_type":"complete"}\n\n'
     )
     assert [event.kind for event in read(legacy, "legacy")] == ["item", "summary", "complete"]
+
+
+def test_a_server_that_speaks_0_54_is_told_apart_from_one_whose_stream_breaks() -> None:
+    frames = b'data: {"_meta":{"response_type":"Failure","version":"0.54"}}\n\n'
+    frames += b'data: {"error":{"code":"INVALID_REQUEST","message":"limit is unknown"}}\n\n'
+    with pytest.raises(aidre_client.RequestFailed, match=r"limit is unknown; the server speaks NLWeb 0\.54: ask"):
+        read(frames)
+    with pytest.raises(aidre_client.RequestFailed, match=r"limit is unknown$"):
+        read(frames, "0.54")
+    refusal = {"_meta": {"response_type": "Failure", "version": "0.54"}, "error": {"code": "INVALID_REQUEST"}}
+    plan = speaking(answering(400, json.dumps(refusal).encode()))
+    with foreign(plan) as proxy, connected(proxy.url) as client:
+        with pytest.raises(aidre_client.RequestFailed, match=r"speaks NLWeb 0\.54: ask with"):
+            client.nlweb.ask("alpha", k=3)
+        with pytest.raises(aidre_client.RequestFailed, match=r"INVALID_REQUEST$"):
+            client.nlweb.ask("alpha", dialect="0.54")
 
 
 @pytest.mark.parametrize("discovery", [answering(404, b"{}"), answering(200, b"<html>", "text/html")])

@@ -1,3 +1,5 @@
+from .badge import badge as badge
+from .command import Options as Options, carry_out as carry_out, check_lines as check_lines
 from .exchange import Exchange as Exchange, Sender as Sender
 from .judging import (
     Failed as Failed,

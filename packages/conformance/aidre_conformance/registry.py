@@ -11,7 +11,7 @@ from aidre_conformance.target import Target
 
 Level: TypeAlias = Literal["MUST", "SHOULD"]
 """MUST is also what a text defines without the word: the name of a member, a value of an enumeration."""
-Profile: TypeAlias = Literal["letter", "compat"]
+Profile: TypeAlias = Literal["letter", "aidre", "nlweb", "intent", "intake", "compat"]
 Run: TypeAlias = Callable[[Target], None]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
-from aidre.engine.errors import InvalidInput, RequestFailed, printable_name
+from aidre_client.errors import InvalidInput, RequestFailed, printable_name
 from aidre_conformance.exchange import Exchange, Sender
 from aidre_conformance.judging import Failed, NotTestable, shortened
 from aidre_conformance.registry import Check, Profile
@@ -60,7 +60,7 @@ class Report:
 def checks_of(profile: Profile) -> list[Check]:
     """The checks of a profile. InvalidInput for a profile that is unknown."""
     if profile not in get_args(Profile):
-        raise InvalidInput(f"profile {profile!r} is unknown: use {' or '.join(get_args(Profile))}")
+        raise InvalidInput(f"profile {profile!r} is unknown: use one of {', '.join(get_args(Profile))}")
     from aidre_conformance.checks import PROFILES
 
     return list(PROFILES[profile])
@@ -72,24 +72,20 @@ def run(
     profile: Profile = "letter",
     fixtures: Fixtures | None = None,
     protocols: Collection[str] = (),
+    checks: Collection[str] = (),
     expected: Collection[str] = (),
     timeout: float = 15.0,
     on_verdict: Callable[[Verdict], None] | None = None,
 ) -> Report:
     """Tests the server at `url`.
 
-    Without `protocols` all are tested. `expected` are ids of checks whose failure is known. `on_verdict` is called
-    after each check. InvalidInput for a URL or a name that is none, RequestFailed where nothing answers.
+    Without `protocols` all are tested, without `checks` each of their checks. `expected` are ids of checks whose
+    failure is known. `on_verdict` is called after each check. InvalidInput for a URL or a name that is none,
+    RequestFailed where nothing answers.
     """
-    selected = _selected(checks_of(profile), protocols)
-    known = {check.id for listed in get_args(Profile) for check in checks_of(listed)}
-    for name in expected:
-        if name not in known:
-            near = get_close_matches(name, known, 1)
-            hint = f"; {near[0]} is the nearest" if near else ""
-            raise InvalidInput(
-                f"no check has the id {printable_name(name)}{hint}: `aidre conformance --list` shows all"
-            )
+    _check_ids(checks, {check.id for check in checks_of(profile)}, f"no check of the profile {profile}")
+    _check_ids(expected, {check.id for one in get_args(Profile) for check in checks_of(one)}, "no check")
+    selected = [one for one in _selected(checks_of(profile), protocols) if not checks or one.id in checks]
     target = Target(_plain(url), fixtures or Fixtures(), Sender(timeout))
     started, verdicts = time.monotonic(), []
     try:
@@ -103,8 +99,18 @@ def run(
     passed = {verdict.check.id for verdict in verdicts if verdict.outcome == "pass"}
     tested = {verdict.check.protocol for verdict in verdicts if verdict.outcome != "not testable"}
     unmet = tuple(name for name in expected if name in passed)
-    untested = tuple(name for name in protocols if name not in tested)
+    wanted = protocols or ({profile} & {check.protocol for check in selected})
+    untested = tuple(name for name in wanted if name not in tested)
     return Report(target.url, profile, tuple(verdicts), unmet, untested, time.monotonic() - started)
+
+
+def _check_ids(names: Collection[str], known: Collection[str], subject: str) -> None:
+    """InvalidInput for an id that is not known."""
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"; {near[0]} is the nearest" if near else ""
+            raise InvalidInput(f"{subject} has the id {printable_name(name)}{hint}: --list shows all")
 
 
 def _reach(target: Target) -> None:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from aidre.engine.errors import InvalidInput, printable_name
+from aidre_client.errors import InvalidInput, printable_name
 from aidre_conformance.exchange import Exchange, Sender
 from aidre_conformance.judging import Failed, NotTestable, require
 

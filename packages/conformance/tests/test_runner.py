@@ -213,7 +213,7 @@ def test_a_wrong_name_is_refused_before_anything_is_sent(
 ) -> None:
     with pytest.raises(InvalidInput, match=re.escape(said)):
         run(url, protocols=protocols, expected=expected)
-    with pytest.raises(InvalidInput, match="letter or compat"):
+    with pytest.raises(InvalidInput, match="use one of letter, aidre"):
         run("http://127.0.0.1:1", profile="spirit")  # type: ignore[arg-type]
 
 

@@ -58,9 +58,10 @@ class Commit:
             parts.append(f"document not in {literal(extent.document for extent in self.dead)}")
         return " and ".join(parts)
 
-    def without_dead(self) -> Commit:
-        """The same state, of which every dead row was removed."""
-        return replace(self, serial=self.serial + 1, dead=(), state=replace(self.state, token=secrets.token_hex(8)))
+    def again(self, **members: object) -> Commit:
+        """A record of the same state, which differs in these members: where dead rows were removed, or graphs built."""
+        state = replace(self.state, token=secrets.token_hex(8))
+        return replace(self, serial=self.serial + 1, state=state, **members)  # type: ignore[arg-type]
 
 
 class _State(msgspec.Struct):

@@ -9,25 +9,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.index.fields import Compare, Filter, Kind, filter_digest
-from aidre.engine.index.vectors import VectorColumn, decode, score_rows
+from aidre.engine.index.fields import Compare, Filter, Kind, ValueRange, filter_digest
+from aidre.engine.index.vectors import decode, encode_query
 from aidre.engine.model import Query
-from aidre.engine.types import CollectionStatus, Hit, PlainChunk
+from aidre.engine.types import CollectionStatus, PlainChunk, RetrievedChunk
 from aidre_milvus.catalog import Catalog, Commit
 from aidre_milvus.expressions import Expressions, literal
 from aidre_milvus.server import Row, Server
 from aidre_milvus.tables import CHUNK, DOCUMENT, Extent, Tables, name_of, unpacked_rows, vector_of
 from aidre_rows import (
     ChunkRow,
-    DenseReader,
+    Counted,
     DocumentRow,
+    Numbers,
     PendingVector,
+    QueryWords,
+    RowsReader,
     StoredSpace,
     collection_status,
     index_fields,
@@ -52,7 +57,7 @@ _VECTOR_COLUMNS: Final = ("row", "document", "norm", "vector")
 _MOST_FLOAT: Final = float(np.finfo(np.float32).max) / 1e3
 
 
-class MilvusReader(DenseReader):
+class MilvusReader(RowsReader):
     """A `Reader` of a collection in Milvus."""
 
     engine = "milvus"
@@ -65,68 +70,18 @@ class MilvusReader(DenseReader):
 
     # -- search ------------------------------------------------------------------------------------------------
 
-    def search(self, query: Query) -> list[Hit]:
-        stored, vector, k = self._asked(query)
-        table = self.tables.space(stored.table)
+    @contextmanager
+    def _searching(self, query: Query, stored: StoredSpace | None, words: QueryWords | None) -> Iterator[MilvusSearch]:
         if query.offset:
             newest = Catalog(self.server).newest(self.collection.name)
             if newest is None or (newest.state.lineage, newest.state.generation) != (self.lineage, self.generation):
                 raise self._generation_missing()
+        stored = stored or self._state.spaces[0]
         where, passing = self.commit.visible, self.chunks
         if query.filter is not None:
-            where, passing = self._passing(self._resolved(query.filter), table)
-        if not passing:
-            return []
-        found: list[Row] = []
-        if passing <= _FEW_ROWS:
-            found = self.server.rows(table, where, _VECTOR_COLUMNS)
-        elif k + _SLACK <= _MOST_FOUND and float(np.abs(vector).max()) < _MOST_FLOAT:
-            found = self._through_graph(table, vector, k + _SLACK, where, passing / max(self.chunks, 1))
-        if len(found) < min(k, passing):
-            found = list(self._compared(table, where))
-        return self._hits(stored, found, vector, k)[query.offset :]
-
-    def _through_graph(self, table: str, vector: NDArray[np.float32], k: int, where: str, share: float) -> list[Row]:
-        """The nearest rows as the graph finds them: the fewer pass, the more it has to look at."""
-        candidates = int(min(max(_EF, 2 * k) / share, _MOST_EF))
-        [hits] = self.server.call(
-            "search",
-            table,
-            data=[vector[0].tolist()],
-            anns_field="vector",
-            limit=k,
-            filter=where,
-            search_params={"params": {"ef": candidates}},
-            output_fields=list(_VECTOR_COLUMNS),
-            consistency_level="Bounded",
-        )
-        return [hit["entity"] for hit in hits]
-
-    def _compared(self, table: str, where: str) -> Iterator[Row]:
-        """All rows that pass, with their vectors."""
-        numbers = sorted(row["row"] for row in self._spans(table, where, ["row"]))
-        for block in _blocks(numbers):
-            yield from self.server.rows(table, f"row in {literal(block)}", _VECTOR_COLUMNS)
-
-    def _hits(self, stored: StoredSpace, rows: Sequence[Row], vector: NDArray[np.float32], k: int) -> list[Hit]:
-        """The best k rows by the scores of their stored vectors; equal ones by id."""
-        found = {int(row["row"]): row for row in rows}
-        numbers = np.array(sorted(found), np.int64)
-        if not len(numbers):
-            return []
-        codes = np.stack([vector_of(stored.space, found[number]).codes for number in numbers.tolist()])
-        positions, scores = score_rows([(VectorColumn(stored.space, codes), np.arange(len(numbers)))], vector)
-        if k < len(numbers):
-            kept = scores >= np.partition(scores, -k)[-k]  # with all that score as the last one does
-            positions, scores = positions[kept], scores[kept]
-        chosen = [int(numbers[position]) for position in positions.tolist()]
-        chunks = self._chunks({number: int(found[number]["document"]) for number in chosen}, {stored.table: found})
-        hits: list[Hit] = [
-            Hit(chunks[number], score)
-            for number, score in zip(chosen, scores.tolist(), strict=True)
-            if number in chunks  # a document that was deleted meanwhile may have gone between the two requests
-        ]
-        return sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))[:k]
+            where, passing = self._passing(self._resolved(query.filter), self.tables.space(stored.table))
+        vector = None if query.vector is None else encode_query(stored.space, query.vector)
+        yield MilvusSearch(self, stored, vector, where, passing)
 
     # -- filters -----------------------------------------------------------------------------------------------
 
@@ -170,8 +125,12 @@ class MilvusReader(DenseReader):
     def count_documents(self, filter: Filter | None = None) -> int:
         return self.documents if filter is None else self._passing(self._resolved(filter), self.tables.rows)[1]
 
-    def _counts(self, field: str, filter: Filter | None) -> tuple[Counter[tuple[Kind, Any]], int, int]:
+    def _counts(
+        self, field: str, filter: Filter | None, words: QueryWords | None, ranges: Sequence[ValueRange]
+    ) -> Counted:
         """Milvus groups nothing: the documents are read."""
+        if words is not None or ranges:
+            self._refuse("facets")
         counts: Counter[tuple[Kind, Any]] = Counter()
         documents = present = 0
         for block in self._documents(self._passing(filter, self.tables.rows)[0]):
@@ -184,7 +143,7 @@ class MilvusReader(DenseReader):
                     if kind == "string":
                         shown = dictionary[value].decode("utf-8", "surrogatepass")
                     counts[kind, shown] += number
-        return counts, documents, documents - present
+        return Counted(counts, documents, documents - present)
 
     # -- chunks and documents ----------------------------------------------------------------------------------
 
@@ -195,7 +154,7 @@ class MilvusReader(DenseReader):
 
     def get(self, chunk_id: str) -> PlainChunk | None:
         found = self._named(CHUNK, chunk_id)
-        chunks = self._chunks({row["row"]: row["document"] for row in found}, {})
+        chunks = self.chunks_by_number({row["row"]: row["document"] for row in found}, {})
         return next(iter(chunks.values()), None)
 
     def document(self, document_id: str) -> list[PlainChunk]:
@@ -208,7 +167,7 @@ class MilvusReader(DenseReader):
 
     def chunk_counts(self) -> Mapping[int, int]:
         where = self._passing(None, self.tables.rows)[0]
-        return Counter(row["chunks"] for row in self._spans(self.tables.rows, where, ["chunks"]))
+        return Counter(row["chunks"] for row in self.spans(self.tables.rows, where, ["chunks"]))
 
     def status(self) -> CollectionStatus:
         spaces = [(stored.space, stored.table) for stored in self._state.spaces]
@@ -218,7 +177,7 @@ class MilvusReader(DenseReader):
 
     def extents(self, where: str) -> list[Extent]:
         """The documents of an expression, in order."""
-        found = self._spans(self.tables.rows, where, ["document", "extent"])
+        found = self.spans(self.tables.rows, where, ["document", "extent"])
         return sorted(Extent(row["document"], row["extent"]) for row in found)
 
     def numbered(self, extents: Sequence[Extent]) -> Iterator[tuple[int, PlainChunk]]:
@@ -226,7 +185,7 @@ class MilvusReader(DenseReader):
         for block in _extent_blocks(extents):
             rows = self._rows_of(block)
             documents = {row["row"]: row["document"] for row in rows if row["kind"] == CHUNK}
-            yield from sorted(self._chunks(documents, {}, rows).items())
+            yield from sorted(self.chunks_by_number(documents, {}, rows).items())
 
     def records(self, extents: Sequence[Extent]) -> Iterator[tuple[int, DocumentRow, list[tuple[int, ChunkRow]]]]:
         """Number, document and numbered chunks."""
@@ -250,7 +209,7 @@ class MilvusReader(DenseReader):
 
     # -- inside ------------------------------------------------------------------------------------------------
 
-    def _spans(self, table: str, where: str, columns: list[str]) -> Iterator[Row]:
+    def spans(self, table: str, where: str, columns: list[str]) -> Iterator[Row]:
         """Rows of a table in parts: an answer of Milvus has a greatest size."""
         for first in range(1, self._state.next_row, _SPAN):
             span = f"row >= {literal(first)} and row < {literal(first + _SPAN)} and {where}"
@@ -277,7 +236,7 @@ class MilvusReader(DenseReader):
                 rows += self._rows_of(more)
             yield from unpacked_rows(sorted(rows, key=_number))
 
-    def _chunks(
+    def chunks_by_number(
         self,
         documents: Mapping[int, int],
         vectors: Mapping[int, Mapping[int, Row]],
@@ -305,6 +264,79 @@ class MilvusReader(DenseReader):
             chunk, of_document = cast(ChunkRow, found[number]), cast(DocumentRow, found[document])
             made[number] = plain_chunk(document, of_document, chunk, decoded)
         return made
+
+
+@dataclass(frozen=True, slots=True)
+class MilvusSearch:
+    """A `Search` (aidre_rows) in the rows of a space that an expression selects, of which there are `passing`."""
+
+    reader: MilvusReader
+    stored: StoredSpace
+    vector: NDArray[np.float32] | None
+    where: str
+    passing: int
+    rows: dict[int, Row] = field(default_factory=dict)
+    """Those that were found, by number."""
+
+    @property
+    def table(self) -> str:
+        return self.reader.tables.space(self.stored.table)
+
+    def nearest(self, n: int) -> tuple[Numbers, NDArray[Any]]:
+        found: list[Row] = []
+        if 0 < self.passing <= _FEW_ROWS:
+            found = self.reader.server.rows(self.table, self.where, _VECTOR_COLUMNS)
+        elif self.passing and n + _SLACK <= _MOST_FOUND and float(np.abs(self._vector).max()) < _MOST_FLOAT:
+            found = self._through_graph(n + _SLACK)
+        if len(found) < min(n, self.passing):
+            found = list(self._compared())
+        self.rows.update({int(row["row"]): row for row in found})
+        numbers = np.array(sorted({int(row["row"]) for row in found}), np.int64)
+        return numbers, self.codes_of(numbers)
+
+    def codes_of(self, numbers: Numbers) -> NDArray[Any]:
+        missing = [number for number in numbers.tolist() if number not in self.rows]
+        for block in _blocks(missing):
+            where = f"row in {literal(block)}"
+            self.rows.update(
+                {int(row["row"]): row for row in self.reader.server.rows(self.table, where, _VECTOR_COLUMNS)}
+            )
+        space = self.stored.space
+        codes = [vector_of(space, self.rows[number]).codes for number in numbers.tolist()]
+        return np.stack(codes) if codes else np.empty((0, space.dimensions), np.float32)
+
+    def chunks_of(self, numbers: Numbers) -> Mapping[int, RetrievedChunk]:
+        """Without those whose document was deleted meanwhile: it may have gone between two requests."""
+        self.codes_of(numbers)
+        documents = {number: int(self.rows[number]["document"]) for number in numbers.tolist()}
+        return self.reader.chunks_by_number(documents, {self.stored.table: self.rows})
+
+    def _through_graph(self, n: int) -> list[Row]:
+        """The nearest rows as the graph finds them: the fewer pass, the more it has to look at."""
+        share = self.passing / max(self.reader.chunks, 1)
+        [hits] = self.reader.server.call(
+            "search",
+            self.table,
+            data=[self._vector[0].tolist()],
+            anns_field="vector",
+            limit=n,
+            filter=self.where,
+            search_params={"params": {"ef": int(min(max(_EF, 2 * n) / share, _MOST_EF))}},
+            output_fields=list(_VECTOR_COLUMNS),
+            consistency_level="Bounded",
+        )
+        return [hit["entity"] for hit in hits]
+
+    def _compared(self) -> Iterator[Row]:
+        """All rows that pass, with their vectors."""
+        numbers = sorted(row["row"] for row in self.reader.spans(self.table, self.where, ["row"]))
+        for block in _blocks(numbers):
+            yield from self.reader.server.rows(self.table, f"row in {literal(block)}", _VECTOR_COLUMNS)
+
+    @property
+    def _vector(self) -> NDArray[np.float32]:
+        assert self.vector is not None
+        return self.vector
 
 
 def _number(row: Row) -> int:

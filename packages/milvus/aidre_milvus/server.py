@@ -107,8 +107,14 @@ class Server:
             self.call("load_collection", name, seconds=_WORK_SECONDS)
 
     def has_graphs(self, collection: str, rows: int) -> bool:
-        """Whether at least `rows` flushed rows are indexed, and the query nodes have loaded that index."""
-        flushed = self.call("list_persistent_segments", collection)
+        """Whether at least `rows` flushed rows are indexed, and the query nodes have loaded that index. Milvus Lite
+        lists no segments: it indexes what it flushes."""
+        try:
+            flushed = self.call("list_persistent_segments", collection)
+        except BackendUnavailable as error:
+            if error.details["reason"] != "unknown":
+                raise
+            return not self.call("describe_index", collection, "vector").get("pending_index_rows")
         if sum(one.num_rows for one in flushed if str(one.state) == _FLUSHED) < rows:
             return False
         if self.call("describe_index", collection, "vector")["pending_index_rows"]:
@@ -139,11 +145,12 @@ class Server:
         code, text = getattr(error, "code", 0), str(getattr(error, "message", "") or error)
         if callable(code):  # of gRPC itself, whose codes are no integers
             code = code()
+        is_unknown = getattr(code, "name", "") == "UNIMPLEMENTED"
         secret = self._options["token"]
         first = re.split(r"[\r\n]", text.replace(secret, "***") if secret else text)[0][:300]
         reason = "lost" if not isinstance(code, int) or code <= _CONNECT_FAILED else "refused"
         fault = "does not answer" if reason == "lost" else "failed"
-        reason = "absent" if code == _ABSENT else reason
+        reason = "unknown" if is_unknown else "absent" if code == _ABSENT else reason
         message = f"Milvus at {self.address} {fault}: {first}"
         return BackendUnavailable(message, backend="milvus", address=self.address, reason=reason)
 

@@ -270,7 +270,7 @@ class MilvusWriter(PendingSink):
             self._delete(commit.dead)
             for name in self._names:
                 self._server.count(name, NONE, strong=True)  # so that every later read knows of the deletion
-            self._publish(commit.without_dead())
+            self._publish(commit.again(dead=()))
 
     def _delete(self, dead: Sequence[Extent]) -> None:
         numbers = [number for one in dead for number in range(one.document, one.document + one.rows)]
@@ -295,8 +295,9 @@ class MilvusWriter(PendingSink):
     def _build_graphs(self) -> None:
         for name in self._names:
             self._server.call("flush", name, seconds=_FLUSH_SECONDS)
-        self._growing, deadline = 0, time.monotonic() + _GRAPH_SECONDS
-        waiting = self._names[1:]
+        deadline, waiting = time.monotonic() + _GRAPH_SECONDS, self._names[1:]
         while waiting and time.monotonic() < deadline:
             waiting = [name for name in waiting if not self._server.has_graphs(name, self._state.chunks)]
-            time.sleep(_POLL_SECONDS)
+            time.sleep(_POLL_SECONDS if waiting else 0)
+        if self._stored_commit is not None:  # so that no later writer waits for what is built
+            self._publish(self._stored_commit.again(growing=0))

@@ -20,7 +20,7 @@ def test_rows_of_failed_commits_and_of_deleted_documents_are_not_visible() -> No
 
 def test_a_commit_without_dead_rows_is_a_later_one_of_the_same_rows() -> None:
     before = Commit(STATE, serial=9, born=7, aborted=(3,), dead=(Extent(40, 2),))
-    after = before.without_dead()
+    after = before.again(dead=())
     assert after.visible == "born <= 7 and born not in [3]"
     assert after.serial == 10
     assert after.state.token != before.state.token

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,28 @@ def test_a_record_beside_another_one_is_withdrawn(
         assert sink.source_roots() == {"s": "/there"}
 
 
+def test_graphs_are_waited_for_once_after_many_chunks(store: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[str] = []
+    build = writer_module.MilvusWriter._build_graphs
+
+    def noted(self: Any) -> None:
+        waits.append(self._name)
+        build(self)
+
+    monkeypatch.setattr(writer_module.MilvusWriter, "_build_graphs", noted)
+    names = [f"d{number}" for number in range(writer_module._MIN_GRAPH_ROWS)]
+    filled(store, *names)
+    assert len(waits) == 1
+    generation = store.open(NAME).generation
+    for name in ("e1", "e2"):
+        filled(store, name)
+    assert len(waits) == 1
+    assert (store.open(NAME).generation, store.open(NAME).documents) == (generation + 2, len(names) + 2)
+    monkeypatch.setattr(writer_module, "_MIN_GRAPH_ROWS", 3)
+    filled(store, "e3")
+    assert len(waits) == 2
+
+
 def test_many_deleted_documents_are_removed_at_once(store: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer_module, "_MOST_LISTED", 2)
     filled(store, "a", "b", "c", "d")
@@ -414,13 +437,12 @@ def test_wrong_addresses_are_errors_without_the_password(tmp_path: Path, caplog:
     assert "s3cret" not in caplog.text
 
 
-def test_a_collection_of_a_newer_release_is_refused(store: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collection_of_a_newer_release_is_refused(store: Source) -> None:
     with store.writer(NAME, spaces=[SPACE]) as sink:
         put(sink, "a")
-        with monkeypatch.context() as patched:
-            patched.setattr(type(sink._state), "encode", lambda _: b'{"format": 2, "lineage": 7}')  # type: ignore[attr-defined]
-            sink.commit()
-    with pytest.raises(FormatTooNew, match="'docs' has format 2"):
+        sink._state = replace(sink._state, format=3)  # type: ignore[attr-defined]
+        sink.commit()
+    with pytest.raises(FormatTooNew, match="'docs' has format 3"):
         store.open(NAME)
     with pytest.raises(FormatTooNew):
         store.writer(NAME, spaces=[SPACE])

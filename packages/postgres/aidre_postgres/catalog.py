@@ -12,6 +12,7 @@ from psycopg import errors, sql
 
 from aidre.engine.errors import StoreLocked
 from aidre_postgres.connections import Connection, Server
+from aidre_postgres.tables import FORMAT
 from aidre_rows import CollectionState, decode_state, digest
 
 _RETRY_SECONDS: Final = 0.05
@@ -98,7 +99,7 @@ def read_catalog(
 def read_state(connection: Connection, server: Server, collection: str) -> tuple[int | None, CollectionState | None]:
     """The number and the newest state of a collection. FormatTooNew."""
     found = read_catalog(connection, server, sql.SQL("number, state"), collection)
-    return next(((number, decode_state(collection, encoded)) for number, encoded in found), (None, None))
+    return next(((number, decode_state(collection, encoded, FORMAT)) for number, encoded in found), (None, None))
 
 
 def _lock_key(schema: str, collection: str) -> int:

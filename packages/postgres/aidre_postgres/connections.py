@@ -99,20 +99,24 @@ class Server:
         except BackendUnavailable as error:
             if error.details["reason"] != "lost":
                 raise
-        with self.borrowed(fresh=True) as connection:
+        with self.borrowed() as connection:
             return work(connection)
 
     @contextmanager
-    def borrowed(self, *, fresh: bool = False) -> Iterator[Connection]:
-        """A connection for one call, an idle one unless it has to be fresh. What goes wrong on it is
-        BackendUnavailable, and it is not used again."""
-        connection = (None if fresh else self._take()) or self.connect()
+    def borrowed(self) -> Iterator[Connection]:
+        """A connection for one call. What goes wrong on it is BackendUnavailable; then neither it nor any idle one is
+        used again, as all of them may be lost."""
+        connection = self._take() or self.connect()
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         try:
             with self.faults():
                 yield connection
-        except BaseException:
+        except BaseException as error:
             with suppress(psycopg.Error):
                 connection.close()
+            with self._lock:
+                while self._idle and isinstance(error, BackendUnavailable):
+                    self._idle.pop().close()
             raise
         with self._lock:
             if len(self._idle) < MOST_IDLE:

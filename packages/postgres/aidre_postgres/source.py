@@ -13,7 +13,7 @@ from aidre.engine.storage import make_folder
 from aidre_postgres.catalog import read_catalog, writer_lock
 from aidre_postgres.connections import Server
 from aidre_postgres.reader import PostgresReader
-from aidre_postgres.tables import Tables
+from aidre_postgres.tables import FORMAT, Tables
 from aidre_postgres.writer import PostgresWriter
 from aidre_rows import Declared, RowsSource, collection_missing, decode_state
 
@@ -35,7 +35,7 @@ class PostgresSource(RowsSource):
 
     def _newest(self, collection: str) -> PostgresReader | None:
         for number, encoded in self._catalog(sql.SQL("number, state"), collection):
-            return PostgresReader(Tables(self._server, number), decode_state(collection, encoded))
+            return PostgresReader(Tables(self._server, number), decode_state(collection, encoded, FORMAT))
         return None
 
     def _writer(
@@ -51,7 +51,7 @@ class PostgresSource(RowsSource):
                 raise collection_missing(collection)
             [(number, encoded)] = found
             with connection.transaction():
-                Tables(self._server, number).drop(connection, decode_state(collection, encoded))
+                Tables(self._server, number).drop(connection, decode_state(collection, encoded, FORMAT))
                 statement = sql.SQL("delete from {} where number = %s").format(self._server.name("collections"))
                 connection.execute(statement, (number,))
 

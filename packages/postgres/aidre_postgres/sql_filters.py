@@ -1,61 +1,68 @@
 """Filters as conditions of SQL. Names and values of a filter are parameters, never text of a statement.
 
-A condition asks the table of fields, one row a value, which types keep apart as the columns of local segments do.
+Fields with columns (`columns`) are compared there, on the row that is looked at; the values of all others in the table
+of fields, one row a value. Types are kept apart, as the columns of local segments do.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from psycopg import sql
 
 from aidre.engine.errors import InvalidFilter
-from aidre.engine.index.fields import TITLE, And, Compare, Filter, Instant, Not, Or, Scalar, Wording
+from aidre.engine.index.fields import TITLE, And, Compare, Filter, Instant, Not, Or, Scalar, ValueRange, Wording
 from aidre.engine.storage import adjacent_floats, adjacent_integers, to_utf8
-from aidre_rows import digest
-
-PREFIX_BYTES: Final = 64
-"""Of a string that the index of values holds: an entry of an index has at most 2,704 bytes."""
+from aidre_postgres.columns import column_name, rest_name
+from aidre_postgres.tables import PREFIX_BYTES, Tables
+from aidre_rows import FieldColumns, digest
 
 _ORDERS: Final = {"gt": sql.SQL(">"), "gte": sql.SQL(">="), "lt": sql.SQL("<"), "lte": sql.SQL("<=")}
 _TITLES: Final = sql.SQL(
     "(select document, 's'::\"char\" kind, title s, null::int8 i, null::float8 r from {} where title is not null) f"
 )
-_NEVER: Final = sql.SQL("false")
+_IN_ROWS: Final = {
+    "s": sql.SQL("f.kind = 's' and f.s"),
+    "t": sql.SQL("f.kind in ('s', 'd') and f.i"),
+    "i": sql.SQL("f.kind = 'i' and f.i"),
+    "f": sql.SQL("f.kind = 'f' and f.r"),
+    "b": sql.SQL("f.kind = 'b' and f.i"),
+}
+"""What is compared in a row of a value, by kind; `t` are instants, of dates and of strings that denote one."""
+
+Test: TypeAlias = tuple[str, Callable[[sql.Composable], sql.Composable]]
+"""A kind of values, and the condition on one of them."""
 
 
 @dataclass(slots=True)
 class Conditions:
-    """Translates filters; `parameters` are those of all conditions that it has made. `fields` is the table of values,
-    `documents` that of documents, which has the titles.
+    """Translates filters; `parameters` are those of all conditions that it has made. A condition refers to the row of
+    a document, of a chunk or of a vector by the alias that is given to `of`."""
 
-    A condition refers to the number of a document by the expression `document` that is given to `of`.
-    """
-
-    fields: sql.Composable
-    documents: sql.Composable
+    tables: Tables
+    columns: Mapping[str, FieldColumns]
     parameters: dict[str, Any] = field(default_factory=dict)
 
-    def of(self, filter_: Filter, document: sql.Composable) -> sql.Composable:
+    def of(self, filter_: Filter, row: str) -> sql.Composable:
         match filter_:
             case Compare(name, "ne", value):
-                return _not(self._any_value(name, self._compared("eq", value), document))
+                return _not(self._any_value(name, list(self._tests("eq", value)), row))
             case Compare(name, "exists", value):
-                exists = self._any_value(name, sql.SQL("true"), document)
+                exists = self._exists(name, row)
                 return exists if value else _not(exists)
             case Compare(name, op, value):
-                return self._any_value(name, self._compared(op, value), document)
+                return self._any_value(name, list(self._tests(op, value)), row)
             case Wording():
                 raise InvalidFilter("this engine compares no wording")
             case Not(operand):
-                return _not(self.of(operand, document))
+                return _not(self.of(operand, row))
             case And(operands):
-                return self._joined(operands, " and ", "true", document)
+                return _joined([self.of(operand, row) for operand in operands], " and ", "true")
             case Or(operands):
-                return self._joined(operands, " or ", "false", document)
+                return _joined([self.of(operand, row) for operand in operands], " or ", "false")
 
     def parameter(self, value: Any, type_: str) -> sql.Composable:
         """A place for a value, which is sent beside the statement."""
@@ -63,75 +70,136 @@ class Conditions:
         self.parameters[name] = value
         return sql.SQL("{}::{}").format(sql.Placeholder(name), sql.SQL(type_))
 
-    def _joined(self, operands: Sequence[Filter], word: str, neutral: str, document: sql.Composable) -> sql.Composable:
-        if not operands:
-            return sql.SQL(neutral)
-        inner = sql.SQL(word).join(self.of(operand, document) for operand in operands)
-        return sql.SQL("({})").format(inner)
-
-    def _any_value(self, name: str, condition: sql.Composable, document: sql.Composable) -> sql.Composable:
-        of_document = sql.SQL("f.document = {}").format(document)
-        return sql.SQL("exists (select from {} where {} and ({}))").format(self.values(name), of_document, condition)
+    def within(self, wanted: ValueRange) -> sql.Composable:
+        """The condition on a value f of `values` that it is in a range."""
+        bounds = [(op, value) for op, value in (("gte", wanted.low), ("lt", wanted.high)) if value is not None]
+        sides = [dict(self._tests(op, value)) for op, value in bounds]
+        kinds = [kind for kind in sides[0] if all(kind in side for side in sides)]
+        both = [_joined([side[kind](_IN_ROWS[kind]) for side in sides], " and ", "true") for kind in kinds]
+        return _joined(both, " or ", "false")
 
     def values(self, name: str) -> sql.Composable:
         """The values of a field, as a table f."""
         if name == TITLE:
-            return _TITLES.format(self.documents)
-        key = self.parameter(uuid.UUID(bytes=digest(to_utf8(name))), "uuid")
-        return sql.SQL("(select * from {} where name = {}) f").format(self.fields, key)
+            return _TITLES.format(self.tables.documents)
+        own, columns = digest(to_utf8(name)), self.columns.get(digest(to_utf8(name)).hex())
+        rows = sql.SQL("select document, kind, s, i, r from {} where name = {}").format(
+            self.tables.fields, self.parameter(uuid.UUID(bytes=own), "uuid")
+        )
+        if columns is None:
+            return sql.SQL("({}) f").format(rows)
+        return self.column_values(columns, [] if columns.is_whole else [rows])
 
-    def _compared(self, op: str, value: Scalar | tuple[Scalar, ...]) -> sql.Composable:
+    def column_values(self, columns: FieldColumns, more: Sequence[sql.Composable] = ()) -> sql.Composable:
+        """The values in the columns of a field, and `more`, as a table f."""
+        parts = [self._values_of_kind(columns, kind) for kind in columns.kinds if kind != "t"]
+        return sql.SQL("({}) f").format(sql.SQL(" union all ").join([*parts, *more]))
+
+    def _values_of_kind(self, columns: FieldColumns, kind: str) -> sql.Composable:
+        own = column_name(columns, kind)
+        places = {"s": sql.SQL("null::bytea"), "i": sql.SQL("null::int8"), "r": sql.SQL("null::float8")}
+        places[{"s": "s", "f": "r"}.get(kind, "i")] = own
+        if kind == "s" and "t" in columns.kinds:
+            places["i"] = column_name(columns, "t")
+        return sql.SQL('select document, {}::"char" kind, {} s, {} i, {} r from {} where {} is not null').format(
+            sql.Literal(kind), *places.values(), self.tables.documents, own
+        )
+
+    def _exists(self, name: str, row: str) -> sql.Composable:
+        columns = self.columns.get(digest(to_utf8(name)).hex())
+        if name == TITLE or columns is None:
+            return self._any_value(name, [], row, anything=True)
+        own = [_of_row(row, column_name(columns, kind)) for kind in columns.kinds]
+        present = [sql.SQL("{} is not null").format(column) for column in own]
+        if not columns.is_whole:
+            present.append(_of_row(row, rest_name(columns)))
+        return _joined(present, " or ", "false")
+
+    def _any_value(self, name: str, tests: Sequence[Test], row: str, *, anything: bool = False) -> sql.Composable:
+        """Whether the document of a row has a value of a field that passes one of the tests."""
+        columns = None if name == TITLE else self.columns.get(digest(to_utf8(name)).hex())
+        own: list[sql.Composable] = []
+        if columns is not None:
+            for kind, test in tests:
+                stored = ("t", "d") if kind == "t" else (kind,)
+                own += [test(_of_row(row, column_name(columns, one))) for one in stored if one in columns.kinds]
+            if columns.is_whole:
+                return _joined(own, " or ", "false")
+        found = (
+            sql.SQL("true") if anything else _joined([test(_IN_ROWS[kind]) for kind, test in tests], " or ", "false")
+        )
+        table = _TITLES.format(self.tables.documents) if name == TITLE else self._rows(name)
+        in_rows = sql.SQL("exists (select from {} where f.document = {} and {})").format(
+            table, _of_row(row, sql.Identifier("document")), found
+        )
+        if columns is None:
+            return in_rows
+        return _joined(
+            [*own, sql.SQL("({} and {})").format(_of_row(row, rest_name(columns)), in_rows)], " or ", "false"
+        )
+
+    def _rows(self, name: str) -> sql.Composable:
+        key = self.parameter(uuid.UUID(bytes=digest(to_utf8(name))), "uuid")
+        return sql.SQL("(select * from {} where name = {}) f").format(self.tables.fields, key)
+
+    def _tests(self, op: str, value: Scalar | tuple[Scalar, ...]) -> Iterator[Test]:
         values = value if isinstance(value, tuple) else (value,)
-        strings = [to_utf8(one) for one in values if isinstance(one, str)]
+        yield from self._strings(op, [to_utf8(one) for one in values if isinstance(one, str)])
         instants = [one.microseconds for one in values if isinstance(one, Instant)]
         numbers = [one for one in values if isinstance(one, int | float) and not isinstance(one, bool)]
         truths = [int(one) for one in values if isinstance(one, bool)]
-        conditions = [
-            *self._strings(op, strings),
-            *self._whole(op, instants, "f.kind in ('s', 'd')"),
-            *self._whole(op, numbers, "f.kind = 'i'"),
-            *self._reals(op, numbers),
-            *self._whole(op, truths, "f.kind = 'b'"),
-        ]
-        return sql.SQL(" or ").join(conditions) if conditions else _NEVER
+        for kind, wanted in (("t", instants), ("i", numbers), ("b", truths)):
+            yield from self._within(kind, [adjacent_integers(one).interval(op) for one in wanted], "int8", int)
+        yield from self._within("f", [adjacent_floats(one).interval(op) for one in numbers], "float8", float)
 
-    def _strings(self, op: str, values: Sequence[bytes]) -> list[sql.Composable]:
-        if not values:
-            return []
-        if op == "contains":
-            return [
-                sql.SQL("f.kind = 's' and position({} in f.s) > 0").format(self.parameter(value, "bytea"))
-                for value in values
-            ]
-        if op in _ORDERS:
-            compared = sql.SQL("f.kind = 's' and f.s {} {}")
-            return [compared.format(_ORDERS[op], self.parameter(value, "bytea")) for value in values]
-        prefixes = self.parameter(sorted({value[:PREFIX_BYTES] for value in values}), "bytea[]")
-        condition = sql.SQL("f.kind = 's' and substring(f.s, 1, {}) = any ({}) and f.s = any ({})")
-        return [condition.format(sql.Literal(PREFIX_BYTES), prefixes, self.parameter(list(values), "bytea[]"))]
+    def _strings(self, op: str, values: Sequence[bytes]) -> Iterator[Test]:
+        for value in values if op == "contains" or op in _ORDERS else ():
+            given = self.parameter(value, "bytea")
+            if op == "contains":
+                # The column comes last, as in every test: that of rows is "f.kind = 's' and f.s".
+                yield (
+                    "s",
+                    lambda column, given=given: sql.SQL("({} is not null and position({} in {}) > 0)").format(
+                        column, given, _plain(column)
+                    ),
+                )
+            else:
+                yield "s", lambda column, given=given: sql.SQL("({} {} {})").format(column, _ORDERS[op], given)
+        if values and op != "contains" and op not in _ORDERS:
+            prefixes = self.parameter(sorted({value[:PREFIX_BYTES] for value in values}), "bytea[]")
+            wanted = self.parameter(list(values), "bytea[]")
 
-    def _whole(self, op: str, values: Sequence[int | float], kind: str) -> list[sql.Composable]:
-        intervals = [adjacent_integers(value).interval(op) for value in values]
-        return self._within(intervals, f"{kind} and f.i", "int8", int)
+            def equals(column: sql.Composable) -> sql.Composable:
+                if column is not _IN_ROWS["s"]:
+                    return sql.SQL("({} = any ({}))").format(column, wanted)
+                narrow = sql.SQL("substring(f.s, 1, {}) = any ({})").format(sql.Literal(PREFIX_BYTES), prefixes)
+                return sql.SQL("({} = any ({}) and {})").format(column, wanted, narrow)
 
-    def _reals(self, op: str, values: Sequence[int | float]) -> list[sql.Composable]:
-        intervals = [adjacent_floats(value).interval(op) for value in values]
-        return self._within(intervals, "f.kind = 'f' and f.r", "float8", float)
+            yield "s", equals
 
-    def _within(
-        self, intervals: Sequence[tuple[float, float]], compared: str, type_: str, convert: Any
-    ) -> list[sql.Composable]:
+    def _within(self, kind: str, intervals: Sequence[tuple[float, float]], type_: str, convert: Any) -> Iterator[Test]:
         points = [convert(low) for low, high in intervals if low == high]
         ranges = [(low, high) for low, high in intervals if low < high]
-        start = sql.SQL(compared)
-        made: list[sql.Composable] = []
         if points:
-            made.append(sql.SQL("{} = any ({})").format(start, self.parameter(points, f"{type_}[]")))
+            wanted = self.parameter(points, f"{type_}[]")
+            yield kind, lambda column: sql.SQL("({} = any ({}))").format(column, wanted)
         for low, high in ranges:
             bounds = self.parameter(convert(low), type_), self.parameter(convert(high), type_)
-            made.append(sql.SQL("{} between {} and {}").format(start, *bounds))
-        return made
+            yield kind, lambda column, bounds=bounds: sql.SQL("({} between {} and {})").format(column, *bounds)
+
+
+def _plain(column: sql.Composable) -> sql.Composable:
+    return sql.SQL("f.s") if column is _IN_ROWS["s"] else column
+
+
+def _of_row(row: str, column: sql.Composable) -> sql.Composable:
+    return sql.SQL("{}.{}").format(sql.SQL(row), column)
+
+
+def _joined(parts: Sequence[sql.Composable], word: str, neutral: str) -> sql.Composable:
+    return sql.SQL("({})").format(sql.SQL(word).join(parts)) if parts else sql.SQL(neutral)
 
 
 def _not(condition: sql.Composable) -> sql.Composable:
-    return sql.SQL("not {}").format(condition)
+    """A column without a value makes a comparison null, which passes no more than false does."""
+    return sql.SQL("({}) is not true").format(condition)

@@ -3,19 +3,25 @@
     collections           one row a collection: number, name, format, lineage, generation, state as JSON
     cN_documents          one row a document; `chunk_ids` and `digests` list its chunks
     cN_chunks             one row a chunk
-    cN_fields             one row a value of a field of a document, for filters
+    cN_fields             one row a value of a field of a document, for filters, where the field has no columns
     cN_vectors_M          the vectors of the space with table M: `halfvec` or `vector`, as its precision says
+    cN_words              the terms of each chunk as a `tsvector`, whose positions count them, its length and language
+    cN_terms              for each term the number of chunks that have it
 
-Strings are UTF-8 in `bytea`; `convert_from(text, 'UTF8')` shows them.
+Strings are UTF-8 in `bytea`; `convert_from(text, 'UTF8')` shows them. Documents, vectors and words have the columns of
+fields (`columns`).
 """
 
 from __future__ import annotations
 
 import struct
 import uuid
+from base64 import urlsafe_b64encode
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from itertools import tee
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +30,25 @@ from psycopg import sql
 from aidre.engine.errors import InvalidInput
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import precision_of
+from aidre_postgres.columns import Placed, definitions, names_of, place_values, without_whole
 from aidre_postgres.connections import Connection, Server
-from aidre_postgres.sql_filters import PREFIX_BYTES
-from aidre_rows import ChunkRow, CollectionState, DocumentRow, FieldRow, PendingDocument, PendingVector, digest
+from aidre_rows import (
+    ChunkRow,
+    ChunkWords,
+    CollectionState,
+    DocumentRow,
+    FieldColumns,
+    FieldRow,
+    PendingDocument,
+    PendingVector,
+    chunk_words,
+    digest,
+)
 
+FORMAT: Final = 2
+"""Of the tables: 1 had no words, and no columns of fields."""
+PREFIX_BYTES: Final = 64
+"""Of a string that the index of values holds: an entry of an index has at most 2,704 bytes."""
 MOST_DIMENSIONS: Final = 16_000
 """Of the types of pgvector."""
 _MOST_INDEXED: Final = {"halfvec": 4_000, "vector": 2_000}
@@ -71,11 +92,27 @@ create index on {fields} (name) where kind = 'o'
 _VECTORS: Final = """
 create table {vectors} (
     chunk bigint primary key, document bigint not null, vector {type}({dimensions}) not null, norm real not null,
-    key uuid);
+    key uuid{columns});
 alter table {vectors} alter column vector set storage {storage};
 create index on {vectors} (document);
 create index on {vectors} (key) where key is not null
 """
+
+# Terms that are read from another place than the row would take as long as all the rest of a search.
+_WORDS: Final = """
+create table {words} (
+    chunk bigint primary key, document bigint not null, length int not null, language text not null,
+    words tsvector not null) with (toast_tuple_target = 8160);
+alter table {words} alter column words set storage external;
+create index on {words} (document);
+create index {index} on {words} using gin (words);
+create table {terms} (term text collate "C" primary key, chunks int not null)
+"""
+_MOST_COUNT: Final = 255
+"""Of a term in a chunk: a `tsvector` has no more positions of one."""
+_MOST_WORDS_BYTES: Final = 1_000_000
+"""Of a `tsvector`, which has less than 1 MiB: of a chunk with more different terms, those are left out that are last in
+the order of their texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +134,14 @@ class Tables:
     def fields(self) -> sql.Identifier:
         return self.server.name(f"c{self.number}_fields")
 
+    @property
+    def words(self) -> sql.Identifier:
+        return self.server.name(f"c{self.number}_words")
+
+    @property
+    def terms(self) -> sql.Identifier:
+        return self.server.name(f"c{self.number}_terms")
+
     def vectors(self, table: int) -> sql.Identifier:
         return self.server.name(f"c{self.number}_vectors_{table}")
 
@@ -108,10 +153,27 @@ class Tables:
             documents=self.documents, chunks=self.chunks, fields=self.fields, prefix=sql.Literal(PREFIX_BYTES)
         )
         connection.execute(statement)
+        self.make_words(connection)
         for stored in state.spaces:
             self.make_vectors(connection, stored.space, stored.table)
 
-    def make_vectors(self, connection: Connection, space: EmbeddingSpace, table: int) -> None:
+    def make_words(self, connection: Connection) -> None:
+        index = sql.Identifier(f"c{self.number}_words_index")
+        connection.execute(sql.SQL(_WORDS).format(words=self.words, terms=self.terms, index=index))
+
+    def add_columns(self, connection: Connection, state: CollectionState, columns: Sequence[FieldColumns]) -> None:
+        """Give rows of a collection the columns of some fields; documents are found by these."""
+        added = sql.SQL(", ").join(sql.SQL("add column {}").format(one) for one in definitions(columns))
+        for name in (self.documents, self.words, *(self.vectors(stored.table) for stored in state.spaces)):
+            connection.execute(sql.SQL("alter table {} {}").format(name, added))
+        for column in names_of(columns):
+            if column.startswith("f"):
+                made = sql.SQL("create index on {} ({})").format(self.documents, sql.Identifier(column))
+                connection.execute(made)
+
+    def make_vectors(
+        self, connection: Connection, space: EmbeddingSpace, table: int, columns: Sequence[FieldColumns] = ()
+    ) -> None:
         if space.dimensions > MOST_DIMENSIONS:
             raise InvalidInput(
                 f"embedding space {space.id!r} has {space.dimensions} dimensions, pgvector stores {MOST_DIMENSIONS}: "
@@ -122,6 +184,7 @@ class Tables:
             type=sql.SQL(type_of(space)),
             dimensions=sql.Literal(space.dimensions),
             storage=sql.SQL("plain" if vector_bytes(space) <= _MOST_INLINE_BYTES else "external"),
+            columns=sql.SQL("").join(sql.SQL(", {}").format(one) for one in definitions(columns)),
         )
         connection.execute(statement)
 
@@ -158,7 +221,7 @@ class Tables:
             "from unnest(%(names)s::text[]) name"
         )
         stem = f"c{self.number}"
-        names = [f"{stem}_documents", f"{stem}_chunks", f"{stem}_fields"]
+        names = [f"{stem}_{kind}" for kind in ("documents", "chunks", "fields", "words", "terms")]
         for stored in state.spaces:
             names += [f"{stem}_vectors_{stored.table}", f"{stem}_vectors_{stored.table}_graph"]
         asked = {"schema": server.schema, "names": names}
@@ -167,11 +230,15 @@ class Tables:
         for stored in state.spaces:
             whole, graph = found[f"{stem}_vectors_{stored.table}"], found[f"{stem}_vectors_{stored.table}_graph"]
             spaces[stored.table] = {"vectors": whole - graph, "index": graph, "keys": 0}
-        return spaces, sum(found[name] for name in names[:3])
+        return spaces, sum(found[name] for name in names[:5])
+
+    def all(self, state: CollectionState) -> list[sql.Identifier]:
+        words = [self.words, self.terms] if state.format >= FORMAT else []
+        vectors = [self.vectors(stored.table) for stored in state.spaces]
+        return [self.documents, self.chunks, self.fields, *words, *vectors]
 
     def drop(self, connection: Connection, state: CollectionState) -> None:
-        names = [self.documents, self.chunks, self.fields, *(self.vectors(one.table) for one in state.spaces)]
-        connection.execute(sql.SQL("drop table if exists {}").format(sql.SQL(", ").join(names)))
+        connection.execute(sql.SQL("drop table if exists {}").format(sql.SQL(", ").join(self.all(state))))
 
 
 # -- vectors -----------------------------------------------------------------------------------------------------
@@ -230,14 +297,14 @@ def _int(value: int | None) -> bytes | None:
     return None if value is None else value.to_bytes(4, "big", signed=True)
 
 
-def document_values(number: int, row: DocumentRow) -> list[bytes | None]:
+def document_values(number: int, row: DocumentRow, columns: Sequence[bytes | None] = ()) -> list[bytes | None]:
     """Number, digest and the columns of a document."""
     packed = row._replace(
         updated_at=row.updated_at.encode(),  # type: ignore[arg-type]
         canonical=b"\x01" if row.canonical else b"\x00",  # type: ignore[arg-type]
         chunk_count=_int(row.chunk_count),  # type: ignore[arg-type]
     )
-    return [_long(number), digest(row.id), *packed]  # type: ignore[list-item]
+    return [_long(number), digest(row.id), *packed, *columns]  # type: ignore[list-item]
 
 
 def chunk_values(number: int, document: int, row: ChunkRow) -> list[bytes | None]:
@@ -254,10 +321,32 @@ def vector_values(chunk: int, document: int, vector: PendingVector) -> list[byte
     return [_long(chunk), _long(document), pack_vector(vector.codes), struct.pack(">f", vector.norm), vector.key]
 
 
+def word_values(chunk: int, document: int, words: ChunkWords) -> list[bytes | None]:
+    return [_long(chunk), _long(document), _int(words.length), words.language.encode(), _pack_terms(words.terms)]
+
+
+def _pack_terms(terms: Sequence[tuple[str, int]]) -> bytes:
+    packed, size = [], 0
+    for name, count in sorted((lexeme(term).encode(), count) for term, count in terms):
+        shown = min(count, _MOST_COUNT)
+        packed.append(name + b"\0" + struct.pack(f">{shown + 1}H", shown, *range(1, shown + 1)))
+        size += len(packed[-1]) + 8
+        if size > _MOST_WORDS_BYTES:
+            packed.pop()
+            break
+    return len(packed).to_bytes(4, "big") + b"".join(packed)
+
+
+def lexeme(term: str) -> str:
+    """A term as PostgreSQL has it, in whatever encoding the database is."""
+    return term if term.isascii() else "=" + urlsafe_b64encode(term.encode()).decode()
+
+
 def copy_documents(
     connection: Connection, tables: Tables, state: CollectionState, documents: Sequence[PendingDocument]
-) -> int:
-    """Append documents with their chunks, fields and vectors; returns the first number that is free after them."""
+) -> CollectionState:
+    """Append documents with their chunks, fields, words and vectors; returns the state with the next free number, the
+    words, and what became of the columns."""
     first_chunk: list[int] = []
     free = state.next_row
     numbers = range(free, free + len(documents))
@@ -265,25 +354,72 @@ def copy_documents(
     for one in documents:
         first_chunk.append(free)
         free += len(one.rows.chunks)
-    placed = list(zip(numbers, first_chunk, documents, strict=True))
-    rows: Iterator[list[bytes | None]] = (document_values(number, one.rows.document) for number, _, one in placed)
-    copy_rows(connection, tables.documents, ("document", "digest", *DOCUMENT_COLUMNS), rows)
+    homes = [place_values(one.rows.fields, state.columns) for one in documents]
+    placed = list(zip(numbers, first_chunk, documents, homes, strict=True))
+    own = names_of(state.columns)
+    rows: Iterator[list[bytes | None]] = (
+        document_values(number, one.rows.document, home.columns) for number, _, one, home in placed
+    )
+    copy_rows(connection, tables.documents, ("document", "digest", *DOCUMENT_COLUMNS, *own), rows)
     rows = (
         chunk_values(first + place, number, chunk)
-        for number, first, one in placed
+        for number, first, one, _ in placed
         for place, chunk in enumerate(one.rows.chunks)
     )
     copy_rows(connection, tables.chunks, ("chunk", "document", "digest", *CHUNK_COLUMNS), rows)
-    rows = (field_values(number, value) for number, _, one in placed for value in one.rows.fields)
+    rows = (field_values(number, value) for number, _, _, home in placed for value in home.rows)
     copy_rows(connection, tables.fields, ("document", "name", "kind", "s", "i", "r"), rows)
     for stored in state.spaces:
         rows = (
-            vector_values(first + place, number, vector)
-            for number, first, one in placed
+            vector_values(first + place, number, vector) + home.columns
+            for number, first, one, home in placed
             for place, vector in enumerate(one.vectors[stored.space.id])
         )
-        copy_rows(connection, tables.vectors(stored.table), VECTOR_COLUMNS, rows)
-    return free
+        copy_rows(connection, tables.vectors(stored.table), (*VECTOR_COLUMNS, *own), rows)
+    state = replace(
+        state, next_row=free, columns=without_whole(state.columns, set().union(*(home.rest for home in homes)))
+    )
+    return copy_words(connection, tables, state, _chunks_of(placed), own)
 
 
+def _chunks_of(placed: Sequence[tuple[int, int, PendingDocument, Placed]]) -> Iterator[NumberedChunk]:
+    for number, first, one, home in placed:
+        for place, chunk in enumerate(one.rows.chunks):
+            yield first + place, number, one.rows.document, chunk, home.columns
+
+
+def copy_words(
+    connection: Connection,
+    tables: Tables,
+    state: CollectionState,
+    chunks: Iterable[NumberedChunk],
+    columns: Sequence[str],
+) -> CollectionState:
+    """Append the words of chunks; returns the state with these counted. `columns` names those of fields."""
+    frequencies, languages, length = Counter[str](), Counter(state.languages), state.terms
+    numbered, analysed = tee(chunks)
+
+    def rows() -> Iterator[list[bytes | None]]:
+        nonlocal length
+        for (chunk, number, _, _, own), words in zip(
+            numbered, chunk_words((one[2], one[3]) for one in analysed), strict=True
+        ):
+            frequencies.update(lexeme(term) for term, _ in words.terms)
+            languages[words.language] += 1
+            length += words.length
+            yield word_values(chunk, number, words) + list(own)
+
+    copy_rows(connection, tables.words, (*WORD_COLUMNS, *columns), rows())
+    statement = sql.SQL(
+        "insert into {} as old select * from unnest(%s::text[], %s::int[]) "
+        "on conflict (term) do update set chunks = old.chunks + excluded.chunks"
+    )
+    terms = sorted(frequencies)
+    connection.execute(statement.format(tables.terms), (terms, [frequencies[term] for term in terms]))
+    return replace(state, languages=dict(languages), terms=length)
+
+
+NumberedChunk: TypeAlias = tuple[int, int, DocumentRow, ChunkRow, Sequence[bytes | None]]
+"""A chunk with its number and that of its document before it, and the values of the columns of fields after it."""
 VECTOR_COLUMNS: Final = ("chunk", "document", "vector", "norm", "key")
+WORD_COLUMNS: Final = ("chunk", "document", "length", "language", "words")

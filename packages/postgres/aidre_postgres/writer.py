@@ -21,10 +21,13 @@ from aidre.engine.model import EmbeddingSpace
 from aidre.engine.ports import Recompute
 from aidre.engine.storage import to_utf8, upkeep
 from aidre_postgres.catalog import make_catalog, read_state, writer_lock
+from aidre_postgres.columns import names_of, with_new_columns
 from aidre_postgres.connections import Server
 from aidre_postgres.lookup import StoredRows
+from aidre_postgres.migrations import upgrade
 from aidre_postgres.reader import PostgresReader
 from aidre_postgres.tables import (
+    FORMAT,
     VECTOR_COLUMNS,
     Tables,
     copy_documents,
@@ -46,6 +49,8 @@ _REEMBED_ROWS: Final = 256
 class PostgresWriter(PendingSink):
     """A `Sink` and context manager, made by `PostgresSource.writer`."""
 
+    format = FORMAT
+
     def __init__(
         self,
         server: Server,
@@ -61,6 +66,8 @@ class PostgresWriter(PendingSink):
             with server.faults():
                 make_catalog(self._connection, server)
                 self._number, state = read_state(self._connection, server, collection)
+                if self._number is not None and state is not None and state.format < FORMAT:
+                    self._number, state = upgrade(self._connection, Tables(server, self._number), state)
             super().__init__(collection, state, spaces, declared)
         except BaseException:
             self._lock.__exit__(None, None, None)
@@ -106,7 +113,7 @@ class PostgresWriter(PendingSink):
         with self._server.faults(), self._connection.transaction():
             self._lock_row()
             for old, new in renewed:
-                self._tables.make_vectors(self._connection, new.space, new.table)
+                self._tables.make_vectors(self._connection, new.space, new.table, state.columns)
                 self._fill(new, recompute[new.space.id])
                 self._connection.execute(sql.SQL("drop table {}").format(self._tables.vectors(old.table)))
             self._publish(state, self._number)
@@ -122,6 +129,11 @@ class PostgresWriter(PendingSink):
                 for (number, chunk), vector in zip(block, pending_vectors(encoded, keys), strict=True)
             ]
             copy_rows(self._connection, self._tables.vectors(made.table), VECTOR_COLUMNS, rows)
+        names = sql.SQL(", ").join(map(sql.Identifier, names_of(self._state.columns)))
+        if self._state.columns:
+            statement = sql.SQL("update {} v set ({names}) = (select {names} from {} d where d.document = v.document)")
+            made_from = self._tables.vectors(made.table), self._tables.documents
+            self._connection.execute(statement.format(*made_from, names=names))
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -169,9 +181,13 @@ class PostgresWriter(PendingSink):
                 number = self._number
                 self._lock_row()
                 state = self._without_deleted(state)
-            documents = list(self._pending.documents.values())
-            free = copy_documents(self._connection, Tables(self._server, number), state, documents)
-            state = self._succeeded_by_pending(state, free)
+            documents, tables = list(self._pending.documents.values()), Tables(self._server, number)
+            declared = replace(state, dates=self._declared.dates or state.dates)
+            columns = with_new_columns(declared, [one.rows.fields for one in documents])
+            if columns != state.columns:  # searches wait until the end of this commit: PostgreSQL locks the tables
+                tables.add_columns(self._connection, state, columns[len(state.columns) :])
+            state = copy_documents(self._connection, tables, replace(state, columns=columns), documents)
+            state = self._succeeded_by_pending(state, state.next_row)
             self._publish(state, number)
         self._number, self._state = number, state
 
@@ -198,9 +214,9 @@ class PostgresWriter(PendingSink):
     def _without_deleted(self, state: CollectionState) -> CollectionState:
         """Delete the stored rows of replaced and deleted documents."""
         digests = [to_uuid(to_utf8(one)) for one in self._pending.deleted]
-        names = {"documents": self._tables.documents, "chunks": self._tables.chunks, "fields": self._tables.fields}
+        names = {kind: getattr(self._tables, kind) for kind in ("documents", "chunks", "fields", "words", "terms")}
         spaces = [
-            sql.SQL("v{} as (delete from {} where document in (select document from gone))").format(
+            sql.SQL("v{} as (delete from {} where document in (select document from gone)), ").format(
                 sql.Literal(stored.table), self._tables.vectors(stored.table)
             )
             for stored in state.spaces
@@ -208,15 +224,27 @@ class PostgresWriter(PendingSink):
         statement = sql.SQL(
             "with gone as (delete from {documents} where digest = any (%s) returning document, chunk_count, url), "
             "c as (delete from {chunks} where document in (select document from gone)), "
-            "f as (delete from {fields} where document in (select document from gone)), {spaces} "
-            "select count(*), coalesce(sum(chunk_count), 0)::int8, count(*) - count(url) from gone"
-        ).format(spaces=sql.SQL(", ").join(spaces), **names)
-        [(documents, chunks, without_url)] = self._connection.execute(statement, (digests,)).fetchall()
+            "f as (delete from {fields} where document in (select document from gone)), {spaces}"
+            "w as (delete from {words} where document in (select document from gone) "
+            "returning length, language, words), "
+            "n as (select lexeme, count(*) chunks from w, unnest(w.words) group by lexeme), "
+            "t as (update {terms} old set chunks = old.chunks - n.chunks from n where old.term = n.lexeme), "
+            "l as (select language, count(*) number from w group by language) "
+            "select count(*), coalesce(sum(chunk_count), 0)::int8, count(*) - count(url), "
+            "(select coalesce(sum(length), 0)::int8 from w), "
+            "(select coalesce(jsonb_object_agg(language, number), '{{}}') from l) from gone"
+        ).format(spaces=sql.SQL("").join(spaces), **names)
+        [(documents, chunks, without_url, terms, languages)] = self._connection.execute(
+            statement, (digests,)
+        ).fetchall()
+        left = {tag: number - languages.get(tag, 0) for tag, number in state.languages.items()}
         return replace(
             state,
             documents=state.documents - documents,
             chunks=state.chunks - chunks,
             documents_without_url=state.documents_without_url - without_url,
+            terms=state.terms - terms,
+            languages={tag: number for tag, number in left.items() if number},
         )
 
     def _publish(self, state: CollectionState, number: int | None) -> None:
@@ -240,17 +268,13 @@ class PostgresWriter(PendingSink):
                     self._tables.make_index(self._connection, stored.space, stored.table)
             counted = self._tables.counted_chunks(self._connection)
             if abs(self._state.chunks - counted) > _NEGLECTED_SHARE * self._state.chunks:
-                names = sql.SQL(", ").join(self._all_tables())
+                names = sql.SQL(", ").join(self._tables.all(self._state))
                 self._connection.execute(sql.SQL("analyze {}").format(names))
-
-    def _all_tables(self) -> list[sql.Identifier]:
-        names = [self._tables.documents, self._tables.chunks, self._tables.fields]
-        return names + [self._tables.vectors(stored.table) for stored in self._state.spaces]
 
     def _vacuum(self, statement: str) -> None:
         if self._number is None:
             return
         self._reconnect()
         with self._server.faults():
-            for name in self._all_tables():
+            for name in self._tables.all(self._state):
                 self._connection.execute(sql.SQL(statement).format(name))

@@ -339,9 +339,9 @@ def test_wrong_passwords_and_missing_rights_are_errors(uri: str, tmp_path: Path)
 def test_a_collection_of_a_newer_release_is_refused(store: Source, uri: str) -> None:
     filled(store, "a")
     name = uri.rpartition("=")[2]
-    changed = b'{"format": 2, "lineage": 7}'
+    changed = b'{"format": 3, "lineage": 7}'
     shared_server().execute(f'update "{name}".collections set state = %s', changed)
-    with pytest.raises(FormatTooNew, match="'docs' has format 2"):
+    with pytest.raises(FormatTooNew, match="'docs' has format 3"):
         store.open(NAME)
     with pytest.raises(FormatTooNew):
         store.writer(NAME, spaces=[SPACE])

@@ -159,6 +159,8 @@ class _Merged:
         read = 0
         for table in runner.run(job, blocks):
             answer = from_table(table)
+            if answer.block not in sizes:
+                raise StorageFailed(f"a worker answered for block {answer.block}, which there is not")
             self._take(answer)
             read += sizes[answer.block]
             counts = self._tally.counts

@@ -15,6 +15,7 @@ import orjson
 import pyarrow as pa
 
 from aidre.engine.embedding import Embedder
+from aidre.engine.errors import StorageFailed
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import SegmentEntry
 from aidre.ingest.pipeline import Counts, IngestOptions
@@ -109,6 +110,14 @@ def to_table(answer: Answer) -> pa.Table:
 
 
 def from_table(table: pa.Table) -> Answer:
+    """Raises StorageFailed for what no worker of this release answers: it is not trusted."""
+    try:
+        return _from_rows(table)
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, pa.ArrowException) as error:
+        raise StorageFailed(f"a worker gave an invalid answer ({type(error).__name__}): run the ingest again") from None
+
+
+def _from_rows(table: pa.Table) -> Answer:
     rows: Iterable[tuple[int, str, str, str | None]] = zip(
         *(column.to_pylist() for column in table.columns), strict=True
     )

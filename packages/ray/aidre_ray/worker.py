@@ -12,7 +12,7 @@ from aidre.engine.collection import Store
 from aidre.engine.errors import AidreError
 from aidre.ingest.pipeline import Event, Notice, Run, ingest
 from aidre.ingest.records import Item, Rejected, Unpublished, VectorRules
-from aidre.ingest.sandbox import SHARED, TABLES, require_walls
+from aidre.ingest.sandbox import SHARED, TABLES, set_rules
 from aidre.ingest.sites import Sites
 from aidre.ingest.sources import read_file, with_page
 from aidre_ray.blocks import Block, block_from_json, items_of_part
@@ -77,7 +77,7 @@ class Worker:
     def _items(self, block: Block, rules: VectorRules) -> Iterator[Item]:
         options = self._job.options
         as_of = None if options.include_drafts else datetime.fromisoformat(self._job.now)
-        require_walls(options.requires_walls)
+        set_rules(requires_walls=options.requires_walls, seconds=options.parse_seconds)
         for file in block.files:
             yield from read_file(with_page(file, self._sites(file.source, as_of)), rules, options.mappings, as_of)
 

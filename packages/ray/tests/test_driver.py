@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -297,6 +298,72 @@ def test_a_run_that_fails_stores_nothing_and_leaves_nothing(pair: Pair) -> None:
         pair.distributed()
     assert pair.store("workers").collections() == []
     assert not list((pair.root / "workers" / "c" / "segments").iterdir())
+
+
+@dataclass(frozen=True)
+class Lying:
+    """The workers that wrote segments give other answers than the true ones."""
+
+    lie: Callable[[Job, pa.Table], pa.Table]
+    workers: int = 8
+
+    def run(self, job: Job, blocks: Sequence[Block]) -> Iterator[pa.Table]:
+        for table in InProcess().run(job, blocks):
+            yield self.lie(job, table) if "segment" in table.column("kind").to_pylist() else table
+
+
+def told(table: pa.Table, kind: str, name: str | None = None, value: str | None = None, block: int = 0) -> pa.Table:
+    """The answer with one row more."""
+    return pa.concat_tables([table, pa.table([[block], [kind], [name or ""], [value]], schema=table.schema)])
+
+
+def with_entry(table: pa.Table, **members: Any) -> pa.Table:
+    """The answer, whose segment has other members."""
+    rows = table.to_pylist()
+    for told_row in rows:
+        if told_row["kind"] == "segment":
+            told_row["value"] = json.dumps(json.loads(told_row["value"]) | members)
+    return pa.Table.from_pylist(rows, table.schema)
+
+
+LIES: Mapping[str, Callable[[Job, pa.Table], pa.Table]] = {
+    "a folder of another collection": lambda _, table: with_entry(table, id="../../../other/segments/s"),
+    "a folder elsewhere": lambda _, table: with_entry(table, id="/tmp"),
+    "the folder itself": lambda _, table: with_entry(table, id=".."),
+    "a file elsewhere": lambda _, table: with_entry(table, files={"../../x": {"bytes": 1, "checksum": "0" * 32}}),
+    "no files": lambda _, table: with_entry(table, files={}),
+    "more documents than there are": lambda _, table: with_entry(table, documents=10**9),
+    "fewer chunks than there are": lambda _, table: with_entry(table, chunks=1),
+    "tombstones": lambda _, table: with_entry(table, deletes="../CURRENT"),
+    "deleted documents": lambda _, table: with_entry(table, deleted_documents=5),
+    "a negative count": lambda _, table: with_entry(table, documents=-1),
+    "the segment twice": lambda _, table: pa.concat_tables([table, with_entry(table)]),
+    "no JSON": lambda _, table: told(table, "segment", value="{"),
+    "nothing": lambda _, table: table.slice(0, 0),
+    "another block": lambda _, table: pa.Table.from_pylist(
+        [{**row, "block": 10**6} for row in table.to_pylist()], table.schema
+    ),
+    "counts of others": lambda _, table: told(table, "counts", value='{"repeated_ids": 0, "__class__": 1}'),
+    "a rejection of another kind": lambda _, table: told(table, "rejected", value='{"a": 1}'),
+    "a table of another kind": lambda _, table: pa.table({"a": [1]}),
+}
+
+
+@pytest.mark.slow
+def test_a_worker_that_lies_publishes_nothing_and_harms_no_other_collection(pair: Pair) -> None:
+    """It may write any text into its own collection; names and numbers of its answer lead nowhere else."""
+    write_corpus(pair.docs, 30)
+    pair.distributed()
+    before = contents(pair.store("workers").open("c"))
+    write_rows(pair.docs / "z.jsonl", *map(row, range(300, 310)))
+    for name, lie in LIES.items():
+        pair.runner = Lying(lie)
+        with pytest.raises(StorageFailed):
+            print(name, pair.distributed())  # noqa: T201 - which lie was believed
+        assert contents(pair.store("workers").open("c")) == before, name
+    assert not [problem for report in verify(pair.store("workers")) for problem in report.problems]
+    pair.runner = MANY
+    assert pair.distributed().new == 10
 
 
 def test_the_next_writer_removes_what_a_killed_driver_left(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,10 @@
-from .lacking import DenseReader as DenseReader
+from .lacking import (
+    DENSE as DENSE,
+    WITH_WORDS as WITH_WORDS,
+    Counted as Counted,
+    RowsReader as RowsReader,
+    Search as Search,
+)
 from .pending import (
     PendingDocument as PendingDocument,
     PendingVector as PendingVector,
@@ -9,6 +15,7 @@ from .rows import (
     ChunkRow as ChunkRow,
     DocumentRow as DocumentRow,
     FieldRow as FieldRow,
+    Rows as Rows,
     digest as digest,
     index_fields as index_fields,
     plain_chunk as plain_chunk,
@@ -18,7 +25,16 @@ from .sink import Declared as Declared, PendingSink as PendingSink, collection_m
 from .source import RowsSource as RowsSource
 from .state import (
     CollectionState as CollectionState,
+    FieldColumns as FieldColumns,
     StoredSpace as StoredSpace,
     collection_status as collection_status,
     decode_state as decode_state,
+)
+from .words import (
+    ChunkWords as ChunkWords,
+    Numbers as Numbers,
+    QueryWords as QueryWords,
+    Ranked as Ranked,
+    Scores as Scores,
+    chunk_words as chunk_words,
 )

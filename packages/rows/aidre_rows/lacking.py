@@ -1,35 +1,106 @@
-"""What readers of engines elsewhere share: the members that need a capability which they lack, refused by name."""
+"""What readers of engines elsewhere share: how the hits of a search are ranked, and what they lack, refused by name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NoReturn
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine.embedding import cosine_floor, reads_language
 from aidre.engine.errors import GenerationMissing, InvalidInput, SpaceMissing, Unsupported, printable_name
-from aidre.engine.index.fields import Filter, Kind, ValueRange, meant_field, unknown_fields, with_dates, with_members
-from aidre.engine.index.vectors import encode_query
-from aidre.engine.model import Highlight, HighlightLimits, Query
+from aidre.engine.index.fields import (
+    Filter,
+    Kind,
+    ValueRange,
+    meant_field,
+    range_with_dates,
+    stored_name,
+    unknown_fields,
+    with_dates,
+    with_members,
+)
+from aidre.engine.index.text import WordFinder, question_language
+from aidre.engine.index.vectors import VectorColumn, encode_query, is_unit, score_rows
+from aidre.engine.model import EmbeddingSpace, Fusion, Highlight, HighlightLimits, Query
 from aidre.engine.ports import Capabilities, TextDictionary
-from aidre.engine.types import ChangeCursor, ChangesPage, Facet, Hit, Layout, facet_of
+from aidre.engine.search import FEEDBACK_DEPTH, MIN_CHUNKS, UNMEASURED_WEIGHT, hybrid
+from aidre.engine.types import ChangeCursor, ChangesPage, Facet, Hit, Layout, RetrievedChunk, facet_of, shown_value
 from aidre_rows.state import CollectionState, StoredSpace
+from aidre_rows.words import Numbers, QueryWords, Ranked, Scores, WordSearch, ranked_by_both, ranked_by_words
 
 _MOST_KNOWN_FIELDS = 1_000
 """Names of fields of which a reader remembers whether a document has them."""
 
-_CAPABILITIES = Capabilities(exact_scores=True, complete_filters=True)
+_STRAY_SHARE = 0.01
+"""Of the chunks: languages of fewer do not count."""
 _SECONDS = 0.02
 """About what a search takes; longer than any caller is willing to wait in its event loop."""
 
+DENSE = Capabilities(exact_scores=True, complete_filters=True)
+WITH_WORDS = replace(DENSE, lexical=True, hybrid=True, feedback=True, facets=True, highlight=True)
 
-class DenseReader:
-    """The members of a `Reader` of an engine that searches vectors and knows no words."""
+
+class Search(WordSearch, Protocol):
+    """One query of an engine among the chunks that pass its filter, which it knows by numbers."""
+
+    def nearest(self, n: int) -> tuple[Numbers, NDArray[Any]]:
+        """The nearest n chunks and some more, in no order, with their stored vectors; all that pass, where these are
+        fewer."""
+
+    def codes_of(self, numbers: Numbers) -> NDArray[Any]:
+        """The stored vectors of chunks, in their order."""
+
+    def chunks_of(self, numbers: Numbers) -> Mapping[int, RetrievedChunk]:
+        """By number; without those that are gone meanwhile."""
+
+
+class Counted(NamedTuple):
+    """What a facet is made of: the documents with each value, those that pass and those of them that lack the field;
+    those within each range, and the first and last instant, in microseconds since 1970."""
+
+    values: Mapping[tuple[Kind, Any], int]
+    documents: int
+    missing: int
+    within: tuple[int, ...] = ()
+    instants: tuple[int | None, int | None] = (None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Vectors:
+    """A query vector in a space among the chunks of a search."""
+
+    search: Search
+    space: EmbeddingSpace
+    vector: NDArray[np.float32]
+
+    def nearest(self, n: int) -> Ranked:
+        numbers, codes = self.search.nearest(n)
+        return Ranked(numbers, self._scores(codes))
+
+    def nearest_cosines(self, n: int) -> Ranked:
+        numbers, scores = self.nearest(n)
+        return Ranked(numbers, hybrid.to_cosines(self.space, scores))
+
+    def cosines_of(self, numbers: Numbers) -> Scores:
+        return hybrid.to_cosines(self.space, self._scores(self.search.codes_of(numbers)))
+
+    def _scores(self, codes: NDArray[Any]) -> Scores:
+        scores = np.empty(len(codes))
+        if len(codes):
+            positions, found = score_rows([(VectorColumn(self.space, codes), np.arange(len(codes)))], self.vector)
+            scores[positions] = found
+        return scores
+
+
+class RowsReader:
+    """The members of a `Reader` that do not depend on the engine."""
 
     engine: str
-    can = _CAPABILITIES
+    can = DENSE
     warnings: tuple[str, ...] = ()
     waits = True
 
@@ -41,6 +112,65 @@ class DenseReader:
         self._known_fields: dict[str, bool] = {}
 
     def search(self, query: Query) -> list[Hit]:
+        stored, vector, k = self._asked(query)
+        words = None if query.mode == "dense" else self._words(query.text or "")
+        with self._searching(query, stored, words) as search:
+            if stored is None or vector is None:
+                ranked = ranked_by_words(search, words, k)  # type: ignore[arg-type]
+            elif words is None:
+                ranked = _Vectors(search, stored.space, vector).nearest(k)
+            else:
+                ranked = self._fused(_Vectors(search, stored.space, vector), words, query.fusion, k)
+            return self._hits(search, ranked, k)[query.offset :]
+
+    def _searching(
+        self, query: Query, stored: StoredSpace | None, words: QueryWords | None
+    ) -> AbstractContextManager[Search]:
+        """GenerationMissing for a later page, where another state was committed since."""
+        raise NotImplementedError
+
+    def _hits(self, search: Search, ranked: Ranked, k: int) -> list[Hit]:
+        """The best k, equal ones by id."""
+        numbers, scores = ranked
+        if k < len(numbers):
+            kept = scores >= np.partition(scores, -k)[-k]  # with all that score as the last one does
+            numbers, scores = numbers[kept], scores[kept]
+        chunks = search.chunks_of(numbers)
+        pairs = zip(numbers.tolist(), scores.tolist(), strict=True)
+        hits = [Hit(chunks[number], score) for number, score in pairs if number in chunks]
+        return sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))[:k]
+
+    def _fused(self, vectors: _Vectors, words: QueryWords, fusion: Fusion, k: int) -> Ranked:
+        """`HybridQuery` of local segments, with the feedback of the best hits."""
+        a, tag = fusion.a, self.question_language(words.text)
+        if tag in self._unread_languages(vectors.space):
+            a = min(a, UNMEASURED_WEIGHT)
+        fusion = replace(fusion, a=hybrid.without_floor(a, cosine_floor(vectors.space)))
+        depth = max(k, FEEDBACK_DEPTH)
+        numbers, scores = ranked_by_both(vectors, vectors.search, words, fusion, depth)
+        numbers, scores = _ordered(vectors.search, numbers, scores, depth)
+        if len(numbers) < 2 or fusion.a == 0:
+            return Ranked(numbers, scores)
+        best = scores[:FEEDBACK_DEPTH]
+        codes = vectors.search.codes_of(numbers[:FEEDBACK_DEPTH]).astype(np.float32)
+        anew, rest = hybrid.fed_back(best, codes, fusion.a), scores[FEEDBACK_DEPTH:]
+        if len(rest):
+            below = np.nextafter(anew.min(), -np.inf)
+            rest = np.minimum(rest - max(0.0, rest[0] - below), below)
+        return Ranked(numbers, np.concatenate([anew, rest]))
+
+    def _unread_languages(self, space: EmbeddingSpace) -> set[str]:
+        """Those of the collection that the model of a space does not know."""
+        least = min(MIN_CHUNKS, _STRAY_SHARE * self.chunks)
+        counts = self._state.languages.items()
+        return {tag for tag, chunks in counts if chunks >= least and not reads_language(space, tag)}
+
+    def _words(self, text: str) -> QueryWords:
+        state = self._state
+        return QueryWords(text, state.chunks, state.terms / max(1, state.chunks), state.languages, self._frequencies)
+
+    def _frequencies(self, terms: Sequence[str]) -> Mapping[str, int]:
+        """How many chunks have each of some terms."""
         raise NotImplementedError
 
     def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
@@ -77,18 +207,35 @@ class DenseReader:
         limit: int | None = None,
         ranges: Sequence[ValueRange] = (),
     ) -> Facet:
-        """Without `text` and `ranges`."""
-        if text is not None or ranges:
-            self._refuse("facets")
-        field = meant_field(field, self.has_field, f"facets.{printable_name(field)}")
-        facet = facet_of(*self._counts(field, self._resolved(filter)))
-        return replace(facet, counts=facet.counts[:limit])
+        path = f"facets.{printable_name(field)}"
+        field = meant_field(field, self.has_field, path)
+        wanted = [range_with_dates(field, one, self.dates) for one in ranges]
+        words = None if text is None else self._words(text)
+        found = self._counts(field, self._resolved(filter), words, wanted)
+        facet = facet_of(found.values, found.documents, found.missing)
+        if facet.minimum is None and None not in found.instants:
+            first, last = (shown_value("date", instant) for instant in found.instants)
+            facet = replace(facet, minimum=first, maximum=last)
+        return replace(facet, counts=facet.counts[:limit], ranges=found.within)
 
-    def _counts(self, field: str, filter: Filter | None) -> tuple[Mapping[tuple[Kind, Any], int], int, int]:
-        """The documents with each value of a field, those that pass, and those of them that lack the field."""
+    def _counts(
+        self, field: str, filter: Filter | None, words: QueryWords | None, ranges: Sequence[ValueRange]
+    ) -> Counted:
+        """Of the documents that pass, with `words` those that have one of them in a chunk."""
         raise NotImplementedError
 
+    def _is_date(self, field: str) -> bool:
+        return field == "updated_at" or field in set(map(stored_name, self.dates))
+
     def highlight(self, text: str, hits: Sequence[Hit], limits: HighlightLimits) -> list[Highlight]:
+        words = self._words(text).words
+        finder = WordFinder([(word.terms, word.weight) for word in words])
+        languages = self._languages_of([hit.chunk.id for hit in hits])
+        found = [(hit.chunk, languages.get(hit.chunk.id, "")) for hit in hits]
+        return [finder.highlight(tag, one.text, one.title, one.section, limits) for one, tag in found]
+
+    def _languages_of(self, chunk_ids: Sequence[str]) -> Mapping[str, str]:
+        """By chunk the tag of its language."""
         self._refuse("highlight")
 
     def changes(self, cursor: ChangeCursor | None, limit: int) -> ChangesPage:
@@ -113,10 +260,13 @@ class DenseReader:
         self._refuse("words")
 
     def question_language(self, text: str) -> str | None:
-        return None
+        languages = self._state.languages
+        tag = question_language(text, languages) if languages else None
+        return next(iter(languages)) if tag is None and len(languages) == 1 else tag
 
     def knows_question(self, space_id: str, text: str) -> bool:
-        return True
+        unread = next((self._unread_languages(one) for one in self.collection.spaces if one.id == space_id), set())
+        return not unread or self.question_language(text) not in unread
 
     def cosines(self, space_id: str, vector: NDArray[np.float32], hits: Sequence[Hit]) -> None:
         return None
@@ -127,19 +277,29 @@ class DenseReader:
     def _refuse(self, capability: str) -> NoReturn:
         raise unsupported(self.engine, capability)
 
-    def _asked(self, query: Query) -> tuple[StoredSpace, NDArray[np.float32], int]:
+    def _asked(self, query: Query) -> tuple[StoredSpace | None, NDArray[np.float32] | None, int]:
         """The space, the vector as it is compared, and the hits to find. The errors of `Reader.search`."""
         if query.top_k < 1 or query.offset < 0:
             raise InvalidInput(
                 f"top_k is {query.top_k} and offset is {query.offset}: ask for at least one hit, after none or more"
             )
-        if query.mode != "dense":
+        if query.mode != "dense" and not getattr(self.can, query.mode):
             self._refuse(query.mode)
+        if query.mode != "dense" and query.text is None:
+            raise InvalidInput(f"a {query.mode} search needs text")
+        k = query.offset + query.top_k
+        if query.mode == "lexical":
+            return None, None, k
         if query.space is None or query.vector is None:
-            raise InvalidInput("a dense search needs a space and a vector")
+            raise InvalidInput("a dense or hybrid search needs a space and a vector")
         for stored in self._state.spaces:
             if stored.space.id == query.space:
-                return stored, encode_query(stored.space, query.vector), query.offset + query.top_k
+                if query.mode == "hybrid" and not is_unit(stored.space):
+                    raise InvalidInput(
+                        f"embedding space {query.space!r} cannot be searched hybrid: its scores have no common scale; "
+                        "use mode dense or lexical"
+                    )
+                return stored, encode_query(stored.space, query.vector), k
         raise SpaceMissing(
             f"collection {self.collection.name!r} has no embedding space {query.space!r}", embedding_space=query.space
         )
@@ -155,6 +315,23 @@ class DenseReader:
     def _resolved(self, filter_: Filter | None) -> Filter | None:
         """The filter over stored fields, those that are declared dates compared as instants."""
         return None if filter_ is None else with_dates(with_members(filter_, self.has_field), self.dates)
+
+
+def _ordered(search: Search, numbers: Numbers, scores: Scores, most: int) -> Ranked:
+    """The best chunks in order, equal ones by id, which is asked for these alone."""
+    order = np.argsort(-scores, kind="stable")
+    if most < len(order):
+        order = order[: np.searchsorted(-scores[order], -scores[order[most - 1]], side="right")]
+    numbers, scores = numbers[order], scores[order]
+    is_tie = np.zeros(len(scores) + 1, np.bool_)
+    is_tie[1:-1] = scores[1:] == scores[:-1]
+    tied = is_tie[1:] | is_tie[:-1]
+    if tied.any():
+        chunks = search.chunks_of(numbers[tied])
+        ids = [chunks[number].id if number in chunks else "" for number in numbers.tolist()]
+        order = np.array(sorted(range(len(ids)), key=lambda place: (-scores[place], ids[place])))
+        numbers, scores = numbers[order], scores[order]
+    return Ranked(numbers[:most], scores[:most])
 
 
 def unsupported(engine: str, capability: str) -> Unsupported:

@@ -19,7 +19,7 @@ from aidre.engine.segment import RecordColumns, to_columns
 from aidre.engine.storage import NO_KEY, now, with_precision
 from aidre.engine.types import CommitResult
 from aidre_rows.pending import Pending, PendingVector, chosen
-from aidre_rows.state import CollectionState, StoredSpace, first_state
+from aidre_rows.state import FORMAT, CollectionState, StoredSpace, first_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,10 @@ class Stored(Protocol):
 
 
 class PendingSink(ABC):
-    """The members of a `Sink` that do not depend on the engine. `_state` is the newest one that is committed."""
+    """The members of a `Sink` that do not depend on the engine. `_state` is the newest one that is committed, `format`
+    that of new collections."""
+
+    format = FORMAT
 
     def __init__(
         self,
@@ -67,7 +70,7 @@ class PendingSink(ABC):
         self._name, self._declared = collection, declared
         self._stale: list[EmbeddingSpace] = []
         if state is None:
-            state = first_state(collection, configured or (), declared.runtimes)
+            state = first_state(collection, configured or (), declared.runtimes, self.format)
         elif configured is not None:
             self._stale = stale_spaces(collection, state.collection.spaces, configured)
         self._state = state

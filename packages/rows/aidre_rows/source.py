@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from aidre.engine.errors import BackendUnavailable
-from aidre.engine.model import EmbeddingSpace, Visibility
+from aidre.engine.model import Alias, EmbeddingSpace, Visibility
 from aidre.engine.ports import EmbedQueries, Reader
 from aidre.engine.storage import check_collection_name
 from aidre_rows.lacking import unsupported
@@ -36,6 +36,15 @@ class RowsSource:
         self, collection: str, spaces: Sequence[EmbeddingSpace] | None, declared: Declared, wait: float
     ) -> PendingSink:
         raise NotImplementedError
+
+    def aliases(self) -> Mapping[str, Alias]:
+        return {}
+
+    def point_alias(self, name: str, collection: str) -> None:
+        raise unsupported(self.engine, "aliases")
+
+    def remove_alias(self, name: str) -> None:
+        raise unsupported(self.engine, "aliases")
 
     def mark(self, collection: str) -> str | None:
         try:

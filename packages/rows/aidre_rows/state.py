@@ -15,7 +15,7 @@ from aidre.engine.storage import now
 from aidre.engine.types import CollectionStatus, SpaceStatus
 
 FORMAT: Final = 1
-"""Of the tables and of the state; a newer one is refused."""
+"""Of the state and of tables that never changed; an engine whose tables did has one of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,21 @@ class StoredSpace:
 
 
 @dataclass(frozen=True, slots=True)
+class FieldColumns:
+    """A field whose values have columns of their own: its number, and that by `digest` in hexadecimal; the kinds of
+    values that have a column. `is_whole`: no document has other values of it, which would be in rows."""
+
+    number: int
+    name: str
+    kinds: str
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class CollectionState:
     """One state of a collection. `next_row` is greater than every number of a document or chunk that ever was, and
-    `next_table` than that of every space; `token` differs after every commit."""
+    `next_table` than that of every space; `token` differs after every commit. `terms` is the length of all chunks
+    together, `languages` counts chunks by tag."""
 
     name: str
     lineage: str
@@ -50,6 +62,9 @@ class CollectionState:
     next_row: int = 1
     next_table: int = 1
     format: int = FORMAT
+    terms: int = 0
+    languages: Mapping[str, int] = field(default_factory=dict)
+    columns: tuple[FieldColumns, ...] = ()
 
     @property
     def collection(self) -> Collection:
@@ -69,19 +84,23 @@ class _Versioned(msgspec.Struct):
     format: int = FORMAT
 
 
-def first_state(name: str, spaces: Sequence[EmbeddingSpace], runtimes: Mapping[str, str]) -> CollectionState:
+def first_state(
+    name: str, spaces: Sequence[EmbeddingSpace], runtimes: Mapping[str, str], newest: int
+) -> CollectionState:
     """Generation 0 of a new collection, from which its first commit is made; draws the lineage."""
     moment = now()
     stored = tuple(StoredSpace(space, number, runtimes.get(space.id)) for number, space in enumerate(spaces, 1))
-    return CollectionState(name, secrets.token_hex(8), moment, moment, stored, next_table=len(stored) + 1)
+    return CollectionState(
+        name, secrets.token_hex(8), moment, moment, stored, next_table=len(stored) + 1, format=newest
+    )
 
 
-def decode_state(name: str, encoded: bytes) -> CollectionState:
-    """FormatTooNew, before anything else is looked at."""
+def decode_state(name: str, encoded: bytes, newest: int = FORMAT) -> CollectionState:
+    """The state of a collection; FormatTooNew, before anything else is looked at, for another than up to `newest`."""
     found = msgspec.json.decode(encoded, type=_Versioned).format
-    if found > FORMAT:
+    if found > newest:
         raise FormatTooNew(
-            f"collection {name!r} has format {found}, this release reads up to {FORMAT}: use a newer release",
+            f"collection {name!r} has format {found}, this release reads up to {newest}: use a newer release",
             collection=name,
         )
     return msgspec.json.decode(encoded, type=CollectionState)
@@ -104,7 +123,7 @@ def collection_status(state: CollectionState, sizes: Mapping[int, Mapping[str, i
         "bytes": rest + sum(sum(of_space.values()) for of_space in sizes.values()),
         "kernel": None,
         "spaces": [_space_status(stored, state.chunks, sizes.get(stored.table, {})) for stored in state.spaces],
-        "languages": {},
+        "languages": dict(sorted(state.languages.items(), key=lambda pair: (-pair[1], pair[0]))),
         "warnings": [],
     }
 

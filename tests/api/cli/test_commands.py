@@ -125,6 +125,24 @@ def test_verify_finds_a_flipped_byte(filled: Shell) -> None:
     assert "chunks.arrow" in out + err
 
 
+def test_an_alias_is_given_listed_used_and_removed(changed: Shell) -> None:
+    assert changed.json("alias") == []
+    assert changed.json("alias", "manual", "docs") == [{"alias": "manual", "collection": "docs"}]
+    assert changed.json("alias") == [{"alias": "manual", "collection": "docs"}]
+    assert changed.json("generations", "--collection", "manual") == changed.json("generations", "--collection", "docs")
+    assert changed.json("search", "green tea", "--collection", "manual")
+    for words, message in (
+        (["manual"], "name the collection that the alias means, or say --remove"),
+        (["manual", "none"], "none is not in the store"),
+        (["docs", "docs"], "there is a collection 'docs'"),
+        (["other", "--remove"], "there is no alias 'other'"),
+    ):
+        status, _, err = changed.run("alias", *words, "--store", changed.store)
+        assert (status, message in err) == (2, True), err
+    assert changed.json("alias", "manual", "--remove") == [{"alias": "manual", "removed": True}]
+    assert changed.json("alias") == []
+
+
 def test_a_dropped_collection_is_gone_and_purged_without_a_trace(changed: Shell) -> None:
     assert changed.json("drop", "--collection", "docs") == [{"collection": "docs", "dropped": True}]
     status, _, err = changed.run("drop", "--store", changed.store, "--collection", "docs")

@@ -41,7 +41,7 @@ def _offered(complete: object, line: str) -> list[str]:
 
 def test_commands_options_and_choices_are_completed(complete: object) -> None:
     assert _offered(complete, "aidre s") == ["serve", "search", "status"]
-    assert _offered(complete, "aidre keys ") == ["new"]
+    assert _offered(complete, "aidre keys ") == ["new", "public"]
     assert _offered(complete, "aidre search --mo") == ["--mode"]
     assert _offered(complete, "aidre search --mode l") == ["lexical"]
 

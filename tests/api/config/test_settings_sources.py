@@ -18,9 +18,11 @@ from aidre.ingest.fetch.client import FetchRules
         ("pages = 0", "sources.pages"),
         ('timeout = "0s"', "sources.timeout"),
         ("timeout = 5", "sources.timeout must be a duration"),
+        ('parse_timeout = "0s"', "sources.parse_timeout"),
         ('user_agent = "a\\nb"', "sources.user_agent"),
         ('user_agent = ""', "sources.user_agent"),
         ('sandbox = "off"', "sources.sandbox"),
+        ('ocr_languages = "-c x"', r"sources.ocr_languages must be names as deu\+eng"),
         ("allow_private = true", "did you mean 'allow_private_addresses'"),
     ],
 )
@@ -31,7 +33,8 @@ def test_a_rule_that_makes_no_sense_is_refused_by_name(line: str, named: str) ->
 
 def fetching(text: str) -> FetchRules:
     rules = asdict(parse_settings(text).sources)
-    assert rules.pop("sandbox") == "available"
+    assert (rules.pop("sandbox"), rules.pop("ocr"), rules.pop("ocr_languages")) == ("available", False, "eng")
+    assert rules.pop("parse_timeout") == 30
     return FetchRules(**rules)
 
 

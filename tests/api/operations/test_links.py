@@ -61,7 +61,12 @@ def test_the_catalog_lists_each_interface_and_what_describes_it(client: Client) 
 
 
 def test_the_server_card_has_the_address_and_the_versions_of_mcp(client: Client) -> None:
-    card = client.get("/.well-known/mcp/server-card.json").json()
+    [entry] = client.get("/.well-known/ai-catalog.json").json()["entries"]
+    assert entry["url"] == BASE + "/mcp/server-card" and entry["identifier"].startswith("urn:air:")
+    hosted = client.get(local(entry["url"]), {"accept": entry["type"]})
+    assert hosted.headers["content-type"] == entry["type"] == "application/mcp-server-card+json"
+    card = hosted.json()
+    assert client.get("/.well-known/mcp/server-card.json").json() == card
     assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", card["name"])
     assert 1 <= len(card["description"]) <= 100
     [remote] = card["remotes"]
@@ -75,6 +80,8 @@ def test_the_server_card_has_the_address_and_the_versions_of_mcp(client: Client)
 def test_without_a_collection_of_nlweb_there_is_no_card(tmp_path: Path) -> None:
     fill(tmp_path, "docs", [a_document("a", "alpha")])
     with serving(tmp_path, '[collections.docs]\nprotocols = ["aidre"]') as client:
-        assert client.get("/.well-known/mcp/server-card.json").status_code == 404
+        for path in ("/mcp/server-card", "/.well-known/mcp/server-card.json"):
+            assert client.get(path).status_code == 404
+        assert client.get("/.well-known/ai-catalog.json").json()["entries"] == []
         titles = [one["title"] for one in client.get("/.well-known/api-catalog").json()["linkset"][0]["item"]]
     assert titles == ["AIDRE"]

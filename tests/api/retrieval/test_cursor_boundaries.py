@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,11 +28,12 @@ class Snapshots:
         self._older = {one.generation: one for one in older}
         self.asked: list[tuple[str, int]] = []
 
-    def at(self, name: str, generation: int) -> Any:
+    def at(self, name: str, generation: int, belongs: Callable[[Any], bool]) -> Any:
         self.asked.append((name, generation))
-        if generation not in self._older:
+        found = self._older.get(generation)
+        if found is None or not belongs(found):
             raise GenerationMissing("it is gone")
-        return self._older[generation]
+        return found
 
 
 def found(cursor: SearchCursor, now: Any, snapshots: Snapshots) -> Any:

@@ -35,6 +35,11 @@ def snapshot(found: LiveSnapshots, name: str = "docs") -> Reader:
     return current
 
 
+def any_of(_: Reader) -> bool:
+    """Cursors of one collection."""
+    return True
+
+
 def test_nothing_new_opens_nothing(store: Path) -> None:
     found = opened(store)
     before = snapshot(found)
@@ -51,7 +56,7 @@ def test_a_commit_swaps_the_snapshot_and_the_former_one_stays_usable(store: Path
     assert snapshot(found).chunks == 2
     assert before.chunks == 1
     assert before.get("a#chunk_1") is not None
-    assert found.at("docs", before.generation) is before
+    assert found.at("docs", before.generation, any_of) is before
 
 
 def test_superseded_snapshots_are_dropped_after_their_time(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,17 +95,17 @@ def test_a_generation_that_is_not_there_is_an_error(store: Path) -> None:
     found = opened(store)
     for name, generation in (("docs", 99), ("absent", 1)):
         with pytest.raises(GenerationMissing):
-            found.at(name, generation)
+            found.at(name, generation, any_of)
 
 
 def test_a_generation_from_before_this_process_is_opened_once(store: Path) -> None:
     fill(store, "docs", [a_document("b", "beta")])
     found = opened(store)
-    former = found.at("docs", snapshot(found).generation - 1)
+    former = found.at("docs", snapshot(found).generation - 1, any_of)
     assert former.chunks == 1
-    assert found.at("docs", former.generation) is former
+    assert found.at("docs", former.generation, any_of) is former
     found.refresh()
-    assert found.at("docs", former.generation) is former
+    assert found.at("docs", former.generation, any_of) is former
 
 
 def test_a_repaired_collection_is_served_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ SHELVES = {
 
 
 def visible(configuration: str = CONFIGURATION, **shelves: OpenCollection) -> tuple[VisibleCollections, Any]:
-    snapshots = SimpleNamespace(collections=shelves or SHELVES)
+    snapshots = SimpleNamespace(collections=shelves or SHELVES, aliases={})
     return VisibleCollections(parse_settings(configuration), cast(LiveSnapshots, snapshots)), snapshots
 
 

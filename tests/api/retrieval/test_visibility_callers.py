@@ -32,7 +32,9 @@ def collections(configuration: str = CONFIGURATION, **stored: str | None) -> Vis
         collection = SimpleNamespace(visibility=visibility, description="")
         return SimpleNamespace(snapshot=None if visibility is None else SimpleNamespace(collection=collection))
 
-    snapshots: Any = SimpleNamespace(collections={name: opened(visibility) for name, visibility in stored.items()})
+    snapshots: Any = SimpleNamespace(
+        collections={name: opened(visibility) for name, visibility in stored.items()}, aliases={}
+    )
     return VisibleCollections(parse_settings(configuration), snapshots)
 
 

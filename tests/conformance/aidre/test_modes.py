@@ -11,7 +11,7 @@ from aidre.engine.collection.store import Store
 from aidre.engine.embedding.hashing import HashingEmbedder
 from aidre.engine.errors import ModelUnavailable
 from aidre.engine.model import EmbeddingSpace, Fusion
-from tests.support.clients import COSINE, DOT, TEXT, Client, a_document, fill, serving
+from tests.support.clients import COSINE, DOT, TEXT, Client, a_document, fill, fill_source, serving
 from tests.support.discovery import ids, refused
 from tests.support.fused import Ranking, fused, with_feedback
 
@@ -24,6 +24,13 @@ _TEXTS = {"a": "red apple pie", "b": "green apple tree", "c": "the tree of liber
 
 def _fill(store: Path, *spaces: EmbeddingSpace) -> None:
     fill(store, "docs", [a_document(name, text) for name, text in _TEXTS.items()], spaces)
+
+
+def _snapshot(path: Path, *spaces: EmbeddingSpace) -> Snapshot:
+    """The same documents in local segments, whatever engine is tested."""
+    store = Store(path / "in segments")
+    fill_source(store, "docs", [a_document(name, text) for name, text in _TEXTS.items()], spaces)
+    return store.open("docs")
 
 
 def _scores(client: Client, **body: object) -> dict[str, float]:
@@ -47,7 +54,7 @@ def test_5_hybrid_is_the_default_and_fuses_both_scores(tmp_path: Path) -> None:
     with serving(tmp_path) as client:
         assert set(_scores(client, mode="dense")) == set("abcd")
         assert set(_scores(client, mode="lexical")) == set("abc")
-        snapshot = Store(tmp_path).open("docs")
+        snapshot = _snapshot(tmp_path, TEXT)
         expected = with_feedback(snapshot, Fusion(), _fused(snapshot, TEXT), TEXT.id)
         assert _scores(client) == _scores(client, mode="hybrid") == pytest.approx(_named(expected), abs=_NEAR)
         meta = client.search({"query": "apple"}).json()["meta"]
@@ -61,7 +68,7 @@ def test_5_hybrid_is_the_default_and_fuses_both_scores(tmp_path: Path) -> None:
 def test_5_the_weights_are_those_of_the_configuration(tmp_path: Path) -> None:
     _fill(tmp_path, TEXT)
     with serving(tmp_path, "[collections.docs]\nfusion = { a = 1.0, c = 3.0 }") as client:
-        snapshot = Store(tmp_path).open("docs")
+        snapshot = _snapshot(tmp_path, TEXT)
         fusion = Fusion(1.0, 3.0)
         expected = with_feedback(snapshot, fusion, _fused(snapshot, TEXT, fusion), TEXT.id)
         assert _scores(client) == pytest.approx(_named(expected), abs=_NEAR)

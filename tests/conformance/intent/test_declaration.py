@@ -43,6 +43,19 @@ def test_01_the_declaration_is_json_of_its_schema_without_credentials(client: Cl
     assert (head.status_code, head.content, head.headers["etag"]) == (200, b"", response.headers["etag"])
 
 
+def test_01_the_declaration_is_of_the_version_that_is_asked_for(client: Client) -> None:
+    for path in (WELL_KNOWN, "/aip/capabilities"):
+        plain = client.get(path)
+        assert "X-AIP-Version" in plain.headers["vary"]
+        for asked, told in (("1.0", "1.0"), ("0.1", "0.1"), ("7", "0.1")):
+            found = client.get(path, {"x-aip-version": asked}).json()
+            assert found["aip_version"] == told
+            if path == WELL_KNOWN:
+                valid(DECLARATION, found)
+                assert found["$schema"] == f"https://schemas.agenticintentprotocol.com/aip/{told}/schema.json"
+        assert client.get(path, {"if-none-match": plain.headers["etag"], "x-aip-version": "1.0"}).status_code == 200
+
+
 def test_01_what_was_not_said_is_still_a_valid_declaration(store: Path) -> None:
     bare = '[intent]\nenabled = true\n[intent.editorial_domains.a]\ncollection = "news"'
     with publishing(store, bare) as (client, _):

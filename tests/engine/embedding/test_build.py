@@ -16,12 +16,13 @@ import pytest
 from aidre.engine.embedding import self_test
 from aidre.engine.embedding.build import build
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
-from aidre.engine.embedding.graph import CARD, NotExportable
+from aidre.engine.embedding.graph import CARD, ENCODER, NotExportable, runs_encoder
 from aidre.engine.embedding.models import DEFAULT
 from aidre.engine.embedding.self_test import probe_texts, reference_of
 from aidre.engine.embedding.weights import Weights, find_weights
 from aidre.engine.errors import ModelUnavailable
 from tests.support.clocks import WAIT_SECONDS
+from tests.support.models import INT8_RUNTIME
 
 pytestmark = pytest.mark.slow
 
@@ -39,12 +40,30 @@ def test_the_kept_reference_is_that_of_sentence_transformers(default_reference: 
 
 def test_the_default_model_is_built_in_int8_within_the_bounds_of_its_self_test(cache: Path) -> None:
     embedder = load_embedder(DEFAULT_SPACE)
-    assert (embedder.runtime, embedder.max_tokens) == ("onnxruntime int8", 254)
+    assert (embedder.runtime, embedder.max_tokens) == (INT8_RUNTIME, 254)
     [folder] = (cache / "models").iterdir()
     card = json.loads((folder / CARD).read_text())
     assert card["self_test"]["int8"]["cosine_mean"] >= 0.99
     assert card["self_test"]["int8"]["ndcg"] >= card["self_test"]["int8"]["reference_ndcg"] - 0.005
-    assert sorted(path.name for path in folder.iterdir()) == [CARD, "graph.onnx", "tokenizer.json"]
+    encoder = [ENCODER] if runs_encoder() else []
+    assert sorted(path.name for path in folder.iterdir()) == [*encoder, CARD, "graph.onnx", "tokenizer.json"]
+
+
+@pytest.mark.skipif(not runs_encoder(), reason="this processor has no kernel that embeds")
+def test_vectors_of_the_kernel_are_closer_to_the_reference_than_those_of_the_graph(cache: Path) -> None:
+    load_embedder(DEFAULT_SPACE)
+    [folder] = (cache / "models").iterdir()
+    tests = json.loads((folder / CARD).read_text())["self_test"]
+    assert tests["kernel"]["cosine_mean"] >= tests["int8"]["cosine_mean"]
+    assert tests["kernel"]["ndcg"] >= tests["int8"]["ndcg"]
+
+
+def test_onnx_runtime_runs_the_model_where_it_is_asked_for(default_embedder: Embedder) -> None:
+    """For stores whose vectors it has computed: both are of one revision, and nearly alike."""
+    graph = load_embedder(DEFAULT_SPACE, runtime="onnxruntime")
+    assert (graph.runtime, graph.space) == ("onnxruntime int8", default_embedder.space)
+    texts = probe_texts()[:20]
+    assert (graph.embed_queries(texts) * default_embedder.embed_queries(texts)).sum(axis=1).mean() >= 0.985
 
 
 def test_stores_of_the_default_model_stay_valid(cache: Path) -> None:
@@ -109,6 +128,6 @@ def test_a_process_without_torch_runs_the_default_model_from_an_empty_cache(tmp_
     run = subprocess.run(command, env=environment, text=True, capture_output=True, check=False, timeout=WAIT_SECONDS)
     assert (run.returncode, run.stderr) == (0, "")
     first, imported, refusal = run.stdout.splitlines()
-    assert (first, imported) == ("onnxruntime int8 (1, 384)", "[]")
+    assert (first, imported) == (f"{INT8_RUNTIME} (1, 384)", "[]")
     assert str(other) in refusal
     assert "needs package sentence-transformers, which is not installed: run `pip install" in refusal

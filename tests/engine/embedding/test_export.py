@@ -23,6 +23,7 @@ from aidre.engine.embedding.self_test import probe_texts
 from aidre.engine.errors import ConfigurationError, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 from tests.support.clocks import WAIT_SECONDS
+from tests.support.models import INT8_RUNTIME
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +53,7 @@ def test_the_default_model_runs_in_int8_and_stays_close_to_the_reference(
 ) -> None:
     texts = probe_texts()[::4]
     rows, reference = default_embedder.embed_documents(texts), default_reference.embed_documents(texts)
-    assert default_embedder.runtime == "onnxruntime int8"
+    assert default_embedder.runtime == INT8_RUNTIME
     assert default_embedder.space == default_reference.space
     assert default_embedder.max_tokens == default_reference.max_tokens == 254
     assert cosines(rows, reference).mean() >= 0.99

@@ -546,9 +546,9 @@ def test_a_bucket_of_a_newer_format_is_left_alone(place: Place, path: Path, tmp_
     place.publish(path)
     place.put(key, seal(b'{"format":2,"what":"ever"}'))
     write(path, ["d"], 3)
-    for how in ({}, {"repair": True}, {"force": True}):
+    for repair, force in ((False, False), (True, False), (False, True)):
         with pytest.raises(FormatTooNew, match="upgrade aidre"):
-            place.publish(path, **how)
+            place.publish(path, repair=repair, force=force)
     assert place.contents()[key] == seal(b'{"format":2,"what":"ever"}')
     with pytest.raises(FormatTooNew, match="upgrade aidre"):
         place.replica(tmp_path / "cache")

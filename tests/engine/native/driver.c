@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bert.h"
 #include "kernel.h"
 
 #define CASE_BYTES 4096
@@ -562,6 +563,219 @@ static void check_search(struct source *source, const struct subject *subject, s
     free_probe(&probing);
 }
 
+/* ---- words --------------------------------------------------------------------------------------------------------- */
+
+#define MAX_CASE_TERMS 9
+
+struct text_case {
+    struct lexicon lexicons[MAX_CASE_COLUMNS];
+    struct word_query query;
+    double *sums[MAX_CASE_COLUMNS]; /* of all rows, by plain loops */
+    const uint8_t *allowed[MAX_CASE_COLUMNS];
+    bool is_damaged;
+};
+
+/* A lexicon of the rows of a column; at times with terms and rows that do not exist. */
+static void make_lexicon(struct source *source, const struct column *column, struct lexicon *lexicon, bool is_damaged) {
+    const size_t chunks = (size_t)column->rows, terms = below(source, MAX_CASE_TERMS);
+    int64_t *starts = exactly((terms + 1) * sizeof *starts);
+    uint32_t *rows = exactly(terms * chunks * sizeof *rows);
+    uint16_t *counts = exactly(terms * chunks * sizeof *counts);
+    size_t count = 0;
+    starts[0] = 0;
+    for (size_t term = 0; term < terms; term++) {
+        const uint8_t often = next_byte(source);
+        for (size_t row = 0; row < chunks; row++)
+            if (next_byte(source) <= often) {
+                rows[count] = (uint32_t)row;
+                counts[count++] = (uint16_t)(below(source, 9) ? 1 + below(source, 3) : below(source, 65536));
+            }
+        starts[term + 1] = (int64_t)count;
+    }
+    for (size_t i = 0; is_damaged && i < count; i++)
+        if (next_byte(source) < 20)
+            rows[i] = (uint32_t)random_bits(&source->state);
+    for (size_t i = 0; is_damaged && i <= terms; i++)
+        if (next_byte(source) < 20)
+            starts[i] = (int64_t)random_bits(&source->state) >> (next_byte(source) % 64);
+    lexicon->starts = starts;
+    lexicon->terms = (int64_t)terms;
+    lexicon->rows = realloc(rows, count * sizeof *rows + (count == 0));
+    lexicon->counts = realloc(counts, count * sizeof *counts + (count == 0));
+    CHECK(lexicon->rows != NULL && lexicon->counts != NULL);
+    lexicon->postings = (int64_t)count;
+    lexicon->chunks = (int64_t)chunks;
+    float *halves = exactly(chunks * sizeof *halves);
+    const size_t blocks = chunks / WORD_BLOCK + 1;
+    lexicon->least = exactly(blocks * sizeof *lexicon->least);
+    for (size_t i = 0; i < blocks; i++)
+        lexicon->least[i] = INFINITY;
+    const bool are_alike = below(source, 2) != 0;
+    for (size_t row = 0; row < chunks; row++) {
+        halves[row] = are_alike ? 1.0f : (float)(1 + below(source, 1000)) / 100;
+        float *least = &lexicon->least[row / WORD_BLOCK];
+        *least = halves[row] < *least ? halves[row] : *least;
+    }
+    lexicon->halves = halves;
+}
+
+static void sum_plainly(const struct lexicon *lexicon, const struct word_query *query, const int64_t *terms, double *sums) {
+    for (int64_t row = 0; row < lexicon->chunks; row++)
+        sums[row] = 0;
+    for (size_t i = 0; i < query->count; i++) {
+        if (terms[i] < 0 || terms[i] >= lexicon->terms)
+            continue;
+        for (int64_t j = lexicon->starts[terms[i]]; j < lexicon->starts[terms[i] + 1]; j++) {
+            const double count = lexicon->counts[j];
+            const double share = count / (count + lexicon->halves[lexicon->rows[j]]) + query->delta;
+            const double added = query->weights[i] * share;
+            sums[lexicon->rows[j]] += added > 0 ? added : 0;
+        }
+    }
+}
+
+static void make_text(struct source *source, const struct subject *subject, struct text_case *text) {
+    text->is_damaged = below(source, 3) == 0;
+    text->query.count = below(source, MAX_CASE_TERMS);
+    text->query.delta = below(source, 2) ? 0.2 : 0;
+    double *weights = exactly(text->query.count * sizeof *weights);
+    for (size_t i = 0; i < text->query.count; i++)
+        weights[i] = below(source, 9) ? (double)(1 + below(source, 900)) / 100 : 1e-300;
+    int64_t *terms = exactly(subject->column_count * text->query.count * sizeof *terms);
+    for (size_t i = 0; i < subject->column_count * text->query.count; i++)
+        terms[i] = (int64_t)below(source, MAX_CASE_TERMS + 2) - 1;
+    text->query.terms = terms;
+    text->query.weights = weights;
+    for (size_t i = 0; i < subject->column_count; i++) {
+        make_lexicon(source, &subject->columns[i], &text->lexicons[i], text->is_damaged);
+        text->sums[i] = exactly((size_t)text->lexicons[i].chunks * sizeof(double));
+        text->allowed[i] = subject->allowed[i];
+        if (!text->is_damaged)
+            sum_plainly(&text->lexicons[i], &text->query, terms + i * text->query.count, text->sums[i]);
+    }
+}
+
+static void free_text(struct text_case *text, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        free((void *)text->lexicons[i].starts);
+        free((void *)text->lexicons[i].rows);
+        free((void *)text->lexicons[i].counts);
+        free((void *)text->lexicons[i].halves);
+        free(text->lexicons[i].least);
+        free(text->sums[i]);
+    }
+    free((void *)text->query.terms);
+    free((void *)text->query.weights);
+}
+
+struct collector {
+    const struct text_case *text;
+    size_t count;
+    double least;
+};
+
+static double collect(void *taker, uint16_t column, int64_t first, const uint32_t *rows, size_t count, const double *sums) {
+    struct collector *collector = taker;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t row = first + rows[i];
+        CHECK(row < collector->text->lexicons[column].chunks && sums[rows[i]] > 0);
+        CHECK(sums[rows[i]] >= collector->least);
+        CHECK(collector->text->allowed[column] == NULL || bit_at(collector->text->allowed[column], row));
+        if (!collector->text->is_damaged && sums[rows[i]] > 1e-250)
+            CHECK(fabs(sums[rows[i]] - collector->text->sums[column][row]) <= 1e-12 * sums[rows[i]]);
+    }
+    collector->count += count;
+    return collector->least;
+}
+
+/* Chunks with words, against plain loops. */
+static void check_words(struct source *source, const struct subject *subject, const struct text_case *text) {
+    struct collector collector = {text, 0, below(source, 2) ? 0 : (double)below(source, 2000) / 100};
+    const struct word_search search = {.lexicons = text->lexicons, .count = subject->column_count, .query = &text->query,
+                                       .allowed = text->allowed, .take = collect, .taker = &collector};
+    struct word_room *room = word_room_new(text->query.count);
+    CHECK(room != NULL);
+    search_words(&search, collector.least, room);
+    const size_t found = collector.count;
+    search_words(&search, collector.least, room); /* the memory is left as it was found */
+    CHECK(collector.count == 2 * found);
+    word_room_free(room);
+    size_t fewest = 0, most = 0;
+    for (size_t i = 0; i < subject->column_count; i++)
+        for (int64_t row = 0; row < text->lexicons[i].chunks && !text->is_damaged; row++) {
+            const bool is_allowed = text->allowed[i] == NULL || bit_at(text->allowed[i], row);
+            const double sum = text->sums[i][row];
+            fewest += is_allowed && sum > 1e-250 && sum * (1 - 1e-12) >= collector.least;
+            most += is_allowed && sum > 0 && sum * (1 + 1e-12) >= collector.least;
+        }
+    CHECK(text->is_damaged || (fewest <= found && found <= most));
+}
+
+static int descending(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
+}
+
+/* The best chunks by words and vectors, where all with a cosine above some bound are known, against plain loops. */
+static void check_fused(struct source *source, const struct subject *subject, const struct text_case *text, size_t k) {
+    const double bound = (double)below(source, 2000) / 1000 - 1;
+    struct best best = {exactly(k * sizeof(struct hit)), 0, k, subject->columns};
+    const struct fuse fuse = {&subject->search, subject->queries, {(double)below(source, 11) / 10, 3.0}, bound,
+                              below(source, 4) ? SIZE_MAX : below(source, 200), &best};
+    struct known *known = exactly(2 * MAX_CASE_COLUMNS * 400 * sizeof *known);
+    double *every = exactly(MAX_CASE_COLUMNS * 400 * sizeof *every);
+    size_t known_count = 0, count = 0;
+    bool is_usual = !text->is_damaged;
+    for (size_t i = 0; i < subject->column_count; i++)
+        for (int64_t row = 0; row < subject->columns[i].rows; row++) {
+            double score;
+            if (text->allowed[i] != NULL && !bit_at(text->allowed[i], row))
+                continue;
+            score_rows(&subject->search, (uint16_t)i, &row, 1, subject->queries, &score);
+            const double cosine = subject->search.metric == METRIC_EUCLIDEAN ? 1 - score * score / 2 : score;
+            is_usual &= fabs(cosine) < 1e9;
+            const double sum = text->is_damaged ? 0 : text->sums[i][row], bonus = below(source, 50) ? 0 : 0.25;
+            if (cosine > bound || bonus > 0)
+                known[known_count++] = (struct known){below(source, 9) ? cosine : NAN, bonus, (uint32_t)row, (uint16_t)i};
+            if (cosine > bound && below(source, 9) == 0) /* twice */
+                known[known_count++] = (struct known){NAN, 0, (uint32_t)row, (uint16_t)i};
+            if (cosine > bound || bonus > 0 || sum > 0)
+                every[count++] = fuse.fusion.a * cosine + (1 - fuse.fusion.a) * (sum / (sum + 3.0)) + bonus;
+        }
+    const struct word_search search = {.lexicons = text->lexicons, .count = subject->column_count, .query = &text->query,
+                                       .allowed = text->allowed, .known_count = known_count};
+    CHECK(text->is_damaged || count_postings(&search) <= MAX_CASE_TERMS * MAX_CASE_COLUMNS * 400);
+    const enum outcome outcome = search_fused(&fuse, &search, known);
+    CHECK(outcome == FOUND || (outcome == FOUND_TOO_FEW && fuse.most < SIZE_MAX));
+    qsort(every, count, sizeof *every, descending);
+    check_hits(subject, &best);
+    for (size_t i = 0; is_usual && outcome == FOUND && i < best.size; i++)
+        CHECK(fabs(best.hits[i].score - every[i]) <= 1e-9 * fmax(1, fabs(every[i])));
+    CHECK(!is_usual || outcome != FOUND || best.size == (k < count ? k : count));
+    float *mean = exactly(subject->search.dimensions * sizeof *mean);
+    add_feedback(&subject->search, best.hits, best.size, below(source, 12), 40, 0.2, mean);
+    free(mean);
+    free(known);
+    free(every);
+    free(best.hits);
+}
+
+/* Strings in order, at times with damaged offsets. */
+static void check_strings(struct source *source) {
+    const size_t count = below(source, 20), length = below(source, 60);
+    int64_t *offsets = exactly((count + 1) * sizeof *offsets);
+    uint8_t *bytes = random_bytes(source, length), *key = random_bytes(source, 4);
+    for (size_t i = 0; i <= count; i++)
+        offsets[i] = next_byte(source) < 20 ? (int64_t)random_bits(&source->state) : (int64_t)(i * length / (count + 1));
+    const struct dictionary dictionary = {offsets, bytes, (int64_t)count, (int64_t)length};
+    bool is_equal;
+    const int64_t first = dictionary_first(&dictionary, key, below(source, 5), &is_equal);
+    CHECK(first >= 0 && first <= (int64_t)count && (!is_equal || first < (int64_t)count));
+    free(offsets);
+    free(bytes);
+    free(key);
+}
+
 /* ---- vectors in JSON ---------------------------------------------------------------------------------------------- */
 
 static size_t put_text(uint8_t *out, const char *text) {
@@ -634,6 +848,106 @@ static void check_read_vector(struct source *source) {
 
 /* ---- cases -------------------------------------------------------------------------------------------------------- */
 
+/* ---- texts ---------------------------------------------------------------------------------------------------------- */
+
+#define ALIGNED 64
+#define MAX_TEXTS 4
+
+static float *model_floats(struct source *source, size_t count) {
+    float *values = exactly(count * sizeof *values);
+    for (size_t i = 0; i < count; i++)
+        values[i] = (float)next_byte(source) / 128 - 1;
+    return values;
+}
+
+static struct norm random_norm(struct source *source, size_t d) {
+    return (struct norm){model_floats(source, d), model_floats(source, d)};
+}
+
+static struct dense random_dense(struct source *source, size_t inputs, size_t outputs) {
+    struct dense dense = {.inputs = inputs, .outputs = outputs};
+    int8_t *weights = random_bytes(source, inputs * outputs);
+    dense.codes = aligned_alloc(ALIGNED, inputs * outputs);
+    CHECK(dense.codes != NULL);
+    pack_dense(weights, inputs, outputs, dense.codes);
+    free(weights);
+    dense.scale = model_floats(source, outputs);
+    dense.bias = model_floats(source, outputs);
+    return dense;
+}
+
+static void free_floats(const float *values) { free((void *)(uintptr_t)values); }
+
+static void free_dense(struct dense *dense) {
+    free(dense->codes);
+    free_floats(dense->scale);
+    free_floats(dense->bias);
+}
+
+static void free_norm(struct norm *norm) {
+    free_floats(norm->weight);
+    free_floats(norm->bias);
+}
+
+static void embed_exactly(const struct bert *bert, const int32_t *tokens, const int32_t *lengths, size_t texts, float *rows) {
+    size_t total = 0, longest = 0;
+    for (size_t i = 0; i < texts; i++) {
+        total += (size_t)lengths[i];
+        longest = (size_t)lengths[i] > longest ? (size_t)lengths[i] : longest;
+    }
+    uint8_t *scratch = aligned_alloc(ALIGNED, bert_scratch_bytes(bert, total, longest));
+    CHECK(scratch != NULL);
+    bert_embed(bert, tokens, lengths, texts, scratch, rows);
+    free(scratch);
+}
+
+/* Some texts together have the vectors that each has alone, bit by bit: no row has an influence on another one. */
+static void check_texts(struct source *source) {
+    const size_t d = COLUMNS_AT_ONCE * (1 + below(source, 2)), inner = COLUMNS_AT_ONCE * (1 + below(source, 3));
+    struct layer layer = {.attention = random_dense(source, d, 3 * d),
+                          .joined = random_dense(source, d, d),
+                          .inner = random_dense(source, d, inner),
+                          .outer = random_dense(source, inner, d),
+                          .after_attention = random_norm(source, d),
+                          .after_outer = random_norm(source, d)};
+    struct bert bert = {.hidden = d, .heads = d / 32, .inner = inner, .words = 1 + below(source, 9), .layer_count = 1,
+                        .positions = 1 + below(source, 150), .epsilon = 1e-12f, .word_scale = 0.01f, .word_zero = 128,
+                        .embedded = random_norm(source, d), .layers = &layer};
+    uint8_t *words = random_bytes(source, bert.words * d);
+    bert.word_codes = words;
+    bert.position_rows = model_floats(source, bert.positions * d);
+    const size_t texts = 1 + below(source, MAX_TEXTS);
+    int32_t lengths[MAX_TEXTS];
+    size_t total = 0, at = 0;
+    for (size_t i = 0; i < texts; i++)
+        total += (size_t)(lengths[i] = 1 + (int32_t)below(source, bert.positions));
+    int32_t *tokens = exactly(total * sizeof *tokens);
+    for (size_t i = 0; i < total; i++)
+        tokens[i] = (int32_t)below(source, bert.words);
+    float *rows = exactly(texts * d * sizeof *rows), *alone = exactly(d * sizeof *alone);
+    embed_exactly(&bert, tokens, lengths, texts, rows);
+    for (size_t i = 0; i < texts; at += (size_t)lengths[i++]) {
+        embed_exactly(&bert, tokens + at, lengths + i, 1, alone);
+        CHECK(memcmp(alone, rows + i * d, d * sizeof *alone) == 0);
+        double square = 0;
+        for (size_t j = 0; j < d; j++)
+            square += (double)alone[j] * alone[j];
+        CHECK(fabs(square - 1) < 1e-4);
+    }
+    free(rows);
+    free(alone);
+    free(tokens);
+    free(words);
+    free_floats(bert.position_rows);
+    free_norm(&bert.embedded);
+    free_norm(&layer.after_attention);
+    free_norm(&layer.after_outer);
+    free_dense(&layer.attention);
+    free_dense(&layer.joined);
+    free_dense(&layer.inner);
+    free_dense(&layer.outer);
+}
+
 static void run_case(const uint8_t *bytes, size_t size) {
     static const char *const names[] = {"scalar", "avx2", "avx512", "neon"};
     struct source source = {bytes, size, size};
@@ -648,6 +962,12 @@ static void run_case(const uint8_t *bytes, size_t size) {
     }
     for (size_t i = 0; i < 20; i++)
         check_read_vector(&source);
+    struct text_case text = {0};
+    make_text(&source, &subject, &text);
+    check_strings(&source);
+    check_words(&source, &subject, &text);
+    if (bert_runs_here())
+        check_texts(&source);
     const size_t k = below(&source, 8) ? below(&source, 50) : below(&source, 1500);
     const size_t count = below(&source, 8) ? below(&source, 60) : below(&source, 2000);
     const size_t capacity = UNIT_ROWS + (below(&source, 2) || count > 256 ? 4 * (count + 1) : 1024);
@@ -661,11 +981,13 @@ static void run_case(const uint8_t *bytes, size_t size) {
         check_products(&source, kernel);
         check_scan(kernel, &subject, count, capacity);
         check_exact(&subject, k);
+        check_fused(&source, &subject, &text, k);
         check_search(&source, &subject, scratches, k, count);
         check_search(&source, &subject, scratches, k, count);
     }
     for (size_t i = 0; i < MAX_BATCH; i++)
         scratch_free(scratches[i]);
+    free_text(&text, subject.column_count);
     free_subject(&subject);
 }
 

@@ -16,7 +16,7 @@ from aidre.engine.collection.store import Store
 from aidre.engine.errors import InvalidInput
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.model import EmbeddingSpace, Fusion, Query, Record, Rescore
-from aidre.engine.search import bm25 as lexical, hybrid
+from aidre.engine.search import hybrid
 from aidre.engine.search.dense import search_dense
 from aidre.engine.segment.view import TopK
 from aidre.engine.types import Hit
@@ -75,8 +75,7 @@ def test_hits_are_those_of_brute_force(
     three_hundred: Snapshot, monkeypatch: pytest.MonkeyPatch, fusion: Fusion
 ) -> None:
     monkeypatch.setattr(hybrid, "MIN_NEIGHBOURS", 4)
-    monkeypatch.setattr(hybrid, "_MAX_LEXICAL", 10)
-    monkeypatch.setattr(hybrid, "_FIRST_LEXICAL", 5)
+    monkeypatch.setattr(hybrid, "_MAX_COMPARED", 10)
     snapshot = three_hundred
     for number, vector in enumerate(normal(8, 16, seed=9)):
         text = words(f"word{number} word{2 * number + 1} word40")
@@ -96,16 +95,11 @@ def test_no_hit_is_lost_in_any_collection(tmp_path: Path, monkeypatch: pytest.Mo
     def drawn(*choices: int) -> int:
         return int(random.choice(choices))
 
-    for module, name, value in (
-        (hybrid, "MIN_NEIGHBOURS", drawn(1, 4, 64)),
-        (hybrid, "_MAX_LEXICAL", drawn(1, 10, 4_096)),
-        (hybrid, "_FIRST_LEXICAL", drawn(1, 5, 256)),
-        (lexical, "_SMALL_SEGMENT_ROWS", drawn(0, 30, 1 << 16)),
-        (lexical, "_SMALL_BLOCK_ROWS", drawn(16, 1 << 15)),
-        (lexical, "_BLOCK_ROWS", drawn(16, 1 << 17)),
-        (lexical, "_LOOKUP_COST", drawn(0, 6, 1 << 30)),
+    for name, value in (
+        ("MIN_NEIGHBOURS", drawn(1, 4, 64)),
+        ("_MAX_COMPARED", drawn(0, 10, 4_096)),
     ):
-        monkeypatch.setattr(module, name, value)
+        monkeypatch.setattr(hybrid, name, value)
     count, alike = drawn(20, 150, 250), drawn(1, 5, 40)
     pairs = random.zipf(1.5, (alike * 3, 2)).clip(1, 20).tolist()
     texts = [words(f"word{first} word{second} word1") for first, second in pairs]
@@ -134,8 +128,7 @@ def test_no_hit_is_lost_in_any_collection(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_many_words_and_few_comparisons_still_give_all_hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hybrid, "MIN_NEIGHBOURS", 2)
-    monkeypatch.setattr(hybrid, "_MAX_LEXICAL", 1)
-    monkeypatch.setattr(hybrid, "_FIRST_LEXICAL", 1)
+    monkeypatch.setattr(hybrid, "_MAX_COMPARED", 1)
     snapshot = _store(tmp_path, _records(200), {_SPACE.id: normal(200, 16)}, [_SPACE], 3)
     text, fusion = words("word1 word2 word3"), Fusion(0.5, 2.0)
     for vector in normal(8, 16, seed=4):

@@ -315,6 +315,15 @@ def picture_pages(*has_picture: bool) -> bytes:
 
 
 def test_pages_that_are_pictures_are_counted() -> None:
-    assert parse(picture_pages(True, True), {})["notice"] == "no text: 2 pages need OCR"
-    assert parse(picture_pages(True, False), {})["notice"] == "1 page needs OCR: of 2 pages they have no text"
-    assert "notice" not in parse(picture_pages(False), {})
+    assert parse(picture_pages(True, True), {})["notice"] == "no text: 2 pages need OCR (--ocr)"
+    assert parse(picture_pages(True, False), {})["notice"] == "1 page needs OCR (--ocr): of 2 pages they have no text"
+    assert parse(picture_pages(False, True), {})["pictures"] == [1]
+    assert not {"notice", "pictures"} & parse(picture_pages(False), {}).keys()
+
+
+def test_what_ocr_found_on_a_page_is_its_text() -> None:
+    content = picture_pages(True, True, False)
+    answer = parse(content, {"scanned": {"1": "The crane was exam-\nined in\nMarch and found well.\n\nThen"}})
+    assert answer["text"] == "The crane was examined in March and found well.\n\nThen"
+    assert answer["headings"] == [[0, 1, "Page 2"]]
+    assert answer["notice"] == "OCR read 1 page, and found no text on 1 more"

@@ -18,12 +18,12 @@ import json, resource
 from aidre.ingest.sandbox import child
 resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))
 resource.setrlimit(resource.RLIMIT_CORE, (1 << 20, 1 << 20))
-child._confine({MEMORY})
+child.confine({MEMORY})
 names = ("AS", "CORE", "FSIZE", "NOFILE", "NPROC")
 found = {{name: resource.getrlimit(getattr(resource, "RLIMIT_" + name)) for name in names}}
 usage = resource.getrusage(resource.RUSAGE_SELF)
 used = usage.ru_utime + usage.ru_stime
-child._limit_processor(20.0)
+child.limit_processor(20.0)
 soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
 found["CPU"] = [soft - used, hard]
 print(json.dumps(found))
@@ -47,7 +47,7 @@ def test_a_limit_that_is_lower_already_is_not_raised(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "dont_write_bytecode", sys.dont_write_bytecode)
     monkeypatch.setattr(resource, "getrlimit", lambda limit: (3, 3))
     monkeypatch.setattr(resource, "setrlimit", limited.__setitem__)
-    child._confine(MEMORY)
+    child.confine(MEMORY)
     assert limited[resource.RLIMIT_AS] == limited[resource.RLIMIT_NOFILE] == (3, 3)
     assert limited[resource.RLIMIT_CORE] == (0, 0)
 
@@ -59,5 +59,5 @@ def test_the_time_of_a_document_begins_after_what_was_used_by_program_and_system
     monkeypatch.setattr(resource, "getrusage", lambda whose: SimpleNamespace(ru_utime=1.5, ru_stime=2.2))
     monkeypatch.setattr(resource, "getrlimit", lambda limit: (7, 99))
     monkeypatch.setattr(resource, "setrlimit", limited.__setitem__)
-    child._limit_processor(20.0)
+    child.limit_processor(20.0)
     assert limited == {resource.RLIMIT_CPU: (24 + child._GRACE_SECONDS, 99)}

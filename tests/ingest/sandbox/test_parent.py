@@ -74,7 +74,7 @@ def test_a_document_that_takes_too_long_is_invalid_and_its_child_gone(
     first = pid(sandbox)
     with monkeypatch.context() as patch:
         patch.setattr(sandbox, "limits", replace(LIMITS, seconds=0.2))
-        assert reason(sandbox, kind) == "took longer than 0.2 s to read"
+        assert reason(sandbox, kind) == "took longer than 0.2 s to read: split it, or raise sources.parse_timeout"
     assert not is_alive(first)
     assert sandbox.parse("echo", b"next")["text"] == "next"
 

@@ -11,7 +11,7 @@ import pytest
 
 from aidre.engine.errors import ConfigurationError, InvalidDocument
 from aidre.ingest.sandbox import walls
-from aidre.ingest.sandbox.parent import SHARED, TABLES, Sandbox, SandboxLimits, require_walls
+from aidre.ingest.sandbox.parent import SHARED, TABLES, Sandbox, SandboxLimits, set_rules
 from aidre.ingest.sandbox.walls import Walls, available, check_walls
 from tests import ROOT
 
@@ -47,14 +47,16 @@ def test_a_configuration_that_requires_walls_is_refused_where_one_is_missing(mon
         check_walls()
 
 
-def test_both_sandboxes_require_walls_or_neither() -> None:
+def test_rules_are_those_of_both_sandboxes() -> None:
     try:
-        require_walls(True)
+        set_rules(requires_walls=True, seconds=7)
         assert SHARED.requires_walls
         assert TABLES.requires_walls
+        assert SHARED.limits.seconds == TABLES.limits.seconds == 7
     finally:
-        require_walls(False)
+        set_rules(requires_walls=False)
     assert not SHARED.requires_walls
+    assert SHARED.limits == SandboxLimits()
 
 
 @on_linux

@@ -45,7 +45,7 @@ def test_every_file_of_an_archive_is_read_as_one_of_a_folder(tmp_path: Path) -> 
         ("docs/a.zip/empty.txt", "", "a.zip/empty.txt"),
     ]
     assert {each.url for each in documents_of(found[:2])} == {"https://x.org/a.zip"}
-    assert "4 files of other kinds skipped (.py 1: --code; .json 1, .png 1, .zip 1)" in str(found[-1])
+    assert "4 files of other kinds skipped (.png 1: --ocr; .py 1: --code; .json 1, .zip 1)" in str(found[-1])
 
 
 def test_names_are_text_with_slashes(tmp_path: Path) -> None:

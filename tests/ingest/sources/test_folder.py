@@ -35,7 +35,7 @@ def test_files_of_other_kinds_are_left_out_and_counted(tmp_path: Path) -> None:
         write(tmp_path / "docs" / name)
     notes: list[str] = []
     assert len(list(read_source(FileSource("docs", tmp_path / "docs"), RULES, notes.append))) == 1
-    assert notes == ["docs: 3 files of other kinds skipped (.png 2, no suffix 1)"]
+    assert notes == ["docs: 3 files of other kinds skipped (.png 2: --ocr; no suffix 1)"]
 
 
 def test_links_are_followed_once_and_loops_end(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 Extractive: whole sentences that are close to the query and differ from each other, by maximal marginal relevance
 (Carbonell and Goldstein 1998), each after the name of its item. A model may say only what the items support: an answer
-with URLs or words from elsewhere is discarded, and the extractive summary is used instead.
+with words from elsewhere is discarded, and the extractive summary is used instead. Items have addresses of their own;
+no summary repeats one of a text, nor markup that an application could take for a link or an image.
 """
 
 from __future__ import annotations
@@ -51,8 +52,14 @@ _WHOLE_SENTENCE: Final = re.compile(r"[\"“‘(\[]?[^\Wa-z_].*[.!?…。！？]
 _BARE_URL: Final = re.compile(
     r"(?:https?://|www\.|(?<![\w.@-])(?:[\w-]+\.)+[a-z]{2,}(?!\w))[^\s\"'<>)\]]*", re.IGNORECASE
 )
-_ACTIVE_MARKUP: Final = re.compile(r"<[A-Za-z/!]|\]\(|\bjavascript:", re.IGNORECASE)
+_SCHEME: Final = re.compile(
+    r"[a-z][a-z0-9+.-]{1,20}://|\bwww\.(?=\w)|\b(?:javascript|vbscript|mailto):(?=\S)|\bdata:(?=[\w/+.-]*[;,])",
+    re.IGNORECASE,
+)
+"""What makes a text an address for applications that turn addresses into links."""
+_ACTIVE_MARKUP: Final = re.compile(r"<[A-Za-z/!]|!\[|\][(\[:]")
 """Text that a page which shows the summary unescaped could take for an element, an image or a link."""
+_BRACKETS: Final = re.compile(r"[<>\[\]]+")
 
 _INSTRUCTIONS: Final = (
     "Summarize search results for the user who asked `query`, in two or three sentences of plain prose. Say only what "
@@ -141,9 +148,13 @@ def _split_description(text: str) -> list[str]:
 
 
 def _is_whole(sentence: str) -> bool:
-    if len(sentence) > MAX_SENTENCE_CHARS or _WHOLE_SENTENCE.fullmatch(sentence) is None:
+    if len(sentence) > MAX_SENTENCE_CHARS or _WHOLE_SENTENCE.fullmatch(sentence) is None or _is_active(sentence):
         return False
     return len(sentence.split()) >= 4 or (not sentence.isascii() and len(sentence) >= 8)
+
+
+def _is_active(text: str) -> bool:
+    return _SCHEME.search(text) is not None or _ACTIVE_MARKUP.search(text) is not None
 
 
 # -- extractive summary ----------------------------------------------------------------------------------------
@@ -216,7 +227,10 @@ def _cite(selected: Sequence[_Sentence], passages: Sequence[Passage]) -> str:
 
 
 def _short_name(passage: Passage) -> str:
-    name = " ".join(passage.name.split())
+    name = passage.name
+    if _is_active(name):  # the title of a document is its author's, too
+        name = _BRACKETS.sub(" ", _SCHEME.sub("", _MARKUP.sub("", _LINK.sub(r"\1", name))))
+    name = " ".join(name.split())
     return name if len(name) <= MAX_NAME_CHARS else name[: MAX_NAME_CHARS - 1].rstrip() + "…"
 
 
@@ -249,11 +263,11 @@ def _is_language_tag(language: str) -> bool:
 
 
 def _is_grounded(text: str, query: str, passages: Iterable[Passage], *, is_foreign: bool) -> bool:
-    """Whether a summary has no markup, no URL of its own and shares a third of its words with the passages.
+    """Whether a summary has no markup, no address and shares a third of its words with the passages.
 
     One shared word is enough if the summary may be in another language than the passages.
     """
-    if _ACTIVE_MARKUP.search(text) is not None:
+    if _is_active(text):
         return False
     source = "\n".join([query, *(f"{item.name}\n{item.description}\n{item.passage}" for item in passages)])
     if any(url.rstrip(".,;:!?") not in source for url in _BARE_URL.findall(text)):

@@ -14,7 +14,7 @@ from aidre_conformance.checks.discovery import (
     sample_results,
     search,
 )
-from aidre_conformance.checks.search import expect_refusal, ids_of
+from aidre_conformance.checks.search import expect_refusal, ids_of, text_search
 
 CHECKS = Checks("aidre", "AIDRE")
 CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,63}")
@@ -135,7 +135,7 @@ def _response_type(target: Target) -> None:
 
 @CHECKS.add("14.2", "MUST", "AIDRE JSON payloads MUST use UTF-8 encoding.")
 def _utf8(target: Target) -> None:
-    text = sample(target)
+    text = text_search(target)
     for query in ("çığ düştü", "検索 テスト", "🙂 Straße", text["query"]):
         answer = search(target, {**text, "query": query, "return": {"ids": True, "metadata": True, "text": True}})
         if answer.status in {401, 403, 422}:

@@ -315,6 +315,9 @@ def _submit(target: Target) -> None:
         expect(answer.status == 200, f"{answer.name}, expected 200: {shown(answer.object)}")
         expect_shape(answer.object, RESPONSE, answer.name)
         expect(answer.media_type == JSON, f"{answer.name} as {answer.media_type}")
+        is_given = target.fixtures.intake_data is not None and one.get("id") == target.fixtures.intake
+        status = answer.object.get("status")
+        expect(not is_given or status == "offer", f"{answer.name}: {status} for the fixtures that make an offer")
     require(tested, "each intake needs a key")
 
 

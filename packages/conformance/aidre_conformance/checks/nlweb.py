@@ -8,6 +8,7 @@ from typing import Any
 
 from aidre_conformance import JSON, Checks, Exchange, NotTestable, Target, expect, expect_shape, require, shown
 from aidre_conformance.checks.discovery import sample_results
+from aidre_conformance.checks.versions import require_this_version
 
 CHECKS = Checks("nlweb", "NLWeb 0.55")
 RESPONSE_TYPES = {"answer": "results", "elicitation": "elicitation", "promise": "promise", "failure": "error"}
@@ -79,8 +80,9 @@ def ask_url(target: Target) -> str:
     def find() -> str:
         url = f"{target.url}/ask"
         answer = target.post(url, {"query": {"text": "a"}})
-        body = answer.body.lstrip()[:1]
-        speaks = answer.status not in {404, 405, 501} and body == b"{" and "html" not in answer.media_type
+        require(answer.status not in {404, 405, 501}, f"{answer.name}: the server does not speak NLWeb")
+        require_this_version(answer)
+        speaks = answer.body.lstrip()[:1] == b"{" and "html" not in answer.media_type
         require(speaks, f"{answer.name}: the server does not speak NLWeb")
         return url
 
@@ -97,7 +99,7 @@ def question(target: Target) -> str:
     def find() -> str:
         for text in questions(target):
             answer = ask(target, {"query": {"text": text}})
-            if answer.status == 200 and answer.object.get("results"):
+            if answer.status == 200 and (answer.object.get("results") or answer.object.get("structuredData")):
                 return text
         raise NotTestable("no question was found that has results: give the fixture `query`")
 
@@ -147,6 +149,13 @@ def answered(answer: Exchange) -> dict[str, Any]:
     return answer.object
 
 
+def items_of(answer: Exchange) -> list[Any]:
+    """The results of an answer. Failed for an answer of another form, and for anything else."""
+    items = answered(answer).get("results")
+    expect(isinstance(items, list), f"{answer.name}: there are no `results`")
+    return list(items or ())
+
+
 def refused(answer: Exchange, code: str | None = None) -> dict[str, Any]:
     """The body of a failure. Failed for anything else."""
     expect(answer.status < 500, f"{answer.name}, expected a failure of the caller's")
@@ -174,6 +183,8 @@ def _ask(target: Target) -> None:
         answer = ask(target, {"query": {"text": WORDS[0]}})
         code = code_of(answer) if expect_envelope(answer.object, answer.name) == "failure" else None
         expect(code in {None, "NO_RESULTS"}, f"{answer.name} with {code} for a plain question")
+        given = target.fixtures.query
+        expect(given is None, f"nothing is found for the fixture `query` {shown(given)}, which has results")
         raise
     answered(ask(target, {"query": {"text": text}}))
 
@@ -220,19 +231,30 @@ def _filters_are_an_open_set(target: Target) -> None:
 )
 def _site(target: Target) -> None:
     site = target.fixture("site")
-    whole = identities(answered(asked(target))["results"])
+    whole = items_of(asked(target))
     answer = asked(target, query={"site": site})
     if expect_envelope(answer.object, answer.name) == "failure":
+        given = target.fixtures.query
+        expect(given is None, f"nothing is found for the fixtures `query` and `site`: {shown(answer.object)}")
         return
-    part = identities(answer.object["results"])
-    expect(part != whole, f"the site {shown(site)} does not change the results")
-    sites = {item["site"] for item in answer.object["results"] if isinstance(item.get("site"), str)}
+    part = answer.object["results"]
+    sites = sites_of(part)
     expect(len(sites) <= 1, f"results of {shown(sorted(sites))} for the site {shown(site)}")
+    if identities(part) != identities(whole) or sites == {site}:
+        return  # it is no fault that all of the best results are of this site
+    elsewhere = asked(target, query={"site": "no-such-site-5b1f.example"})
+    if expect_envelope(elsewhere.object, elsewhere.name) == "answer":
+        same = identities(elsewhere.object.get("results", [])) == identities(whole)
+        expect(not same, f"neither the site {shown(site)} nor one that does not exist changes the results")
+
+
+def sites_of(items: list[Any]) -> set[str]:
+    return {item["site"] for item in items if isinstance(item.get("site"), str)}
 
 
 @CHECKS.add("3.1", "SHOULD", "itemType: The type of the item requested (e.g., Movie, Recipe, etc.)")
 def _item_type(target: Target) -> None:
-    items = answered(asked(target))["results"]
+    items = items_of(asked(target))
     kinds = sorted({item["@type"] for item in items if isinstance(item.get("@type"), str)})
     require(len(kinds) > 1, "the results are all of one type")
     lists = []
@@ -300,13 +322,15 @@ def _extensions(target: Target) -> None:
     "NLWeb responses are always JSON objects with a required metadata field (_meta): response_type, version.",
 )
 def _envelope(target: Target) -> None:
-    for answer in (asked(target), ask(target, {"query": {}}), asked(target, prefer={"response_format": "x-none"})):
+    query, body = {"text": questions(target)[0]}, dict[str, Any]()
+    for body in ({"query": query}, {"query": {}}, {"query": query, "prefer": {"response_format": "x-none"}}):
+        answer = ask(target, body)
         expect_envelope(answer.object, answer.name)
 
 
 @CHECKS.add("4.1.1", "SHOULD", "@type (string, recommended): Specifies the object's type.")
 def _types(target: Target) -> None:
-    for item in answered(asked(target))["results"]:
+    for item in items_of(asked(target)):
         kind = item.get("@type")
         expect(isinstance(kind, str) or (isinstance(kind, list) and kind), f"@type is {shown(kind)}")
 
@@ -314,13 +338,13 @@ def _types(target: Target) -> None:
 @CHECKS.add("4.1.1", "MUST", "grounding (object, optional); actions (array, optional)")
 def _grounding(target: Target) -> None:
     schema = {"type": "object", "properties": {"grounding": OBJECT, "actions": {"type": "array", "items": OBJECT}}}
-    for item in answered(asked(target))["results"]:
+    for item in items_of(asked(target)):
         expect_shape(item, schema, "item")
 
 
 @CHECKS.add("5", "MUST", "name, description, protocol (string, required), and the attributes of the protocol")
 def _actions(target: Target) -> None:
-    items = answered(asked(target))["results"]
+    items = items_of(asked(target))
     actions = [action for item in items for action in item.get("actions") or ()]
     require(actions, "no result has an action")
     for action in actions:
@@ -490,7 +514,7 @@ def _await(target: Target) -> None:
         time.sleep(0.25)
     require(kind != "promise", "the task took too long")
     expect(kind == "answer", f"{answer.name}: response_type is {kind}, expected answer")
-    direct = identities(answered(asked(target))["results"])
+    direct = identities(items_of(asked(target)))
     items = answer.object.get("results") or answer.object.get("structuredData") or []
     expect(identities(items) == direct, "the promised answer is not that of a direct question")
 

@@ -1,4 +1,4 @@
-"""The two profiles: which checks they have, in the order in which they run."""
+"""The profiles: which checks they have, in the order in which they run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,19 @@ from aidre_conformance.checks import (
 )
 
 _LETTER = (discovery, search, errors, nlweb, streams, tools, intent, events, intake, transport)
+_TEXTS = tuple(chain.from_iterable(module.CHECKS for module in _LETTER))
+
+
+def _of(*protocols: str) -> tuple[Check, ...]:
+    return tuple(check for check in _TEXTS if check.protocol in protocols)
+
+
 PROFILES: Mapping[Profile, tuple[Check, ...]] = {
-    "letter": tuple(chain.from_iterable(module.CHECKS for module in _LETTER)),
+    "letter": _TEXTS,
+    "aidre": _of("aidre"),
+    "nlweb": _of("nlweb", "mcp"),
+    "intent": _of("intent"),
+    "intake": _of("intake"),
     "compat": tuple(clients.CHECKS),
 }
-"""`letter`: the texts of the protocols. `compat`: what known clients would show."""
+"""`letter`: the texts of all protocols. `compat`: what known clients would show. The others: one protocol alone."""

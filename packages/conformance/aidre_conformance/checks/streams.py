@@ -17,6 +17,7 @@ from aidre_conformance.checks.nlweb import (
     code_of,
     expect_envelope,
     identities,
+    items_of,
     no_results,
     question,
     refused,
@@ -127,7 +128,7 @@ def _same_items(target: Target) -> None:
     results = [event.data for event in events if event.name == "result"]
     require(results and all(isinstance(data, dict) and "index" in data for data in results), "events have no index")
     ordered = [data.get("item", {}) for data in sorted(results, key=lambda data: data["index"])]
-    whole = answered(asked(target))["results"]
+    whole = items_of(asked(target))
     expect(identities(ordered) == identities(whole), "the stream has other items than the whole answer")
 
 

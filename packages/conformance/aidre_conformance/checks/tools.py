@@ -9,6 +9,7 @@ import orjson
 from aidre_conformance import JSON, SSE, Checks, Exchange, Failed, NotTestable, Target, expect, require, shown
 from aidre_conformance.checks.nlweb import expect_envelope, promised, questions
 from aidre_conformance.checks.streams import events_of
+from aidre_conformance.checks.versions import require_this_version
 
 CHECKS = Checks("mcp", "NLWeb 0.55")
 PROTOCOL = "2025-06-18"
@@ -28,6 +29,7 @@ def session(target: Target) -> dict[str, str]:
     def open_one() -> dict[str, str]:
         answer = _send(target, {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": PARAMETERS}, {})
         require(answer.status == 200, f"{answer.name}: the server does not speak MCP")
+        require_this_version(target.post(f"{target.url}/ask", {"query": {"text": "a"}}))
         result = _message(answer, 1).get("result")
         if not isinstance(result, dict):
             raise NotTestable(f"{answer.name}: initialize has no result")
@@ -155,6 +157,8 @@ def _call(target: Target) -> None:
     result = ask_tool(target)
     expect(not result.get("isError"), f"isError is set: {shown(result)}")
     document(result)
+    given = target.fixtures.query
+    expect(given is None or _has_hits(result), f"nothing is found for the fixture `query` {shown(given)}")
 
 
 @CHECKS.add("4", "MUST", "NLWeb responses are always JSON objects with a required metadata field (_meta).")

@@ -152,3 +152,96 @@ def test_a_library_that_is_missing_is_named_with_the_cure(monkeypatch: pytest.Mo
     monkeypatch.setattr(redis, "find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match=r"pip install aidre\[redis\]"):
         RedisBuckets("valkey://127.0.0.1", TokenBuckets([]))
+
+
+WRONG = {
+    "garbage": b"\xff\x00garbage\r\n" * 3,
+    "a page": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+    "OK to everything": b"+OK\r\n" * 9,
+    "nothing to everything": b"$-1\r\n" * 9,
+    "an error": b"-ERR wrong\r\n" * 9,
+    "another server": b"-MOVED 1 192.0.2.1:6379\r\n" * 9,
+    "full": b"-OOM command not allowed\r\n" * 9,
+    "a text without end": b"$999999999999\r\n" + b"x" * 4096,
+    "a list without end": b"*2147483647\r\n" + b":1\r\n" * 999,
+    "lists in lists": b"*1\r\n" * 2_000,
+    "a number of many digits": b":" + b"9" * 5_000 + b"\r\n",
+    "no number": b":x\r\n" * 9,
+    "a list of texts": b"*2\r\n$1\r\na\r\n$1\r\nb\r\n" * 9,
+    "numbers below zero": b"*4\r\n:-1\r\n:-1\r\n:-1\r\n:-1\r\n" * 9,
+    "not a number": b"*4\r\n$3\r\nnan\r\n$3\r\nnan\r\n$3\r\nnan\r\n$3\r\nnan\r\n" * 9,
+    "far times": b"*4\r\n$3\r\n1e9\r\n$5\r\n1e300\r\n$3\r\n1e9\r\n$5\r\n1e300\r\n" * 9,
+    "an end": b"",
+}
+
+
+FALSE_COUNTS = {
+    "below zero": (b"-7", b"5000"),
+    "no number": (b"nan", b"nan"),
+    "without end": (b"1e300", b"1e300"),
+    "text": (b"many", b"later"),
+}
+
+
+async def count_falsely(counts: tuple[bytes, bytes], account: str, rate: Rate, times: int) -> list[BucketState]:
+    """What is taken where a server speaks as Redis does, admits everything, and gives these counts and times."""
+    count, left = (b"$%d\r\n%s\r\n" % (len(one), one) for one in counts)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while head := await reader.readline():
+            words = []
+            for _ in range(int(head[1:])):
+                words.append(await reader.readexactly(int((await reader.readline())[1:])))
+                await reader.readline()
+            match words[0].upper(), len(words):
+                case b"EVALSHA" | b"EVAL", 6:  # the windows that are asked for
+                    writer.write(b"*4\r\n" + count + left + count + left)
+                case b"EVALSHA" | b"EVAL", _:
+                    writer.write(b":1\r\n")
+                case _:
+                    writer.write(b"+OK\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        return await taking(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}", account, rate, times)
+
+
+@pytest.mark.parametrize("counts", FALSE_COUNTS)
+def test_counts_that_no_window_has_are_not_believed(counts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis, "TIMEOUT_SECONDS", WAIT_SECONDS)
+    monkeypatch.setattr(redis, "RETRY_SECONDS", 3_600.0)
+    taken = asyncio.run(count_falsely(FALSE_COUNTS[counts], "a", Rate(2, 3_600), 3))
+    assert [one.admitted for one in taken] == [True, True, False]
+    assert all(0 <= one.remaining <= 2 and 0 < one.reset <= 7_200 for one in taken)
+
+
+async def answer_wrongly(wrong: bytes, account: str, rate: Rate, times: int) -> list[BucketState]:
+    """What is taken where a server gives this answer to everything that it gets."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while wrong and await reader.read(1 << 16):
+            writer.write(wrong)
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        return await taking(f"redis://:secret@127.0.0.1:{port}", account, rate, times)
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_server_that_answers_wrongly_neither_lets_in_nor_keeps_out(
+    wrong: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The own counts decide, and what is said of it names neither the password nor the account."""
+    monkeypatch.setattr(redis, "TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(redis, "RETRY_SECONDS", 3_600.0)
+    taken = asyncio.run(answer_wrongly(WRONG[wrong], "partner", Rate(2, 3_600), 4))
+    assert [one.admitted for one in taken] == [True, True, False, False]
+    assert [one.remaining for one in taken] == [1, 0, 0, 0]
+    assert all(0 < one.reset <= 7_200 for one in taken)
+    assert len(caplog.records) == 1
+    assert "secret" not in caplog.text
+    assert "partner" not in caplog.text

@@ -23,6 +23,7 @@ from aidre.api.protocols.provenance.keys import make_key
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.models import DEFAULT
 from aidre.engine.storage.manifest import seal, unseal
+from aidre.ingest.sandbox.tesseract import recogniser
 from aidre.ingest.sandbox.walls import available
 from tests import ROOT
 from tests.support.shell import COMMAND, Shell
@@ -342,6 +343,27 @@ def test_libraries_that_cannot_be_loaded_or_end_the_process_are_named(tmp_path: 
     assert "ends the process" in found["xxhash"]["text"]
     assert found["open files"]["level"] in {"ok", "warning"}
     assert sys.version.split()[0] in found["Python"]["text"]
+
+
+@pytest.mark.process
+def test_tesseract_is_named_and_missed_where_the_configuration_asks_for_ocr(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "tesseract"
+    program.write_text("#!/bin/sh\necho 'List of available languages in \"/opt/data/\" (2):'; echo eng; echo deu\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    subject = Subject(None, None, "127.0.0.1", 0)
+    [finding] = machine.ocr(subject)
+    assert (finding.level, finding.text) == ("ok", "tesseract reads deu, eng with --ocr")
+    monkeypatch.setenv("PATH", "/nonexistent")
+    [finding] = machine.ocr(subject)
+    assert (finding.level, finding.text) == ("ok", "tesseract is not installed: scanned pages and images are not read")
+    recogniser.cache_clear()
+    config = tmp_path / "aidre.toml"
+    config.write_text("[sources]\nocr = true")
+    [finding] = machine.ocr(Subject(None, config, "127.0.0.1", 0))
+    assert (finding.level, finding.cure) == ("refuses", "apt-get install tesseract-ocr, or brew install tesseract")
 
 
 @pytest.mark.process

@@ -126,6 +126,8 @@ def test_fields_that_nobody_filters_by_are_not_offered(tmp_path: Path) -> None:
             "layout": ["page", "post"][number % 2],
             "cssClasses": ["wide", "soft"][: number % 3],
             "sidebar_position": number,
+            "weight": 10 * number,
+            "page-layout": ["full", "article"][number % 2],
             "offers": {"url": ["https://example.com/a", "https://example.com/b"][number % 2], "price": number},
             **({"mobile": number == 0} if number < 3 else {}),
         }

@@ -122,6 +122,27 @@ def test_no_word_of_the_data_or_of_the_person_is_in_any_file_or_log(
     assert not any(word in (out + err + caplog.text).lower() for word in CANARIES)
 
 
+def test_no_word_of_them_is_in_a_backup_or_a_report(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The key is in the configuration, which is not backed up: who has the backup alone has no data of anybody."""
+    settings = tmp_path / "config" / "aidre.toml"
+    settings.parent.mkdir()
+    settings.write_text(CONFIGURATION, encoding="utf-8")
+    with serving(store, load_settings(settings)) as client:
+        offer = offered(client, data=DATA)
+        assert bind(client, a_bind(offer["id"], bind_data=CANARY)).status_code == 200
+    at, file = ["--store", str(store), "--config", str(settings)], tmp_path / "backup.tar"
+    assert run(["backup", str(file), *at]) == 0
+    assert run(["restore", str(file), "--store", str(tmp_path / "restored")]) == 0
+    assert (tmp_path / "restored" / ".log" / LEDGER_FILE).exists()
+    assert run(["report", *at, "--out", str(tmp_path / "report.html")]) == 0
+    assert run(["report", *at, "--json"]) == 0
+    assert leaks(tmp_path) == []
+    told = capsys.readouterr()
+    assert not any(word in (told.out + told.err).lower() for word in CANARIES)
+
+
 def test_the_search_for_leaks_finds_one(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("x CanaryName x")
     assert leaks(tmp_path) == [str(tmp_path / "log")]

@@ -18,6 +18,7 @@ from aidre.engine.embedding.models import DEFAULT, KNOWN, KnownModel, find_model
 from aidre.engine.embedding.models.four_bits import FOUR_BITS, complete_four_bits, read_four_bits
 from aidre.engine.embedding.tokens import open_tokenizer
 from aidre.engine.errors import ModelUnavailable
+from tests.support.models import INT8_RUNTIME
 
 HIDDEN, LAYERS, HEADS, INNER, POSITIONS = 32, 2, 2, 64, 16
 PIECES = {"<s>": 0.0, "<pad>": 0.0, "</s>": 0.0, "<unk>": 0.0, "▁": -2.0, "▁the": -3.0, "▁cat": -3.5, "s": -4.0}
@@ -141,7 +142,7 @@ def test_the_multilingual_model_finds_across_languages(multilingual: KnownModel)
     assert multilingual.dimensions == DEFAULT.dimensions
     space = DEFAULT_SPACE.__class__("multilingual", 384, "cosine", True, "sentence-transformers", multilingual.model)
     embedder = load_embedder(space)
-    assert (embedder.runtime, embedder.space.revision) == ("onnxruntime int8", multilingual.revision)
+    assert (embedder.runtime, embedder.space.revision) == (INT8_RUNTIME, multilingual.revision)
     passages = embedder.embed_documents(["Ein Fahrradreifen wird geflickt.", "रोटी रात भर फूलती है।", "雨衣有帽子。"])
     questions = embedder.embed_queries(
         ["how do I repair a bicycle tyre", "how does bread rise", "a jacket against rain"]

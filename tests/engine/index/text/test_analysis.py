@@ -148,6 +148,12 @@ def test_letters_and_their_marks_stay_together_in_long_texts() -> None:
     assert set(tokenize("cafe\u0301 " * 2_000)) == {"café"}
 
 
+@pytest.mark.parametrize("tag", ["de", "fr", "tr", "ar", "en"])
+def test_a_sign_without_a_plain_spelling_is_a_word_of_documents_and_queries(tag: str) -> None:
+    for sign in "\u02bb\u02bc\u02be\u02bf":
+        assert _found(f"the sign {sign} alone", sign, tag)
+
+
 def test_a_compound_is_its_whole_and_its_parts() -> None:
     assert tokenize("fromBytes __init__ CO2 _ HTTPServer") == [
         "frombytes", "from", "bytes", "init", "co2", "httpserver", "http", "server",

@@ -133,7 +133,7 @@ def test_what_is_no_text_in_utf8_is_read_and_noted() -> None:
 
 
 def test_without_docutils_the_reason_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "docutils.core", None)
+    monkeypatch.setitem(sys.modules, "docutils.utils", None)
     with pytest.raises(InvalidDocument, match=r"needs docutils: pip install 'aidre\[office\]'"):
         read("Text")
 

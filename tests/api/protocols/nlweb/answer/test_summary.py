@@ -219,6 +219,7 @@ def test_a_model_summarizes_what_was_found_and_sees_it_as_data() -> None:
         "Cinnamon muffins: see www.acme.example now.",
         "Cinnamon muffins with breakfast eggs, as acme.example/order sells them.",
         "Cinnamon muffins <img src=x onerror=alert(1)> with breakfast eggs and sugar.",
+        "The muffins of https://x.example/s need whisked eggs and sugar.",
         "Cinnamon [muffins](javascript:alert) with breakfast eggs and sugar.",
         "As a language model, quantum entanglement fascinates physicists everywhere, notably philosophers.",
         "🙂🙂🙂",
@@ -230,9 +231,31 @@ def test_a_model_that_fails_or_says_what_no_item_says_is_replaced(answer: str | 
     assert summary == summary_of("cinnamon", [MUFFINS, CHILI])
 
 
-def test_an_address_that_an_item_holds_may_be_repeated() -> None:
-    answer = "The muffins of https://x.example/s need whisked eggs and sugar."
-    assert text_of("muffins", [MUFFINS], model=Told(answer)) == answer
+ADDRESSES = (
+    "https://evil.example/?q=", "HTTP://evil.example", "www.evil.example/x", "javascript:alert(1)",
+    "mailto:a@evil.example", "data:text/html,x", "![a](https://evil.example/a.png)",
+    "![a](https://evil.example/a.png \"t\")", "![a][b]", "[a][b]",
+    "<https://evil.example>", "<img src=https://evil.example>", "[a](<https://evil.example>)", "[b]: https://evil.example",
+    "[a](https://evil.example/(a))", "![](//evil.example/a)", "ftp://evil.example", "<a href=//evil.example>x</a>",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_no_address_and_no_image_of_a_document_comes_into_a_summary(address: str) -> None:
+    """Neither by the sentences, nor by the title, nor by a model that a text has talked into it."""
+    poisoned = Found(
+        f"Muffins {address} title",
+        f"Visit {address} for muffins now.",
+        f"Muffins are at {address} for you. Muffins rise when they are hot.",
+    )
+    talked_into = Told(f"Muffins are at {address} for you. Visit {address} for muffins now.")
+    for summary in (text_of("muffins", [poisoned]), text_of("muffins", [poisoned, CHILI], model=talked_into)):
+        for part in ("://", "www.", "javascript:", "mailto:", "data:", "](", "][", "]:", "![", "<"):
+            assert part not in summary.lower()
+
+
+def test_a_title_that_is_an_address_is_told_as_a_text() -> None:
+    assert text_of("muffins", [Found("https://x.example/s")]) == "x.example/s."
 
 
 def test_a_summary_in_another_language_is_asked_for_and_kept() -> None:

@@ -1,0 +1,94 @@
+"""Which files of data were checked by this user before: each is, at its first open, since somebody else may have
+written it, and later opens pay nothing for that.
+
+A file is known by its name, inode, size and time of change, which no copy shares and no program can set. What is known
+is in a file of the cache folder for each collection, and in the memory of the process where that cannot be written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import orjson
+
+from aidre.engine.embedding import named_cache
+from aidre.engine.storage import durable
+
+logger = logging.getLogger("aidre")
+
+_FOLDER = "checked"
+_MAX_RECORDS = 256
+"""Of collections; those that were written first go first."""
+_MAX_FILES = 4_096
+"""Of one collection."""
+_TOLD_CHUNKS = 5_000_000
+"""From here on a check is announced: some hundred bytes a chunk are read, for a minute from a slow disk."""
+
+
+class Arrivals:
+    """The files of data of one collection, for one opening of it."""
+
+    def __init__(self, folder: Path) -> None:
+        digest = hashlib.blake2b(os.fsencode(folder), digest_size=16).hexdigest()
+        self._folder, self._record = folder, named_cache() / _FOLDER / f"{digest}.json"
+        self._known: dict[str, str] | None = None
+        self._new: dict[str, str] = {}
+
+    def knows(self, path: Path) -> bool:
+        """Whether a file was checked before. One that cannot be looked at was not."""
+        if self._known is None:
+            self._known = self._read()
+        with suppress(OSError):
+            return self._known.get(self._name(path)) == _mark(path)
+        return False
+
+    def announce(self, chunks: Mapping[Path, int]) -> None:
+        """Say so where the check of new files, given with the numbers of their chunks, may take its time."""
+        new = sum(count for path, count in chunks.items() if not self.knows(path))
+        if new >= _TOLD_CHUNKS:
+            logger.warning("checking %d chunks of %s once, since their files are new here", new, self._folder.name)
+
+    def add(self, path: Path) -> None:
+        """The file was checked."""
+        with suppress(OSError):
+            self._new[self._name(path)] = _mark(path)
+
+    def save(self) -> None:
+        """Remember what was checked, as far as the cache folder can be written."""
+        if not self._new:
+            return
+        known = {**(self._known or {}), **self._new}
+        kept = dict(list(known.items())[-_MAX_FILES:])
+        temporary = self._record.with_name(f".{self._record.name}.{os.getpid()}.tmp")
+        with suppress(OSError):
+            self._record.parent.mkdir(durable.FOLDER_MODE, parents=True, exist_ok=True)
+            temporary.write_bytes(orjson.dumps(kept))
+            temporary.replace(self._record)
+            _forget_oldest(self._record.parent)
+
+    def _read(self) -> dict[str, str]:
+        with suppress(OSError, ValueError):
+            found = orjson.loads(self._record.read_bytes())
+            return found if isinstance(found, dict) else {}
+        return {}
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self._folder).as_posix()
+
+
+def _mark(path: Path) -> str:
+    """OSError."""
+    status = path.stat()
+    return f"{status.st_ino}.{status.st_size}.{status.st_ctime_ns}"
+
+
+def _forget_oldest(folder: Path) -> None:
+    records = list(folder.glob("*.json"))
+    if len(records) > _MAX_RECORDS:
+        for path in sorted(records, key=lambda one: one.stat().st_mtime_ns)[: len(records) - _MAX_RECORDS // 2]:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,106 @@
+"""Aliases: names of collections that move from one collection to another in one step.
+
+All of a store are in one file, which is replaced atomically: a reader of any process sees the old names or the new
+ones. Of an alias that moved, the file keeps the collections that it named in the last ten minutes, where cursors go on.
+A file that cannot be read hides the aliases and no collection.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from aidre.engine.errors import InvalidInput, Missing, StoreDamaged
+from aidre.engine.model import Alias
+from aidre.engine.storage import durable
+
+FILE: Final = ".aliases.json"
+FORMER_SECONDS: Final = 600.0
+"""The lifetime of a cursor."""
+_FORMAT: Final = 1
+_NONE: Final[Mapping[str, Alias]] = {}
+
+
+class Aliases:
+    """Those of one store, by name. The file is read again where it differs from the one that was read last."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / FILE
+        self._name = str(self._file)
+        self._mark: tuple[int, int, int] | None = None
+        self._known: Mapping[str, Alias] = _NONE
+        self._problem: StoreDamaged | None = None
+
+    def known(self) -> Mapping[str, Alias]:
+        """The aliases; none where the file is damaged. One call of the system where it is unchanged."""
+        try:
+            # By a string, as `Store.mark`: this is called for every search of the library.
+            status = os.stat(self._name)  # noqa: PTH116
+        except OSError:
+            self._mark, self._known, self._problem = None, _NONE, None
+            return _NONE
+        mark = status.st_ino, status.st_mtime_ns, status.st_size
+        if mark != self._mark:
+            try:
+                self._known, self._problem = _decoded(self._file.read_bytes()), None
+            except OSError:
+                return self._known
+            except StoreDamaged as problem:
+                self._known, self._problem = _NONE, problem
+            self._mark = mark
+        return self._known
+
+    def read(self) -> Mapping[str, Alias]:
+        """The aliases. StoreDamaged."""
+        known = self.known()
+        if self._problem is not None:
+            raise self._problem
+        return known
+
+    def point(self, name: str, collection: str) -> None:
+        """Let a name mean a collection from now on, durable on return. InvalidInput, StoreDamaged, StorageFailed."""
+        with durable.write_errors(self._file), durable.locked_folder(self._file.parent):
+            aliases = dict(self.read())
+            if collection in aliases:
+                raise InvalidInput(f"{collection!r} is an alias itself: name the collection {aliases[collection][0]!r}")
+            old, since = aliases.get(name), time.time()
+            if old is not None and old.collection == collection:
+                return
+            former = () if old is None else ((old.collection, since), *old.former)
+            kept = tuple((one, at) for one, at in former if one != collection and at > since - FORMER_SECONDS)
+            self._write(aliases | {name: Alias(collection, kept)})
+
+    def remove(self, name: str) -> None:
+        """Missing, StoreDamaged, StorageFailed."""
+        with durable.write_errors(self._file), durable.locked_folder(self._file.parent):
+            aliases = dict(self.read())
+            if aliases.pop(name, None) is None:
+                raise Missing(f"there is no alias {name!r} in this store", alias=name)
+            self._write(aliases)
+
+    def _write(self, aliases: Mapping[str, Alias]) -> None:
+        members = {name: one._asdict() for name, one in sorted(aliases.items())}
+        durable.replace_file(self._file, orjson.dumps({"format": _FORMAT, "aliases": members}))
+
+
+def _decoded(content: bytes) -> Mapping[str, Alias]:
+    """StoreDamaged."""
+    try:
+        members = orjson.loads(content)
+        if members["format"] != _FORMAT:
+            raise ValueError(members["format"])
+        return {
+            str(name): Alias(str(one["collection"]), tuple((str(old), float(at)) for old, at in one["former"]))
+            for name, one in members["aliases"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise StoreDamaged(
+            f"{FILE} is damaged: restore it from a backup, or remove it and run `aidre alias` again",
+            file=FILE,
+            problem="cannot be read",
+        ) from None

@@ -1,0 +1,142 @@
+"""Fields with columns of their own: which ones get them, and where the values of a document go.
+
+A column is typed: `f3_s` has the texts of field 3, `f3_i` its whole numbers, `f3_f` its floating-point numbers, `f3_b`
+0 or 1, `f3_d` and `f3_t` the instants of dates and of texts that denote one, in microseconds since 1970. They are on
+the rows of documents, of their vectors and of their words, so that a search compares them on the row that it looks at.
+A document with lists, long texts or other kinds of values of a field has none of them in the columns and all of them in
+the table of fields, which `r3` says.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from psycopg import sql
+
+from aidre.engine.index.fields import stored_name
+from aidre.engine.storage import to_utf8
+from aidre_rows import CollectionState, FieldColumns, FieldRow, digest
+
+MOST_FIELDS: Final = 24
+"""Fields with columns of a collection: each makes every row longer."""
+_LEAST_SHARE: Final = 0.1
+"""Of the documents that have a field with columns."""
+_LEAST_FITTING: Final = 0.9
+"""Of these documents, how many have values that fit into the columns."""
+_MOST_TEXT_BYTES: Final = 256
+_WITHOUT: Final = frozenset(digest(name) for name in (b"document_id", b"url"))
+"""Different in every document: these are looked up, and not compared row by row."""
+_TYPES: Final[Mapping[str, str]] = {
+    "s": "bytea", "i": "bigint", "f": "double precision", "b": "bigint", "d": "bigint", "t": "bigint",
+}  # fmt: skip
+
+
+class Placed(NamedTuple):
+    """The values of the columns of a document, the values that go to the table of fields, and the numbers of the fields
+    of these that have columns."""
+
+    columns: list[bytes | None]
+    rows: list[FieldRow]
+    rest: set[int]
+
+
+def column_name(columns: FieldColumns, kind: str) -> sql.Identifier:
+    return sql.Identifier(f"f{columns.number}_{kind}")
+
+
+def rest_name(columns: FieldColumns) -> sql.Identifier:
+    return sql.Identifier(f"r{columns.number}")
+
+
+def names_of(columns: Sequence[FieldColumns]) -> list[str]:
+    """The names of columns in the order of `place_values`."""
+    return [f"f{one.number}_{kind}" for one in columns for kind in one.kinds] + [f"r{one.number}" for one in columns]
+
+
+def definitions(columns: Sequence[FieldColumns]) -> list[sql.Composable]:
+    """For `create table` and `alter table`; rows that are there have their values elsewhere."""
+    made: list[sql.Composable] = []
+    for one in columns:
+        made += [sql.SQL("{} {}").format(column_name(one, kind), sql.SQL(_TYPES[kind])) for kind in one.kinds]  # type: ignore[arg-type]
+    return made + [sql.SQL("{} boolean not null default true").format(rest_name(one)) for one in columns]
+
+
+def place_values(fields: Sequence[FieldRow], columns: Sequence[FieldColumns]) -> Placed:
+    """Where the values of a document go."""
+    by_name: dict[bytes, list[FieldRow]] = {}
+    for row in fields:
+        by_name.setdefault(row.name, []).append(row)
+    found: list[dict[str, bytes] | None] = []
+    for one in columns:
+        kept = _fitting(by_name.get(bytes.fromhex(one.name), ()))
+        found.append(kept if kept is not None and kept.keys() <= set(one.kinds) else None)
+        if found[-1] is not None:
+            by_name.pop(bytes.fromhex(one.name), None)
+    values = [
+        None if kept is None else kept.get(kind) for one, kept in zip(columns, found, strict=True) for kind in one.kinds
+    ]
+    values += [b"\0" if kept is not None else b"\1" for kept in found]
+    rest = {one.number for one, kept in zip(columns, found, strict=True) if kept is None}
+    return Placed(values, [row for own in by_name.values() for row in own], rest)
+
+
+def _fitting(values: Sequence[FieldRow]) -> dict[str, bytes] | None:
+    """By kind, one value of each in the binary form of its type; None where there are others."""
+    found: dict[str, bytes] = {}
+    for row in values:
+        if row.code in found or row.code == "o" or len(row.text or b"") > _MOST_TEXT_BYTES:
+            return None
+        if row.code == "s":
+            found["s"] = row.text or b""
+        elif row.code == "f":
+            found["f"] = struct.pack(">d", row.real)
+        else:
+            found[row.code] = _long(row.integer)
+        if row.code == "s" and row.integer is not None:
+            found["t"] = _long(row.integer)
+    return found
+
+
+def _long(value: int | None) -> bytes:
+    return (value or 0).to_bytes(8, "big", signed=True)
+
+
+def with_new_columns(state: CollectionState, documents: Sequence[Sequence[FieldRow]]) -> tuple[FieldColumns, ...]:
+    """The fields with columns, and those that get some by documents that are written: declared dates, and the fields
+    that the most of all documents have."""
+    known = {one.name for one in state.columns}
+    present, fitting, kinds = Counter[bytes](), Counter[bytes](), dict[bytes, set[str]]()
+    for fields in documents:
+        by_name: dict[bytes, list[FieldRow]] = {}
+        for row in fields:
+            if row.name not in _WITHOUT and row.name.hex() not in known:
+                by_name.setdefault(row.name, []).append(row)
+        present.update(by_name.keys())
+        for name, values in by_name.items():
+            kept = _fitting(values)
+            if kept is not None:
+                fitting[name] += 1
+                kinds.setdefault(name, set()).update(kept)
+    least = _LEAST_SHARE * (state.documents + len(documents))
+    dates = {digest(to_utf8(stored_name(name))) for name in state.dates}
+    chosen = [
+        name
+        for name, count in present.items()
+        if (count >= least or name in dates) and fitting[name] >= _LEAST_FITTING * count
+    ]
+    chosen.sort(key=lambda name: (name not in dates, -present[name], name))
+    free = max((one.number for one in state.columns), default=0) + 1
+    made = [
+        FieldColumns(number, name.hex(), "".join(sorted(kinds[name])), not state.documents)
+        for number, name in enumerate(chosen[: MOST_FIELDS - len(state.columns)], free)
+    ]
+    return (*state.columns, *made)
+
+
+def without_whole(columns: Sequence[FieldColumns], rest: set[int]) -> tuple[FieldColumns, ...]:
+    """The same, of which some documents have other values."""
+    return tuple(replace(one, is_whole=one.is_whole and one.number not in rest) for one in columns)

