@@ -24,6 +24,10 @@ from aidre.engine.storage import Depth, LearnedDepth
 NPROBE_MARGIN = 1.6
 """Safety factor on the nprobe that keeps the promise, which costs nothing: the gap ends most searches long before."""
 
+GAP_MARGIN = 1.1
+"""Safety factor on the gap: among many depths that keep the promise chance favours the cheapest. Without it other pairs
+of a million rows found .939 for .95 and .987 for .99, with it .952 and .990; a search scans a fifth more."""
+
 MAX_PROBING_SHARE = 0.8
 """Share of the expected time of a search that scans all rows: lists are probed where it takes less, as they take memory
 and time to build."""
@@ -344,7 +348,7 @@ def _with_probes(kinds: Tier, full: Depth, conditions: Conditions, carried: Sequ
     best, best_cost = full, MAX_PROBING_SHARE * _full_cost(full, conditions)
     for factor in _DEEPER_CANDIDATES:
         candidates = min(math.ceil(factor * full.candidates), conditions.max_depth)
-        shallowest = replace(probings[0], candidates=candidates)
+        shallowest = _with_margin(probings[0], candidates)
         if not shallowest.probes or _probing_cost(kinds, shallowest, conditions)[0] >= best_cost:
             break
 
@@ -354,11 +358,16 @@ def _with_probes(kinds: Tier, full: Depth, conditions: Conditions, carried: Sequ
 
         number = bisect_left(range(len(probings)), True, key=keeps_promise)
         if number < len(probings):
-            depth = replace(probings[number], candidates=candidates)
+            proven = _promising(kinds, replace(probings[number], candidates=candidates))
+            depth = _with_margin(proven, candidates)
             cost, scanned = _probing_cost(kinds, depth, conditions)
             if cost < best_cost:
                 best, best_cost = replace(depth, scanned=scanned), cost
-    return best if best is full else _promising(kinds, best)
+    return best
+
+
+def _with_margin(depth: Depth, candidates: int) -> Depth:
+    return replace(depth, candidates=candidates, gap=GAP_MARGIN * depth.gap)
 
 
 def _probing(

@@ -60,12 +60,11 @@ _TIE_TOLERANCE = 1e-6
 _MIN_FLOAT32_DIMENSIONS = 64
 """Dimensions; with fewer, matrix products are computed in float64."""
 
-MORE_QUERIES: Final = 540
+MORE_QUERIES: Final = 600
 """Queries beside those whose neighbours are found exactly. With twice as many the depths are hardly less."""
 
-_MORE_SHARES = 0.45, 0.2
-"""Shares of rows and of pairs among them. Rows most often decide how many lists are probed, mixtures how many
-candidates are compared, and pairs only where rows lie in clusters."""
+_MORE_SHARES = 0.4, 0.3
+"""Shares of rows and of pairs among them."""
 
 _MORE_DEPTH, _MORE_DEPTH_ROWS = 1_024, 60_000
 """Candidates of the deep scan for so many rows; they grow with the fourth root of the rows."""
