@@ -26,6 +26,7 @@ QUERIES = (
 )
 FILTERS = (None, {"n": {"lt": 3}}, {"not": {"tags": "a"}})
 HITS = 12
+NEAR = 1e-5
 
 
 def documents() -> list[Record]:
@@ -73,7 +74,17 @@ def ranked(reader: Reader, mode: str, text: str, filter_: object, **members: obj
     asked = (None, None) if mode == "lexical" else (vector, TEXT.id)
     parsed = None if filter_ is None else parse_filter(filter_)
     query = Query(*asked, HITS, text=text, mode=mode, filter=parsed, **members)  # type: ignore[arg-type]
-    return [(hit.chunk.id, round(hit.score, 9)) for hit in reader.search(query)]
+    return [(hit.chunk.id, hit.score) for hit in reader.search(query)]
+
+
+def agree(one: list[tuple[str, float]], other: list[tuple[str, float]]) -> bool:
+    """Whether hits and scores are the same but for rounding: the kernel sums in another order than numpy, so that of
+    equal ones others may be the last."""
+    last = min((score for _, score in (*one, *other)), default=0.0) + NEAR
+    sure = [{name: score for name, score in found if score > last} for found in (one, other)]
+    scores = [[score for _, score in found] for found in (one, other)]
+    is_near = scores[0] == pytest.approx(scores[1], abs=NEAR)
+    return bool(is_near and sure[0] == pytest.approx(sure[1], abs=NEAR))
 
 
 @pytest.mark.parametrize("mode", ["lexical", "hybrid"])
@@ -83,7 +94,7 @@ def test_hits_and_scores_are_those_of_local_segments(readers: tuple[Reader, Read
     if mode == "hybrid" and not text:
         return
     for filter_ in FILTERS:
-        assert ranked(other, mode, text, filter_) == ranked(local, mode, text, filter_), filter_
+        assert agree(ranked(other, mode, text, filter_), ranked(local, mode, text, filter_)), filter_
 
 
 def test_weights_and_pages_are_those_of_local_segments(readers: tuple[Reader, Reader]) -> None:
@@ -91,9 +102,8 @@ def test_weights_and_pages_are_those_of_local_segments(readers: tuple[Reader, Re
     for a in (0.0, 0.2, 1.0):
         for offset in (0, 40):
             members = {"fusion": Fusion(a, 3.0), "offset": offset}
-            assert ranked(other, "hybrid", "green tea", None, **members) == ranked(
-                local, "hybrid", "green tea", None, **members
-            ), (a, offset)
+            found = (ranked(reader, "hybrid", "green tea", None, **members) for reader in (other, local))
+            assert agree(*found), (a, offset)
 
 
 def test_words_are_counted_when_documents_go(readers: tuple[Reader, Reader]) -> None:

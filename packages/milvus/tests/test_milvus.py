@@ -404,8 +404,12 @@ def test_a_server_that_goes_away_is_one_error_over_http_until_it_is_back(
 def test_a_server_that_goes_away_in_a_search_is_an_error(
     store: Source, uri: str, forwarder: Forwarder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the two requests of which one search consists."""
-    filled(store, "a")
+    """Between the two requests of which a search consists where texts are too long to be beside their vectors."""
+    with store.writer(NAME, spaces=[SPACE]) as sink:
+        long = np.random.default_rng(1).bytes(9_000).hex()
+        vectors = sink.encode(SPACE.id, np.array([[1, 1, 0, 0]], np.float32))
+        sink.upsert([record("a", [long])], {SPACE.id: vectors}, {})
+        sink.commit()
     reader: Any = open_source(store.path, Address("milvus", through(forwarder, uri))).open(NAME)
     whole = type(reader).whole
 
