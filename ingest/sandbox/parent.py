@@ -396,4 +396,5 @@ def set_rules(*, requires_walls: bool, seconds: float = PARSE_SECONDS) -> None:
     """For both sandboxes: whether they refuse to parse on a system that lacks a wall, and the time of a document."""
     for sandbox in (SHARED, TABLES):
         sandbox.requires_walls = requires_walls
-        sandbox.limits = replace(sandbox.limits, seconds=seconds)
+        # A number of the configuration has a class of its own, which orjson does not write.
+        sandbox.limits = replace(sandbox.limits, seconds=float(seconds))

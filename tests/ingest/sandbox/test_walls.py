@@ -11,6 +11,7 @@ import pytest
 
 from aidre.engine.errors import ConfigurationError, InvalidDocument
 from aidre.ingest.sandbox import walls
+from aidre.api.config.toml import Period
 from aidre.ingest.sandbox.parent import SHARED, TABLES, Sandbox, SandboxLimits, set_rules
 from aidre.ingest.sandbox.walls import Walls, available, check_walls
 from tests import ROOT
@@ -49,10 +50,11 @@ def test_a_configuration_that_requires_walls_is_refused_where_one_is_missing(mon
 
 def test_rules_are_those_of_both_sandboxes() -> None:
     try:
-        set_rules(requires_walls=True, seconds=7)
+        set_rules(requires_walls=True, seconds=Period(7))
         assert SHARED.requires_walls
         assert TABLES.requires_walls
         assert SHARED.limits.seconds == TABLES.limits.seconds == 7
+        assert type(SHARED.limits.seconds) is float, "it is written into the header of a request"
     finally:
         set_rules(requires_walls=False)
     assert not SHARED.requires_walls

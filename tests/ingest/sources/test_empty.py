@@ -15,7 +15,7 @@ from tests.support.folders import RULES, write
     ("names", "said"),
     [
         ([], "the folder holds no file that is read: check the path"),
-        (["a.doc", "b.doc", "c.png"], "not read (.doc 2: save as .docx or PDF; .png 1): convert them"),
+        (["a.doc", "b.doc", "c.png"], "not read (.doc 2: save as .docx or PDF; .png 1: --ocr): convert them"),
         (["a.doc", "b.md"], "none of its files has a text"),
     ],
 )
