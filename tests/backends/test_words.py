@@ -71,9 +71,10 @@ def readers(
 
 def ranked(reader: Reader, mode: str, text: str, filter_: object, **members: object) -> list[tuple[str, float]]:
     [vector] = load_embedder(TEXT).embed_queries([text])
-    asked = (None, None) if mode == "lexical" else (vector, TEXT.id)
+    asked, space = (None, None) if mode == "lexical" else (vector, TEXT.id)
     parsed = None if filter_ is None else parse_filter(filter_)
-    query = Query(*asked, HITS, text=text, mode=mode, filter=parsed, **members)  # type: ignore[arg-type]
+    given: Any = {"text": text, "mode": mode, "filter": parsed, **members}
+    query = Query(asked, space, HITS, **given)
     return [(hit.chunk.id, hit.score) for hit in reader.search(query)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ import pytest
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import AidreError, CollectionMissing, Conflict, InvalidInput, Missing, StoreDamaged
 from aidre.engine.maintenance import back_up, copy_collection, restore_archive
-from aidre.engine.storage import aliases
 from aidre.engine.storage.aliases import FILE, FORMER_SECONDS
 from tests.support.clients import a_document, fill
 
@@ -52,7 +52,7 @@ def test_the_collections_before_are_known_as_long_as_a_cursor_lives(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1_000.0]
-    monkeypatch.setattr(aliases.time, "time", lambda: now[0])
+    monkeypatch.setattr(time, "time", lambda: now[0])
     for name in ("old", "new", "old"):
         store.point_alias("docs", name)
         now[0] += 1

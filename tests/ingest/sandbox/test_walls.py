@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from aidre.api.config.toml import Period
 from aidre.engine.errors import ConfigurationError, InvalidDocument
 from aidre.ingest.sandbox import walls
-from aidre.api.config.toml import Period
 from aidre.ingest.sandbox.parent import SHARED, TABLES, Sandbox, SandboxLimits, set_rules
 from aidre.ingest.sandbox.walls import Walls, available, check_walls
 from tests import ROOT
