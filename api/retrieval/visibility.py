@@ -61,7 +61,7 @@ class VisibleCollections:
         names = [
             name
             for name, current in collections.items()
-            if self._may_see(caller, name, self._visibility(current), protocol)
+            if self._may_see(caller, name, self._visibility(current), protocol, self._meant(name, current))
         ]
         if not aliases:
             return names
@@ -109,7 +109,9 @@ class VisibleCollections:
         if name is None:
             name = self._default_name(caller, protocol)
         current = self._snapshots.collections.get(name)
-        if current is None or not self._may_see(caller, name, self._visibility(current), protocol):
+        if current is None or not self._may_see(
+            caller, name, self._visibility(current), protocol, self._meant(name, current)
+        ):
             return None
         if current.snapshot is None:
             raise Unavailable("this collection cannot be read at the moment: try again later", collection=name)
@@ -129,16 +131,20 @@ class VisibleCollections:
         unknown: Visibility = "private" if self._settings.knows_callers else "public"
         return current.snapshot.collection.visibility if current.snapshot else unknown
 
-    def _may_see(self, caller: Caller, name: str, visibility: Visibility, protocol: Protocol) -> bool:
-        settings = self._of(name)
+    def _meant(self, name: str, current: OpenCollection) -> str | None:
+        """The collection that a name, maybe an alias, means: that of the snapshot, which cannot be another one."""
+        if current.snapshot is not None:
+            return current.snapshot.collection.name
+        alias = self._snapshots.aliases.get(name)
+        return None if alias is None else alias.collection
+
+    def _may_see(
+        self, caller: Caller, name: str, visibility: Visibility, protocol: Protocol, meant: str | None = None
+    ) -> bool:
+        settings = self._settings.collection(name, meant)
         return protocol in settings.protocols and may_see(caller, name, visibility_in_force(visibility, settings))
 
     def _at(self, name: str, snapshot: Reader) -> VisibleCollection:
-        settings = self._of(name)
+        settings = self._settings.collection(name, snapshot.collection.name)
         visibility = visibility_in_force(snapshot.collection.visibility, settings)
         return VisibleCollection(name, snapshot, State(snapshot, settings.policy), settings, visibility)
-
-    def _of(self, name: str) -> CollectionSettings:
-        """The settings by a name, which may be an alias."""
-        alias = self._snapshots.aliases.get(name)
-        return self._settings.collection(name, None if alias is None else alias.collection)

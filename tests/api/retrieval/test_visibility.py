@@ -29,7 +29,9 @@ READER = Caller("reader", frozenset({"closed", "hidden", "damaged"}))
 
 
 def a_snapshot(visibility: str = "public") -> Any:
-    return SimpleNamespace(collection=SimpleNamespace(visibility=visibility, description="said by the manifest"))
+    return SimpleNamespace(
+        collection=SimpleNamespace(name="", visibility=visibility, description="said by the manifest")
+    )
 
 
 def an_open(snapshot: Any) -> OpenCollection:

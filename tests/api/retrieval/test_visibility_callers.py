@@ -29,7 +29,7 @@ def collections(configuration: str = CONFIGURATION, **stored: str | None) -> Vis
     """Collections by name with the visibility that they are stored with; None for one that cannot be opened."""
 
     def opened(visibility: str | None) -> Any:
-        collection = SimpleNamespace(visibility=visibility, description="")
+        collection = SimpleNamespace(name="", visibility=visibility, description="")
         return SimpleNamespace(snapshot=None if visibility is None else SimpleNamespace(collection=collection))
 
     snapshots: Any = SimpleNamespace(
