@@ -211,7 +211,7 @@ class _Child:
                 bufsize=0,
                 close_fds=True,
                 start_new_session=True,
-                env=_environment(),
+                env=reduced_environment(),
             )
         _CLOSED_MEMORY.enter()
         assert self._process.stdout is not None
@@ -372,7 +372,8 @@ def _invalid(what: bytes, reason: str) -> InvalidDocument:
     return InvalidDocument(reason, memory=True) if what == LACKING else InvalidDocument(reason)
 
 
-def _environment() -> dict[str, str]:
+def reduced_environment() -> dict[str, str]:
+    """The environment of a child of the sandbox: what Python needs to find its libraries, and no secrets."""
     present = child_environment()
     inherited = {name: present[name] for name in _INHERITED if name in present}
     # Few arenas and no threads: reserved address space counts against the limit.

@@ -24,9 +24,8 @@ from typing import NamedTuple
 
 import orjson
 
-from aidre.engine.checkout import child_environment
 from aidre.engine.errors import ConfigurationError, InvalidDocument
-from aidre.ingest.sandbox.parent import SHARED, START_SECONDS
+from aidre.ingest.sandbox.parent import SHARED, START_SECONDS, reduced_environment
 from aidre.ingest.sandbox.program import LACKS_WALLS
 
 MAX_SECONDS = 90.0
@@ -123,11 +122,11 @@ class Recogniser:
             stream.write(image)
             stream.seek(0)
             process = subprocess.Popen(
-                [sys.executable, "-m", "aidre.ingest.sandbox.program", self._request()],
+                [sys.executable, "-P", "-m", "aidre.ingest.sandbox.program", self._request()],
                 stdin=stream,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env=child_environment(),
+                env=reduced_environment(),
             )
         with process:
             try:

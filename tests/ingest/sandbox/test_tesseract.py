@@ -95,6 +95,30 @@ def test_a_program_that_fails_is_named_by_its_status() -> None:
         Recogniser(false, "eng").read(BLANK)
 
 
+@pytest.mark.process
+def test_the_working_folder_gives_no_module_to_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "orjson.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    false = Tesseract(shutil.which("false") or "/bin/false", "/usr/share/zoneinfo", frozenset({"eng"}))
+    with pytest.raises(InvalidDocument, match="tesseract ended with status 1"):
+        Recogniser(false, "eng").read(BLANK)
+    assert [each.name for each in tmp_path.iterdir()] == ["orjson.py"]
+
+
+@pytest.mark.process
+def test_the_program_has_no_secret_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, python = tmp_path / "environment", tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nenv > '{shown}'\nexit 3\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setenv("AIDRE_SECRET", "s3cr3t")
+    with pytest.raises(InvalidDocument, match="ended with status 3"):
+        Recogniser(INSTALLED, "eng").read(BLANK)
+    names = {line.partition("=")[0] for line in shown.read_text().splitlines()}
+    assert "PATH" in names
+    assert "AIDRE_SECRET" not in names
+
+
 @walled
 @pytest.mark.process
 def test_a_program_that_takes_too_long_or_says_too_much_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
