@@ -27,6 +27,7 @@ from aidre.engine.errors import (
     AidreError,
     BucketFailed,
     FormatTooNew,
+    PublicationRefused,
     StorageFailed,
     StoreDamaged,
 )
@@ -144,9 +145,10 @@ class Replica:
             except AidreError as failure:
                 failures.append(failure)
         for name in sorted(set(self._local_names()).difference(self._catalog.collections)):
-            if self._keys is not None and (self.cache / name / STATEMENT).exists():
-                what = f"is no longer named by {CATALOG}, which nobody signs: its last generation goes on being served"
-                failures.append(refused(self._bucket, name, "withdrawn", what))
+            try:
+                self._check_unseen(name, f"is no longer named by {CATALOG}, which nobody signs")
+            except PublicationRefused as failure:
+                failures.append(failure)
                 continue
             self._forget(name)
             durable.remove(self.cache / name)
@@ -234,6 +236,8 @@ class Replica:
             self._forget(name)  # a file was removed, or is shorter now
         found = self._bucket.get(key, unless=self._etags.get(key))
         if found is None:
+            if key not in self._etags:
+                self._check_unseen(name, "is missing in the bucket")
             return False
         publication = decode_record(found[0], Publication, self._bucket, key)
         with self._lock(name):
@@ -272,6 +276,12 @@ class Replica:
             for path in (self.cache / name / folder).rglob("*"):
                 if path.is_file() and sha256_of(path) != files.get(path.relative_to(self.cache).as_posix()):
                     path.unlink()
+
+    def _check_unseen(self, name: str, what: str) -> None:
+        """PublicationRefused where the bucket lacks a collection of which a signed publication was accepted."""
+        if self._keys is not None and (self.cache / name / STATEMENT).exists():
+            what = f"{what}: its last generation goes on being served"
+            raise refused(self._bucket, name, "withdrawn", what)
 
     def _check_signed(self, name: str, key: str, digest: str, files: Mapping[str, str] | None) -> None:
         """PublicationRefused where a file is not the one that was signed."""

@@ -36,6 +36,8 @@ STATEMENT = "STATEMENT"
 _BLOCK_BYTES = 1 << 20
 _NAME_DIGITS = 32
 """Of the SHA-256 of a list, in its name, which only tells lists apart."""
+_MALFORMED = (ValueError, TypeError, RecursionError)
+"""What reading of text by a stranger raises."""
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
@@ -137,7 +139,7 @@ def read_claims(statement: str) -> Claims | None:
         payload = statement.split(".")[1]
         content = base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
         return msgspec.convert(msgspec.json.decode(content), Claims)
-    except (IndexError, ValueError):
+    except (IndexError, *_MALFORMED):
         return None
 
 
@@ -183,7 +185,7 @@ def accept_older(bucket: Bucket, newest: Claims, generation: int, keys: Opener) 
             if listed is None:
                 continue
             claims = _open(bucket, collection, listed.statement, keys)
-        except (ValueError, PublicationRefused):
+        except (*_MALFORMED, PublicationRefused):
             continue
         is_same = (claims.collection, claims.generation, claims.lineage) == (collection, generation, newest.lineage)
         if is_same and hashlib.sha256(_canonical(listed.files)).hexdigest() == claims.files:
@@ -198,7 +200,7 @@ def _open(bucket: Bucket, collection: str, statement: str, keys: Opener) -> Clai
         what = f"is signed by the key {str(error.args[0])[:64]!r}, which is none of store.publisher_keys"
         cure = "add its public half, or find out who else publishes"
         raise refused(bucket, collection, "unknown_key", f"{what}: {cure}") from error
-    except ValueError as error:
+    except _MALFORMED as error:
         raise refused(bucket, collection, "forged", f"has a signature that does not hold; {_CURE_FORGED}") from error
 
 
@@ -206,7 +208,7 @@ def _read_list(bucket: Bucket, key: str, claims: Claims) -> Mapping[str, str] | 
     found = bucket.get(key)
     try:
         listed = None if found is None else msgspec.json.decode(found[0], type=_List)
-    except ValueError:
+    except _MALFORMED:
         return None
     holds = listed is not None and hashlib.sha256(_canonical(listed.files)).hexdigest() == claims.files
     return listed.files if listed is not None and holds else None

@@ -49,6 +49,16 @@ CLAIMS: Mapping[str, Sequence[Any]] = {
     "iat": [0, 9_999_999_999],
     "files": ["0" * 64],
 }
+DEEP = b"[" * 200_000
+NO_LISTS = (
+    b"[",
+    DEEP,
+    b'{"statement": "a", "files": %b' % DEEP,
+    b'{"more": %b' % DEEP,
+    b'{"statement": 1, "files": {}}',
+    b'{"statement": "a", "files": {"a": 1}}',
+    b'{"statement": "a", "files": {"\\ud800": "%b"}}' % (b"0" * 64),
+)
 
 
 class Bucket:
@@ -121,7 +131,8 @@ def of_the_record(bucket: Bucket) -> Iterator[Forgery]:
         for value in values:
             yield "forged", f"{name} {value}", partial(bucket.set, **{name: value})
     yield "unsigned", "no statement", partial(bucket.set, statement=None)
-    for text in ("", ".", "..", "a.b.c", "e30.e30.e30", bucket.record["statement"][:-2], "\N{SNOWMAN}.e30.e30"):
+    deep = f"{base64url(DEEP)}.e30.e30"
+    for text in (deep, "", ".", "..", "a.b.c", "e30.e30.e30", bucket.record["statement"][:-2], "\N{SNOWMAN}.e30.e30"):
         yield "forged", f"statement {text[:9]!a}", partial(bucket.set, statement=text)
 
 
@@ -152,7 +163,10 @@ def of_the_signature(bucket: Bucket) -> Iterator[Forgery]:
         ("unknown_key", {"kid": ["a"]}),
         ("forged", {"alg": "none"}),
         ("forged", {"alg": "HS256", "kid": trusted}),
+        ("forged", {"alg": ["Ed25519"], "kid": trusted}),
+        ("forged", {"alg": {"Ed25519": 1}, "kid": trusted}),
         ("forged", {"typ": "aidre-provenance+jws"}),
+        ("forged", {"typ": ["aidre-publication+jws"]}),
         ("forged", {"crit": ["b64"], "b64": False}),
     ]
     for reason, header in headers:
@@ -176,7 +190,8 @@ def of_the_files(bucket: Bucket) -> Iterator[Forgery]:
         yield "forged", f"list of another {key}", partial(relist, bucket, listed, {key: "0" * 64})
     yield "forged", "list and more", partial(relist, bucket, listed, {f"{NAME}/more": "0" * 64})
     yield "forged", "the former list", partial(bucket.put, listed, bucket.sound[former])
-    yield "forged", "no list but text", partial(bucket.put, listed, b"[")
+    for content in NO_LISTS:
+        yield "forged", f"no list but {content[:20]!r}", partial(bucket.put, listed, content)
     for member, value in (("visibility", "private"), ("description", "x"), ("segments", []), ("lineage", "0" * 32)):
         manifest = f"{NAME}/manifests/000002.json"
         change: Record = {member: value}
@@ -202,6 +217,7 @@ def replayed(bucket: Bucket) -> Iterator[Forgery]:
     yield "forged", "that of another collection", partial(bucket.put, CURRENT, bucket.sound[f"{HIDDEN}/CURRENT"])
     yield "forged", "the statement of another", partial(bucket.set, statement=other["statement"])
     yield "withdrawn", "an empty catalog", partial(bucket.set, "collections.json", collections=[])
+    yield "withdrawn", "no publication", partial(bucket.put, CURRENT, None)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,29 @@ def test_an_older_generation_is_pulled_for_a_cursor_where_it_was_signed(
         assert replica.fetch(NAME, 1)
 
 
+def test_a_list_of_an_older_generation_that_is_no_list_is_passed_over(
+    folder_place: Place, path: Path, cache: Path, key: PublisherKey
+) -> None:
+    folder_place.publish(path, key.signer)
+    [older] = lists(folder_place)
+    write(path, ["d"], 3)
+    folder_place.publish(path, key.signer)
+    replica = folder_place.replica(cache, keys=key.trusted)
+    for content in (b"[", b'{"more": ' + b"[" * 200_000, b'{"statement": 1}', b'{"statement": "a.b", "files": {}}'):
+        folder_place.put(older, content)
+        assert not replica.fetch(NAME, 1)
+
+
+@pytest.mark.parametrize("payload", [b"[" * 200_000, b'{"more": ' + b"[" * 200_000, b"[]", b"{}", b"1", b""])
+def test_a_signed_payload_that_is_no_publication_is_refused(
+    folder_place: Place, path: Path, cache: Path, key: PublisherKey, payload: bytes
+) -> None:
+    folder_place.publish(path, key.signer)
+    forged = replace(current(folder_place), statement=key.signer.sign(payload))
+    folder_place.put(CURRENT, encode_record(forged))
+    assert refusal(folder_place.unpulled(cache, keys=key.trusted)) == "forged"
+
+
 def test_the_lists_of_generations_that_stay_are_not_collected(
     folder_place: Place, path: Path, cache: Path, key: PublisherKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +211,21 @@ def test_an_older_publication_is_refused_also_after_a_restart_and_without_the_ca
     assert found(cache) == ["a", "b", "c", "d"]
     folder_place.put(CURRENT, newest)
     assert replica.pull() == []
+
+
+def test_a_removed_publication_is_refused_also_after_a_restart(
+    folder_place: Place, path: Path, cache: Path, key: PublisherKey
+) -> None:
+    folder_place.publish(path, key.signer)
+    folder_place.replica(cache, keys=key.trusted)
+    newest = folder_place.contents()[CURRENT]
+    folder_place.remove(CURRENT)
+    restarted = folder_place.unpulled(cache, keys=key.trusted)
+    for replica in (restarted, restarted, folder_place.unpulled(cache, keys=key.trusted)):
+        assert refusal(replica) == "withdrawn"
+    assert found(cache) == ["a", "b", "c"]
+    folder_place.put(CURRENT, newest)
+    assert restarted.pull() == []
 
 
 def test_a_forced_publication_of_a_restored_store_is_no_older_one(
