@@ -2,7 +2,8 @@
 written it, and later opens pay nothing for that.
 
 A file is known by its name, inode, size and time of change, which no copy shares and no program can set. What is known
-is in a file of the cache folder for each collection, and in the memory of the process where that cannot be written.
+is in a file of the cache folder for each collection. Where there is no such folder, or it cannot be written, nothing is
+remembered: each open checks the files.
 """
 
 from __future__ import annotations
@@ -35,32 +36,33 @@ class Arrivals:
 
     def __init__(self, folder: Path) -> None:
         digest = hashlib.blake2b(os.fsencode(folder), digest_size=16).hexdigest()
-        self._folder, self._record = folder, named_cache() / _FOLDER / f"{digest}.json"
+        self._folder = folder
+        self._record: Path | None = None
+        with suppress(RuntimeError):  # a user without a home
+            self._record = named_cache() / _FOLDER / f"{digest}.json"
         self._known: dict[str, str] | None = None
         self._new: dict[str, str] = {}
 
-    def knows(self, path: Path) -> bool:
-        """Whether a file was checked before. One that cannot be looked at was not."""
+    def knows(self, path: Path, mark: str | None) -> bool:
+        """Whether the file with this mark was checked before. One without a mark was not."""
         if self._known is None:
             self._known = self._read()
-        with suppress(OSError):
-            return self._known.get(self._name(path)) == _mark(path)
-        return False
+        return mark is not None and self._known.get(self._name(path)) == mark
 
     def announce(self, chunks: Mapping[Path, int]) -> None:
         """Say so where the check of new files, given with the numbers of their chunks, may take its time."""
-        new = sum(count for path, count in chunks.items() if not self.knows(path))
+        new = sum(count for path, count in chunks.items() if not self.knows(path, mark_of(path)))
         if new >= _TOLD_CHUNKS:
             logger.warning("checking %d chunks of %s once, since their files are new here", new, self._folder.name)
 
-    def add(self, path: Path) -> None:
-        """The file was checked."""
-        with suppress(OSError):
-            self._new[self._name(path)] = _mark(path)
+    def add(self, path: Path, mark: str | None) -> None:
+        """The file was checked that had this mark when it was opened: another one may have its name by now."""
+        if mark is not None:
+            self._new[self._name(path)] = mark
 
     def save(self) -> None:
         """Remember what was checked, as far as the cache folder can be written."""
-        if not self._new:
+        if not self._new or self._record is None:
             return
         known = {**(self._known or {}), **self._new}
         kept = dict(list(known.items())[-_MAX_FILES:])
@@ -72,6 +74,8 @@ class Arrivals:
             _forget_oldest(self._record.parent)
 
     def _read(self) -> dict[str, str]:
+        if self._record is None:
+            return {}
         with suppress(OSError, ValueError):
             found = orjson.loads(self._record.read_bytes())
             return found if isinstance(found, dict) else {}
@@ -81,10 +85,12 @@ class Arrivals:
         return path.relative_to(self._folder).as_posix()
 
 
-def _mark(path: Path) -> str:
-    """OSError."""
-    status = path.stat()
-    return f"{status.st_ino}.{status.st_size}.{status.st_ctime_ns}"
+def mark_of(path: Path) -> str | None:
+    """What tells a file from others of its name; None where it cannot be looked at."""
+    with suppress(OSError):
+        status = path.stat()
+        return f"{status.st_ino}.{status.st_size}.{status.st_ctime_ns}"
+    return None
 
 
 def _forget_oldest(folder: Path) -> None:

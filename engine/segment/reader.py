@@ -23,7 +23,7 @@ from aidre.engine.index.fields import FieldIndex, Filter, filter_digest
 from aidre.engine.index.text import Lexicon, Words, build_lexicon
 from aidre.engine.index.vectors import VectorColumn, VectorIndex, open_index, trained_rows_of
 from aidre.engine.model import EmbeddingSpace
-from aidre.engine.segment.arrival import Arrivals
+from aidre.engine.segment.arrival import Arrivals, mark_of
 from aidre.engine.segment.build import build_stored_fields, lexical_texts
 from aidre.engine.segment.cache import BoundedCache, max_masks
 from aidre.engine.storage import (
@@ -116,19 +116,23 @@ class SegmentReader:
             self._open_primary(name, self.entry.chunks, whole=True)
 
     def _open_primary(self, name: str, rows: int, *, whole: bool = False) -> ArrowFile:
+        path = self._folder / name
+        mark = None if self._arrivals is None else mark_of(path)
         try:
-            file = open_file(self._folder / name, self.entry.files[name], whole=whole)
+            file = open_file(path, self.entry.files[name], whole=whole)
             if name in _SCHEMAS:
                 check_columns(file, _SCHEMAS[name], optional=_YOUNGER)
             if file.rows != rows:
                 raise FileProblem(f"holds {file.rows} rows instead of {rows}")
-            if self._arrivals is not None and not self._arrivals.knows(self._folder / name):
-                check_offsets(file)
-                self._arrivals.add(self._folder / name)
+            if self._arrivals is not None:
+                mark = mark if mark == mark_of(path) else None  # swapped meanwhile: nobody knows which was opened
+                if not self._arrivals.knows(path, mark):
+                    check_offsets(file)
+                    self._arrivals.add(path, mark)
         except (FileProblem, KeyError) as problem:
             if isinstance(problem, FileUnreadable):
-                path = self._path(name)
-                raise StorageFailed(f"{path} {problem}", file=path) from problem
+                shown = self._path(name)
+                raise StorageFailed(f"{shown} {problem}", file=shown) from problem
             raise self._damaged(name, problem) from problem
         return file
 

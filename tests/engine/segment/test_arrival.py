@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,6 +56,47 @@ def test_a_file_is_checked_once_for_a_user_and_again_in_a_copy(
     monkeypatch.setenv("AIDRE_CACHE", str(tmp_path / "home-of-another"))
     Store(tmp_path / "store").open(NAME)
     assert len(checked) == 4
+
+
+@pytest.mark.parametrize("step", ["open_file", "check_offsets"])
+def test_a_file_that_is_swapped_while_another_is_checked_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    write(tmp_path / "store", ["a", "b"])
+    shutil.copytree(tmp_path / "store", tmp_path / "copy")
+    [chunks] = (tmp_path / "copy").rglob("chunks.arrow")
+    run, found = getattr(reader, step), list[str]()
+
+    def swapping(*arguments: Any, **options: Any) -> Any:
+        result = run(*arguments, **options)
+        file = arguments[0] if result is None else result
+        if "text" in file.schema.names:
+            replaced(chunks, chunks.read_bytes())
+        return result
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reader, step, swapping)
+        Store(tmp_path / "copy").open(NAME)
+    monkeypatch.setattr(reader, "check_offsets", lambda file: found.extend(file.schema.names))
+    Store(tmp_path / "copy").open(NAME)
+    assert "text" in found
+
+
+def test_of_a_user_without_a_home_nothing_is_remembered(
+    tmp_path: Path, checked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AIDRE_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+
+    def homeless(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    write(tmp_path / "store", ["a"])
+    monkeypatch.setattr(Path, "expanduser", homeless)
+    for _ in range(2):
+        checked.clear()
+        assert everything(Store(tmp_path / "store").open(NAME)) == ["a"]
+        assert len(checked) == 3
 
 
 def test_without_a_cache_folder_everything_opens(tmp_path: Path, home: Path, checked: list[int]) -> None:
