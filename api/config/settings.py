@@ -315,7 +315,9 @@ class Sources(Section):
     pages: Count = 50_000  #: The most pages in the sitemaps of one source.
     robots: bool = True  #: Whether robots.txt is obeyed.
     user_agent: UserAgent = "aidre"  #: The name by which the fetcher introduces itself.
-    parse_timeout: Period = Period(30)  #: The longest time to parse one document; then it is refused, and no other is.
+    #: The longest time to parse one document; then it is refused, and no other is. OCR has 30 minutes of its own for each
+    #: document, of which drawing a page may take this time.
+    parse_timeout: Period = Period(30)
     #: Whether parsers run behind the walls that the system has (Landlock, seccomp), or not at all where it lacks one.
     sandbox: Literal["available", "required"] = "available"
     #: Whether images and pages of PDF without text are read by OCR, as with `--ocr`; tesseract has to be installed.

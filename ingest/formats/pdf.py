@@ -99,7 +99,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
     """Text, headings and metadata of a PDF; raises InvalidDocument.
 
     `pictures` are the indexes of pages that are images without a text, but for those whose text the option `scanned`
-    has, by index.
+    has, by index. The option `unread` is the number of those that OCR has left out, which the notice does not count.
     """
     scanned = {int(number): text for number, text in (options.get("scanned") or {}).items()}
     document = _open(content)
@@ -114,7 +114,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
     answer = _join(read, bookmarks) | properties
     pictures = [number for number, page in enumerate(read) if page.is_picture]
     if scanned:
-        answer["notice"] = _describe_scans(len(scanned), len(pictures))
+        answer["notice"] = _describe_scans(len(scanned), len(pictures) - options.get("unread", 0))
     elif pictures:
         answer |= {"notice": _describe_pictures(len(pictures), len(read)), "pictures": pictures}
     return answer
@@ -146,7 +146,7 @@ def _describe_pictures(pictures: int, pages: int) -> str:
 
 def _describe_scans(scanned: int, left: int) -> str:
     read = "OCR read 1 page" if scanned == 1 else f"OCR read {scanned:,} pages"
-    return f"{read}, and found no text on {left:,} more" if left else read
+    return f"{read}, and found no text on {left:,} more" if left > 0 else read
 
 
 def _open(content: bytes) -> PdfDocument:

@@ -80,11 +80,13 @@ def decode_images(content: bytes, options: Mapping[str, Any]) -> Iterator[bytes]
         if image.format != "TIFF":
             yield _decode(image)
             return
-        for number in range(MAX_FRAMES):
+        for number in range(MAX_FRAMES + 1):
             try:
                 image.seek(number)
             except EOFError:
                 return
+            if number == MAX_FRAMES:
+                raise InvalidDocument(f"has more than {MAX_FRAMES:,} pages: split it")
             yield _decode(image)
 
 

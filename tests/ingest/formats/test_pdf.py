@@ -327,3 +327,4 @@ def test_what_ocr_found_on_a_page_is_its_text() -> None:
     assert answer["text"] == "The crane was examined in March and found well.\n\nThen"
     assert answer["headings"] == [[0, 1, "Page 2"]]
     assert answer["notice"] == "OCR read 1 page, and found no text on 1 more"
+    assert parse(content, {"scanned": {"1": "text"}, "unread": 1})["notice"] == "OCR read 1 page"

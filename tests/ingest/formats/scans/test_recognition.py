@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from aidre.engine.errors import ConfigurationError, InvalidDocument
-from aidre.ingest.formats.scans import recognition
+from aidre.ingest.formats.scans import rasters, recognition
 from aidre.ingest.sandbox import tesseract
 from aidre.ingest.sandbox.parent import SHARED
 from aidre.ingest.sandbox.tesseract import recogniser
@@ -170,6 +171,109 @@ def test_pages_beyond_the_bound_are_named(bench: Bench, monkeypatch: pytest.Monk
     bench.run(ocr="eng")
     assert len(asked) == 1
     assert "a.pdf: OCR reads the first 1 pages without text, and this has more: split it" in bench.notices
+
+
+def streaming(monkeypatch: pytest.MonkeyPatch, parts: int, fault: str | None = None) -> None:
+    """The parser gives some pages, whatever it is asked for, and then fails, where it does."""
+
+    def stream(kind: str, content: bytes, options: object = None) -> Iterator[memoryview]:
+        yield from [memoryview(b"page")] * parts
+        if fault is not None:
+            raise InvalidDocument(fault)
+
+    monkeypatch.setattr(SHARED, "stream", stream)
+
+
+def pictures(count: int) -> bytes:
+    return joined(*[saved(images.new("L", (100, 100), 200), "PDF")] * count)
+
+
+@pytest.mark.parametrize(("parts", "fault"), [(2, "crashed its parser"), (3, None), (9, None), (9, "crashed")])
+def test_a_parser_that_ends_late_or_gives_more_pages_than_it_was_asked_for_ends_no_ingest(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, parts: int, fault: str | None
+) -> None:
+    bench.write("a.pdf", pictures(2))
+    bench.write("b.md", "text")
+    fake(monkeypatch, *map(str, range(parts)))
+    streaming(monkeypatch, parts, fault)
+    summary = bench.run(ocr="eng")
+    assert (summary.documents, summary.failed) == (2, 0), bench.problems
+    assert bench.text("docs/a.pdf#chunk_2") == "1"
+    assert "a.pdf: OCR read 2 pages" in bench.notices
+
+
+@pytest.mark.parametrize(
+    ("parts", "fault", "why"),
+    [
+        (1, None, "OCR leaves out 4 pages, from page 2 on: it got no more pages of its parser"),
+        (0, "fails", "OCR leaves out 2 pages, from page 4 on: it ended its parser 3 times"),
+    ],
+)
+def test_pages_that_the_parser_does_not_give_are_named(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, parts: int, fault: str | None, why: str
+) -> None:
+    bench.write("a.pdf", pictures(5))
+    fake(monkeypatch, *["read"] * parts)
+    streaming(monkeypatch, parts, fault)
+    assert bench.run(ocr="eng").failed == 0, bench.problems
+    assert f"a.pdf: {why}" in bench.notices
+    assert not any("found no text on" in notice for notice in bench.notices)
+
+
+@pytest.mark.parametrize(
+    ("name", "bound", "value", "why"),
+    [
+        ("a.pdf", "MAX_SCANNED_CHARACTERS", 12, "has more than 12 characters: split it"),
+        ("a.tiff", "MAX_SCANNED_CHARACTERS", 12, "has more than 12 characters: split it"),
+        ("a.tiff", "MAX_SCANNED_PAGES", 2, "has more than 2 pages: split it"),
+    ],
+)
+def test_a_scan_beyond_a_bound_keeps_its_first_pages_and_says_which_are_left_out(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str, bound: str, value: int, why: str
+) -> None:
+    bench.write(name, pictures(6))
+    fake(monkeypatch, *["crane"] * 6)
+    streaming(monkeypatch, 6)
+    monkeypatch.setattr(recognition, bound, value)
+    summary = bench.run(ocr="eng")
+    assert (summary.documents, summary.failed) == (1, 0), bench.problems
+    assert [bench.text(f"docs/{name}#chunk_{number}") for number in (1, 2)] == ["crane"] * 2
+    left = "OCR leaves out 4 pages, from page 3 on" if name == "a.pdf" else "page 3 and those after it are not read"
+    assert f"{name}: {left}: it {why}" in bench.notices
+    assert "a.pdf: OCR read 2 pages" in bench.notices or name != "a.pdf"
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "a.tiff"])
+def test_after_its_time_the_remaining_pages_of_a_scan_are_left_out(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    clock = [0.0]
+
+    def stream(kind: str, content: bytes, options: object = None) -> Iterator[memoryview]:
+        for number in range(6):
+            clock[0] = 1_801.0 if number == 4 else 1_799.0
+            yield memoryview(b"page")
+
+    bench.write(name, pictures(6))
+    asked = fake(monkeypatch, *["crane"] * 6)
+    monkeypatch.setattr(SHARED, "stream", stream)
+    monkeypatch.setattr(recognition, "monotonic", lambda: clock[0])
+    assert bench.run(ocr="eng").failed == 0, bench.problems
+    assert len(asked) <= 4
+    [noted] = [notice for notice in bench.notices if "takes longer than 30 minutes to recognise: split it" in notice]
+    first = re.search(r"page (\d)", noted)
+    assert first is not None
+    assert 3 <= int(first[1]) <= 5
+    assert bench.text(f"docs/{name}#chunk_{int(first[1]) - 1}") == "crane"
+
+
+def test_a_tiff_file_of_too_many_pages_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    blank = images.new("1", (8, 8))
+    monkeypatch.setattr(rasters, "MAX_FRAMES", 2)
+    two, three = (saved(blank, "TIFF", save_all=True, append_images=[blank] * more) for more in (1, 2))
+    assert len(list(rasters.decode_images(two, {}))) == 2
+    with pytest.raises(InvalidDocument, match="has more than 2 pages: split it"):
+        list(rasters.decode_images(three, {}))
 
 
 def test_without_tesseract_an_ingest_with_ocr_does_not_begin(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
