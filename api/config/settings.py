@@ -315,8 +315,8 @@ class Sources(Section):
     pages: Count = 50_000  #: The most pages in the sitemaps of one source.
     robots: bool = True  #: Whether robots.txt is obeyed.
     user_agent: UserAgent = "aidre"  #: The name by which the fetcher introduces itself.
-    #: The longest time to parse one document; then it is refused, and no other is. OCR has 30 minutes of its own for each
-    #: document, of which drawing a page may take this time.
+    #: The longest time to parse one document; then it is refused, and no other is. OCR has 30 minutes of its own
+    #: for each document, of which drawing a page may take this time.
     parse_timeout: Period = Period(30)
     #: Whether parsers run behind the walls that the system has (Landlock, seccomp), or not at all where it lacks one.
     sandbox: Literal["available", "required"] = "available"
