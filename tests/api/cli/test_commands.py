@@ -136,6 +136,8 @@ def test_an_alias_is_given_listed_used_and_removed(changed: Shell) -> None:
         (["manual", "none"], "none is not in the store"),
         (["docs", "docs"], "there is a collection 'docs'"),
         (["other", "--remove"], "there is no alias 'other'"),
+        (["--remove"], "name the alias to remove"),
+        (["manual", "docs", "--remove"], "--remove takes the alias alone"),
     ):
         status, _, err = changed.run("alias", *words, "--store", changed.store)
         assert (status, message in err) == (2, True), err
