@@ -132,8 +132,8 @@ class PostgresSearch:
         if not self._words.terms:
             return Ranked(np.empty(0, np.int64), np.empty(0))
         # A word that most chunks have adds little: where the others find chunks that it alone cannot reach, it is left
-        # to the scores of these (MaxScore of Turtle and Flood, 1995).
-        weights = [word.weight * (1 + delta) for word in self._words.words]
+        # to the scores of these (MaxScore of Turtle and Flood, 1995). Each term of a word adds up to its weight.
+        weights = [word.weight * len(word.terms) * (1 + delta) for word in self._words.words]
         asked = next(m for m in range(1, len(weights) + 1) if sum(weights[m:]) <= _LITTLE * weights[0])
         found = self._having(self._words.words[:asked], delta, n)
         if asked == len(weights) or (
