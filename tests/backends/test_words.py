@@ -15,6 +15,7 @@ from aidre.engine.errors import InvalidInput
 from aidre.engine.index.fields import ValueRange, parse_filter
 from aidre.engine.model import Fusion, HighlightLimits, Query, Record
 from aidre.engine.ports import Reader, Source
+from aidre_rows import QueryWords
 from tests.support.clients import TEXT
 from tests.support.engines import WRITABLE, store_of
 from tests.support.stores import NAME, record, space_of
@@ -162,3 +163,9 @@ def test_a_chunk_that_has_every_term_of_a_common_word_is_first(tmp_path: Path) -
             found.append([(hit.document_id, hit.score) for hit in source.open(NAME).search(query)])
     assert agree(*found)
     assert found[0][0][0] == "d5"
+
+
+def test_a_text_counts_with_its_rarest_terms_up_to_a_limit() -> None:
+    text = " ".join(f"running{number}s houses{number}" for number in range(150))
+    words = QueryWords(text, 10, 9.0, {"en": 5, "fr": 5}, lambda terms: dict.fromkeys(terms, 1))
+    assert 190 < len(words.terms) <= 200

@@ -312,5 +312,6 @@ class MilvusWriter(PendingSink):
         while waiting and time.monotonic() < deadline:
             waiting = [name for name in waiting if not self._server.has_graphs(name, self._state.chunks)]
             time.sleep(_POLL_SECONDS if waiting else 0)
-        if self._stored_commit is not None:  # so that no later writer waits for what is built
+        self._growing = 0  # this writer waits once
+        if self._stored_commit is not None and not waiting:  # so that no later writer waits for what is built
             self._publish(self._stored_commit.again(growing=0))

@@ -86,7 +86,9 @@ def _renumber(connection: Connection, tables: Tables) -> int:
 
 
 def _publish(connection: Connection, tables: Tables, state: CollectionState) -> None:
-    statement = sql.SQL("update {} set format = %s, generation = %s, updated_at = %s, token = %s, state = %s where number = %s")
+    statement = sql.SQL(
+        "update {} set format = %s, generation = %s, updated_at = %s, token = %s, state = %s where number = %s"
+    )
     values = [state.format, state.generation, state.updated_at, state.token, state.encode(), tables.number]
     connection.execute(statement.format(tables.server.name("collections")), values)
 

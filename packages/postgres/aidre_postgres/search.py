@@ -54,7 +54,7 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PostgresSearch:
-    """A `Search` (aidre_rows)."""
+    """A `Search` (aidre_rows.lacking)."""
 
     reader: Rows
     connection: Connection
@@ -197,7 +197,7 @@ class PostgresSearch:
         passes = sql.SQL("true") if self.filter is None else conditions.of(self.filter, "w")
         statement = sql.SQL(
             "select 0, count(*) from (select {having} limit {}) counted union all "
-            "select 1, chunk from (select w.chunk {having} and {} limit {}) found"
+            "select 1, chunk from (select w.chunk {having} and {} order by w.chunk limit {}) found"
         ).format(sql.Literal(most + 1), passes, sql.Literal(most), having=having)
         rows = self._rows(statement, conditions.parameters)
         counted = next(value for kind, value in rows if kind == 0)
