@@ -214,16 +214,21 @@ def alias(
     """
     opened = _open(store, config)
     if name is None:
-        for known, meant in sorted(opened.aliases().items()):
-            print_result(as_json, f"{known} -> {meant.collection}", alias=known, collection=meant.collection)
+        if remove:
+            raise typer.BadParameter("name the alias to remove.")
+        for known, one in sorted(opened.aliases().items()):
+            print_result(as_json, f"{known} -> {one.collection}", alias=known, collection=one.collection)
     elif remove:
+        if collection is not None:
+            raise typer.BadParameter("--remove takes the alias alone.")
         opened.remove_alias(name)
         print_result(as_json, f"{name}: removed", alias=name, removed=True)
     elif collection is None:
         raise typer.BadParameter("name the collection that the alias means, or say --remove.")
     else:
-        opened.point_alias(name, select_collection(opened, collection))
-        print_result(as_json, f"{name} -> {collection}", alias=name, collection=collection)
+        meant = select_collection(opened, collection)
+        opened.point_alias(name, meant)
+        print_result(as_json, f"{name} -> {meant}", alias=name, collection=meant)
     return 0
 
 

@@ -149,7 +149,10 @@ def prepare(
 ) -> Ingestion:
     """An ingestion with the options of the command line, and those of the configuration of the collection."""
     settings = load_settings(config)
-    own = settings.collection(check_collection_name(collection))
+    opened = settings.store.open(store)
+    alias = opened.aliases().get(check_collection_name(collection))
+    collection = collection if alias is None else alias.collection
+    own = settings.collection(collection)
     rules = asdict(settings.sources)
     requires_walls, parse_timeout = rules.pop("sandbox") == "required", rules.pop("parse_timeout")
     languages = rules.pop("ocr_languages")
@@ -169,4 +172,4 @@ def prepare(
         # Never makes a private collection public: this run may lack the configuration of the first one.
         visibility="private" if own.visibility == "private" else None,
     )
-    return Ingestion(settings.store.open(store), collection, sources, settings, options, cluster)
+    return Ingestion(opened, collection, sources, settings, options, cluster)

@@ -143,7 +143,10 @@ class Driver:
         if reader is not newest:  # the cursor names another generation; a newer one may have been opened by now
             ticket.collection = self._collections.find(name, ticket.caller, ticket.protocol)
             if reader.lineage != ticket.collection.snapshot.lineage:  # the alias means another collection now
-                ticket.collection = ticket.collection.at(self._snapshots.newest(reader))
+                before = self._collections.before(ticket.collection, self._snapshots.newest(reader))
+                if before is None:
+                    raise expired_cursor()
+                ticket.collection = before
         return Position(reader, cursor.first, cursor.offset, ticket.collection.state, cursor)
 
     def keep(self, name: str, reader: Reader) -> None:

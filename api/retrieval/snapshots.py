@@ -87,7 +87,8 @@ class LiveSnapshots:
             self._read_aliases()
             names = [*stored, *(name for name, alias in self.aliases.items() if alias.collection in stored)]
             self.gone = (self.gone | self.collections.keys()).difference(names)
-            self.collections = {name: current for name, current in self.collections.items() if name in names}
+            if not self.collections.keys() <= set(names):
+                self.collections = {name: current for name, current in self.collections.items() if name in names}
             for name in names:
                 current = self.collections.get(name)
                 if current is not None and time.monotonic() < current.opened_at + spacing:
@@ -159,15 +160,17 @@ class LiveSnapshots:
     def at(self, name: str, generation: int, belongs: Callable[[Reader], bool]) -> Reader:
         """The snapshot of a cursor's generation, in the collection to which it belongs: that of the name, or one that
         the alias meant before. Raises GenerationMissing. Blocking: call it from a thread."""
+        opened = self._opened(name, generation, belongs)
+        if opened is not None:
+            return opened
         current = self.collections.get(name)
         if current is None or current.snapshot is None or current.snapshot.generation < generation:
             self.refresh()
-            current = self.collections.get(name)
+            opened, current = self._opened(name, generation, belongs), self.collections.get(name)
+        if opened is not None:
+            return opened
         if current is None or current.snapshot is None:
             raise _generation_missing(generation)
-        for snapshot in (current.snapshot, *(snapshot for _, snapshot in current.kept)):
-            if snapshot.generation == generation and belongs(snapshot):
-                return snapshot
         alias = self.aliases.get(name)
         for collection in (name, *(former for former, _ in alias.former)) if alias else (name,):
             superseded = self._open_superseded(collection, generation, current.snapshot)
@@ -175,6 +178,12 @@ class LiveSnapshots:
                 self._keep(name, superseded)
                 return superseded
         raise _generation_missing(generation)
+
+    def _opened(self, name: str, generation: int, belongs: Callable[[Reader], bool]) -> Reader | None:
+        """That snapshot, where this process has it open."""
+        current = self.collections.get(name)
+        open_ones = () if current is None else (current.snapshot, *(snapshot for _, snapshot in current.kept))
+        return next((one for one in open_ones if one and one.generation == generation and belongs(one)), None)
 
     def newest(self, reader: Reader) -> Reader:
         """The newest snapshot of the collection that a reader is of; the reader where that is not in service."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from aidre.api.access import Caller, may_see, visibility_in_force
 from aidre.api.config import CollectionSettings, Protocol, Settings
@@ -34,10 +34,6 @@ class VisibleCollection:
     def description(self) -> str:
         return self.settings.description or self.snapshot.collection.description
 
-    def at(self, snapshot: Reader) -> VisibleCollection:
-        """The same at another snapshot."""
-        return replace(self, snapshot=snapshot, state=self.state._replace(reader=snapshot))
-
     @property
     def text_modes(self) -> list[Mode]:
         """The modes in which it is searched by text, the default one first."""
@@ -57,16 +53,29 @@ class VisibleCollections:
     def names(self, caller: Caller, protocol: Protocol) -> list[str]:
         """Names of the visible collections, including those that cannot be opened at the moment. One that has an alias
         which the caller may see is listed by that alone."""
-        collections, aliases = self._snapshots.collections, self._snapshots.aliases
-        names = [
-            name
-            for name, current in collections.items()
-            if self._may_see(caller, name, self._visibility(current), protocol, self._meant(name, current))
-        ]
-        if not aliases:
-            return names
+        aliases, names = self._snapshots.aliases, self._seen(caller, protocol)
         meant = {aliases[name].collection for name in names if name in aliases}
         return [name for name in names if name not in meant]
+
+    def _seen(self, caller: Caller, protocol: Protocol) -> list[str]:
+        return [
+            name
+            for name, current in self._snapshots.collections.items()
+            if self._may_see(caller, name, self._visibility(current), protocol, self._meant(name, current))
+        ]
+
+    def sees(self, name: str, caller: Caller, protocol: Protocol) -> bool:
+        """Whether the caller sees a collection of that name or alias, also one that is listed by its alias alone."""
+        current = self._snapshots.collections.get(name)
+        visibility: Visibility = "private" if current is None else self._visibility(current)
+        meant = None if current is None else self._meant(name, current)
+        # The same work for a missing name as for a hidden one: the time tells them apart no better than the answer.
+        return self._may_see(caller, name, visibility, protocol, meant) and current is not None
+
+    def settings_of(self, name: str) -> CollectionSettings:
+        """The settings by a name, which may be an alias."""
+        current = self._snapshots.collections.get(name)
+        return self._settings.collection(name, None if current is None else self._meant(name, current))
 
     def visible(self, caller: Caller, protocol: Protocol) -> Iterator[VisibleCollection]:
         """The visible collections that are open."""
@@ -93,6 +102,13 @@ class VisibleCollections:
             raise CollectionMissing(f"there is no collection {name!r}", collection=name)
         return collection
 
+    def before(self, collection: VisibleCollection, snapshot: Reader) -> VisibleCollection | None:
+        """What an alias meant before, at a snapshot of that; None where other settings hold there, so that a cursor
+        shows nothing that they withhold."""
+        found = self._at(collection.name, snapshot)
+        same = (found.settings, found.visibility) == (collection.settings, collection.visibility)
+        return found if same else None
+
     def dropped(self, name: str | None, caller: Caller, protocol: Protocol) -> frozenset[bytes]:
         """The lineage digests of the dropped collections that `find` would otherwise have found. Blocking: call it from
         a thread."""
@@ -108,20 +124,18 @@ class VisibleCollections:
         """None for a missing name as for a hidden one."""
         if name is None:
             name = self._default_name(caller, protocol)
-        current = self._snapshots.collections.get(name)
-        if current is None or not self._may_see(
-            caller, name, self._visibility(current), protocol, self._meant(name, current)
-        ):
+        if not self.sees(name, caller, protocol):
             return None
+        current = self._snapshots.collections[name]
         if current.snapshot is None:
             raise Unavailable("this collection cannot be read at the moment: try again later", collection=name)
         return self._at(name, current.snapshot)
 
     def _default_name(self, caller: Caller, protocol: Protocol) -> str:
-        names = self.names(caller, protocol)
         default = self._settings.server.default_collection
-        if default in names:
-            return str(default)
+        if default is not None and self.sees(default, caller, protocol):
+            return default
+        names = self.names(caller, protocol)
         if len(names) != 1:
             raise BadRequest("collection is missing: name the collection to search", missing=["collection"])
         return names[0]

@@ -123,11 +123,13 @@ class CollectionWriter:
     def _commit(self, group: list[AnyRequest]) -> None:
         """Do the requests of a group; those that are answered leave it, so that a later error is not theirs."""
         left = group[0].arrived + LOCK_SECONDS - time.monotonic()
-        settings = self._settings.collection(self._name)
-        spaces = self._spaces()
+        alias = self._source.aliases().get(self._name)
+        meant = self._name if alias is None else alias.collection
+        settings = self._settings.collection(self._name, meant)
+        spaces = self._spaces(meant)
         embedders = {space.id: self._embedder(space) for space in spaces if space.model is not None}
         with self._source.writer(
-            self._name,
+            meant,
             spaces=[embedders[space.id].space if space.id in embedders else space for space in spaces],
             description=settings.description,
             visibility="private" if settings.visibility == "private" else None,  # never makes a private one public
@@ -158,12 +160,14 @@ class CollectionWriter:
         group[:] = [request for request in group if request.number not in answered]
         answers.clear()
 
-    def _spaces(self) -> Sequence[EmbeddingSpace]:
+    def _spaces(self, meant: str) -> Sequence[EmbeddingSpace]:
+        if self._newest is not None and self._newest.collection.name != meant:
+            self._newest = None  # the alias moved
         if self._newest is None:
             with suppress(CollectionMissing):
-                self._newest = self._source.open(self._name)
+                self._newest = self._source.open(meant)
         stored = () if self._newest is None else self._newest.collection.spaces
-        return spaces_for(self._settings, self._name, stored, ())
+        return spaces_for(self._settings, meant, stored, ())
 
     def _embedder(self, space: EmbeddingSpace) -> Embedder:
         embedder = self._embedders.get(space.id)

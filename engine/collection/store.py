@@ -103,7 +103,7 @@ class Store:
         stored = self.collections()
         if check_collection_name(name) in stored:
             raise Conflict(f"there is a collection {name!r}: rename it, or choose another alias", collection=name)
-        if collection not in stored and collection not in self._aliases.known():
+        if collection not in stored and collection not in self._aliases.read():
             raise _collection_missing(collection)
         self._aliases.point(name, collection)
 
@@ -126,7 +126,10 @@ class Store:
 
     def current(self, collection: str) -> int:
         """The number of the newest generation. CollectionMissing, StoreDamaged, StorageFailed."""
-        collection = self.named(collection)
+        return self.current_of(self.named(collection))
+
+    def current_of(self, collection: str) -> int:
+        """The same of a collection that may have been dropped, and whose name may be an alias now."""
         path = self._folder(collection) / CURRENT
         try:
             with durable.read_errors(path):
@@ -142,7 +145,9 @@ class Store:
 
         It differs also if a re-created collection reaches the same generation number.
         """
-        collection = self.named(collection)
+        return self._mark(self.named(collection))
+
+    def _mark(self, collection: str) -> tuple[str, int, int, int] | None:
         try:
             # By a string: a path would cost every search of the library five microseconds.
             status = os.stat(f"{self.path}/{collection}/{CURRENT}")  # noqa: PTH116
@@ -151,14 +156,15 @@ class Store:
         return collection, status.st_ino, status.st_mtime_ns, status.st_size
 
     def is_dropped(self, collection: str) -> bool:
-        """Whether its newest generation says that it was dropped; looked up once for each value of `mark`."""
-        mark = self.mark(collection)
+        """Whether the newest generation of a collection, not of what an alias means, says that it was dropped. It is
+        looked up once for each value of `mark`."""
+        mark = self._mark(collection)
         known = self._dropped.get(collection)
         if known is not None and known[0] == mark:
             return known[1]
         dropped = False
         with suppress(AidreError, OSError):  # a damaged collection is there; whoever opens it says what is wrong
-            dropped = self._says_dropped(collection, self.current(collection))
+            dropped = self._says_dropped(collection, self.current_of(collection))
             self._dropped[collection] = mark, dropped
         return dropped
 
@@ -220,7 +226,8 @@ class Store:
         from aidre.engine.collection.writer import Writer  # two dozen modules that a reader does without
 
         self.check_writable()
-        collection = self.named(check_collection_name(collection))
+        alias = self._aliases.read().get(check_collection_name(collection))
+        collection = collection if alias is None else alias.collection
         folder = self._make_folder(collection)
         lock = WriterLock(folder, collection, wait).__enter__()
         try:
@@ -257,7 +264,7 @@ class Store:
         collection. The same happens to a collection whose manifest is damaged.
         """
         self.check_writable()
-        for name, alias in self._aliases.known().items():
+        for name, alias in self._aliases.read().items():
             if name == collection:
                 raise Conflict(f"{name!r} is an alias of {alias.collection!r}: remove it, or drop that", alias=name)
             if alias.collection == collection:
@@ -265,8 +272,10 @@ class Store:
                     f"collection {collection!r} is what the alias {name!r} means: point or remove that first",
                     alias=name,
                 )
-        self.current(collection)
+        self.current_of(collection)
         folder = self._folder(collection)
+        if purge:
+            self._aliases.forget(collection)
         with WriterLock(folder, collection, wait), durable.write_errors(folder):
             manifest = None
             if not purge:
@@ -337,7 +346,7 @@ class Store:
 
     def _read_manifest(self, collection: str, generation: int | None) -> Manifest:
         """The manifest of a generation; None means the one in CURRENT, which has to exist."""
-        number = self.current(collection) if generation is None else generation
+        number = self.current_of(collection) if generation is None else generation
         try:
             return read_manifest(self._folder(collection) / MANIFESTS, number, collection)
         except FileNotFoundError:

@@ -148,7 +148,7 @@ class Publisher:
         if not self._store.is_dropped(name):
             return None
         with locked_folder(folder / MANIFESTS):
-            manifest = read_manifest(folder / MANIFESTS, self._store.current(name), name)
+            manifest = read_manifest(folder / MANIFESTS, self._store.current_of(name), name)
             found = read_publication(self._bucket, name)
             ours = self._generation(name, manifest)
             if found is not None and found[0].manifest == checksum(ours.content) and found[0].collected == 0:

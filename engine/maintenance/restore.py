@@ -75,13 +75,13 @@ def restore_archive(
         raise Missing(f"there is no backup at {source}")
     with _temporary(store.path) as folder:
         unpacked, (names, aliases) = Store(folder), _unpack(source, folder, beside)
-        _check_absent(store, () if replace_stored else names)
+        _check_absent(store, names, replace_stored=replace_stored)
         restored = [_verify_unpacked(unpacked, name) for name in names]
         with ExitStack() as locks:
             for name in names:
                 if (store.path / name).exists():
                     locks.enter_context(WriterLock(store.path / name, name))
-            _check_absent(store, () if replace_stored else names)  # a first ingest may have created one meanwhile
+            _check_absent(store, names, replace_stored=replace_stored)  # a first ingest may have created one meanwhile
             for name in names:  # steps that need disk space come first
                 _renumber(store.path / name, folder / name)
                 _sync_and_protect(folder / name)
@@ -97,9 +97,16 @@ def restore_archive(
     return restored
 
 
-def _check_absent(store: Store, names: Sequence[str]) -> None:
-    existing = {*store.collections(), *store.collections_without_current()}
+def _check_absent(store: Store, names: Sequence[str], *, replace_stored: bool) -> None:
+    existing = set() if replace_stored else {*store.collections(), *store.collections_without_current()}
+    aliases = store.aliases()
     for name in names:
+        if name in aliases:
+            raise Conflict(
+                f"{name!r} is an alias of {aliases[name].collection!r} in the store, which would hide the collection "
+                "of the backup: nothing was restored; remove the alias",
+                collection=name,
+            )
         if name in existing:
             raise Conflict(
                 f"collection {name!r} is in the store already: nothing was restored; "

@@ -1,7 +1,8 @@
 """Aliases: names of collections that move from one collection to another in one step.
 
 All of a store are in one file, which is replaced atomically: a reader of any process sees the old names or the new
-ones. Of an alias that moved, the file keeps the collections that it named in the last ten minutes, where cursors go on.
+ones. Of an alias that moved, the file keeps the collections that it meant in the ten minutes before: there cursors go
+on.
 A file that cannot be read hides the aliases and no collection.
 """
 
@@ -11,7 +12,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -26,41 +27,53 @@ _FORMAT: Final = 1
 _NONE: Final[Mapping[str, Alias]] = {}
 
 
+class _Read(NamedTuple):
+    """Inode, mtime in nanoseconds and size of the file, what it says, and why it cannot be read."""
+
+    mark: tuple[int, int, int] | None
+    aliases: Mapping[str, Alias]
+    problem: StoreDamaged | None
+
+
 class Aliases:
     """Those of one store, by name. The file is read again where it differs from the one that was read last."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE
         self._name = str(self._file)
-        self._mark: tuple[int, int, int] | None = None
-        self._known: Mapping[str, Alias] = _NONE
-        self._problem: StoreDamaged | None = None
+        self._read: _Read = _Read(None, _NONE, None)
 
     def known(self) -> Mapping[str, Alias]:
         """The aliases; none where the file is damaged. One call of the system where it is unchanged."""
+        return self._newest().aliases
+
+    def _newest(self) -> _Read:
+        """What the file says, as one value: several threads may read it at once."""
+        read = self._read
         try:
             # By a string, as `Store.mark`: this is called for every search of the library.
             status = os.stat(self._name)  # noqa: PTH116
+        except FileNotFoundError:
+            return _Read(None, _NONE, None)
         except OSError:
-            self._mark, self._known, self._problem = None, _NONE, None
-            return _NONE
+            return read
         mark = status.st_ino, status.st_mtime_ns, status.st_size
-        if mark != self._mark:
+        if mark != read.mark:
             try:
-                self._known, self._problem = _decoded(self._file.read_bytes()), None
+                read = _Read(mark, _decoded(self._file.read_bytes()), None)
             except OSError:
-                return self._known
+                return read
             except StoreDamaged as problem:
-                self._known, self._problem = _NONE, problem
-            self._mark = mark
-        return self._known
+                read = _Read(mark, _NONE, problem)
+            self._read = read
+        return read
 
     def read(self) -> Mapping[str, Alias]:
         """The aliases. StoreDamaged."""
-        known = self.known()
-        if self._problem is not None:
-            raise self._problem
-        return known
+        read = self._newest()
+        if read.problem is not None:
+            raise read.problem
+        return read.aliases
 
     def point(self, name: str, collection: str) -> None:
         """Let a name mean a collection from now on, durable on return. InvalidInput, StoreDamaged, StorageFailed."""
@@ -82,6 +95,18 @@ class Aliases:
             if aliases.pop(name, None) is None:
                 raise Missing(f"there is no alias {name!r} in this store", alias=name)
             self._write(aliases)
+
+    def forget(self, collection: str) -> None:
+        """Leave no trace of a collection that no alias means any more. StoreDamaged, StorageFailed."""
+        if not any(collection in dict(one.former) for one in self.read().values()):
+            return
+        with durable.write_errors(self._file), durable.locked_folder(self._file.parent):
+            self._write(
+                {
+                    name: alias._replace(former=tuple(pair for pair in alias.former if pair[0] != collection))
+                    for name, alias in self.read().items()
+                }
+            )
 
     def _write(self, aliases: Mapping[str, Alias]) -> None:
         members = {name: one._asdict() for name, one in sorted(aliases.items())}

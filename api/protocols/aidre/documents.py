@@ -244,7 +244,7 @@ def _checked_collection(request: Request) -> str:
     if not caller.may_write:
         raise _refused(request, caller)
     retrieval = _retrieval(request)
-    if name not in retrieval.collections.names(caller, "aidre") and not may_be_made(retrieval, caller, name):
+    if not retrieval.collections.sees(name, caller, "aidre") and not may_be_made(retrieval, caller, name):
         raise CollectionMissing(f"there is no collection {name!r}", collection=name)
     if caller.collections and name not in caller.collections:
         raise Forbidden(f"this key may not write to {name!r}: it lists other collections")

@@ -111,7 +111,7 @@ def _authorized_search(retrieval: Retrieval, signed: SignedRequest, now: float) 
     intent = retrieval.settings.intent
     check_state(intent, now)
     domain = find_domain(intent, signed.request.domains)
-    settings = retrieval.settings.collection(domain.collection)
+    settings = retrieval.collections.settings_of(domain.collection)
     if not intent.chunks or not settings.return_text or "intent" not in settings.protocols:
         raise Denied("unsupported", "the publisher does not return passages of this domain")
     # The domain grants access to its collection, even a private one, and to no other.

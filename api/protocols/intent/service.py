@@ -93,7 +93,7 @@ class Service:
 
     def _collection_warnings(self, name: str) -> Iterable[str]:
         opened = self.retrieval.snapshots.collections.get(name)
-        settings = self.retrieval.settings.collection(name)
+        settings = self.retrieval.collections.settings_of(name)
         if "intent" not in settings.protocols or not settings.return_text:
             return [
                 "an editorial domain opens it, but nothing is returned: it needs return_text, "

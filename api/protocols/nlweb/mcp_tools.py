@@ -328,7 +328,7 @@ async def _fetch(arguments: Arguments, caller: Caller, service: Service) -> byte
     if type(result_id) is not str or not result_id.strip():
         raise invalid_query("id must be the id of a search result")
     name, _, document_id = result_id.partition(":")
-    if name not in service.retrieval.collections.names(caller, "nlweb"):
+    if not service.retrieval.collections.sees(name, caller, "nlweb"):
         raise _unknown_document()
     collection = service.retrieval.collections.find(name, caller, "nlweb")
     service.retrieval.check_budget(caller)

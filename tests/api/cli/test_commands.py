@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from aidre.engine.collection.store import Store
 from tests.support.shell import TEXTS, Shell, one_line
 
 
@@ -136,11 +137,25 @@ def test_an_alias_is_given_listed_used_and_removed(changed: Shell) -> None:
         (["manual", "none"], "none is not in the store"),
         (["docs", "docs"], "there is a collection 'docs'"),
         (["other", "--remove"], "there is no alias 'other'"),
+        (["--remove"], "name the alias to remove"),
+        (["manual", "docs", "--remove"], "--remove takes the alias alone"),
     ):
         status, _, err = changed.run("alias", *words, "--store", changed.store)
         assert (status, message in err) == (2, True), err
     assert changed.json("alias", "manual", "--remove") == [{"alias": "manual", "removed": True}]
     assert changed.json("alias") == []
+
+
+def test_an_ingest_by_an_alias_obeys_the_section_of_its_collection(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "soup.md").write_text("---\nreleased: 2026-11-27\n---\nA soup of lentils.", encoding="utf-8")
+    shell.config.write_text('[collections.docs]\nvisibility = "private"\ndates = ["released"]\n', encoding="utf-8")
+    assert shell.ingest(tmp_path / "soup.md")[0] == 0
+    Store(shell.store).point_alias("manual", "docs")
+    (tmp_path / "tea.md").write_text("Tea is steeped.", encoding="utf-8")
+    status, _, err = shell.ingest(tmp_path / "tea.md", collection="manual")
+    assert (status, err.count("earlier release")) == (0, 0), err
+    opened = Store(shell.store).open("docs")
+    assert (opened.documents, opened.collection.visibility, list(opened.dates)) == (2, "private", ["released"])
 
 
 def test_a_dropped_collection_is_gone_and_purged_without_a_trace(changed: Shell) -> None:

@@ -15,6 +15,9 @@ DIGEST = hashlib.sha256(KEY.encode()).hexdigest()
 KEYS = f'keys = [{{ name = "partner", sha256 = "{DIGEST}", collections = ["docs"] }}]\n'
 
 
+WRITER = f'keys = [{{ name = "writer", sha256 = "{DIGEST}", scopes = ["search", "write"] }}]\n'
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     for name in ("old", "new"):
@@ -67,6 +70,32 @@ def test_keys_and_settings_are_those_of_the_name_that_is_asked_for(store: Store)
         assert listed(client) == ["docs", "new"]
         refused = client.search({"collection": "old", "query": "tea"})
         assert refused.status_code == 404
+
+
+def test_the_default_collection_stays_the_default_with_an_alias(store: Store) -> None:
+    with serving(store.path, '[server]\ndefault_collection = "old"\n') as client:
+        answer = client.search({"query": "tea", "mode": "lexical"}).json()
+        assert {hit["id"].partition("#")[0] for hit in answer["results"]} == {f"old{number}" for number in range(4)}
+
+
+def test_a_cursor_ends_where_other_settings_hold_for_what_the_alias_meant(store: Store) -> None:
+    with serving(store.path, "[collections.old]\nreturn_text = false\n") as client:
+        asked = {"collection": "docs", "query": "tea", "mode": "lexical", "top_k": 2}
+        cursor = client.search(asked).json()["meta"]["next_cursor"]
+        store.point_alias("docs", "new")
+        client.refresh()
+        for fields in ({}, {"return": {"text": True}}):
+            ended = client.search({**asked, **fields, "cursor": cursor})
+            assert (ended.status_code, "expired" in ended.text) == (409, True), ended.text
+
+
+def test_documents_are_written_by_the_alias_and_by_the_name_of_its_collection(store: Store) -> None:
+    hidden = WRITER + '[collections.old]\ndescription = "Tea"\n'
+    with serving(store.path, hidden) as client:
+        for name in ("docs", "old"):
+            path = f"/collections/{name}/documents/{name}1"
+            answer = client.request("DELETE", path, headers={"authorization": f"Bearer {KEY}"})
+            assert answer.status_code != 404 or "no collection" not in answer.text, answer.text
 
 
 def test_a_file_of_aliases_that_is_damaged_leaves_the_last_ones_in_service(store: Store) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
+import aidre
 from aidre.api.config.settings import parse_settings
 from aidre.api.http import Unavailable
 from aidre.api.writing import document_writes, writer_process
@@ -337,3 +338,17 @@ def test_a_caller_is_told_why_nothing_is_written_or_that_it_may_be(
     assert told.headers["Retry-After"] == retry
     assert "cannot write x" not in told.message, "the operator's log says more"
     assert isinstance(error, StoreLocked) or error.message in caplog.text
+
+
+def test_a_writer_follows_an_alias_to_a_collection_of_other_spaces(bench: Bench) -> None:
+    other = EmbeddingSpace("other", 2, "cosine")
+    for name, space in (("docs-1", SPACE), ("docs-2", other)):
+        one = {"id": "first", "text": "", "vectors": {space.id: [1, 2]}}
+        aidre.open(bench.store.path).collection(name, space=space).add([one])
+    bench.store.point_alias("docs", "docs-1")
+    [first] = bench.ask(put(1, row("a")))
+    bench.store.point_alias("docs", "docs-2")
+    [second] = bench.ask(put(2, {**row("b"), "vectors": {"other": [1, 2]}}))
+    assert (first.failure, second.failure) == (None, None)
+    assert bench.ids() == ["b", "first"]
+    assert bench.store.open("docs-1").documents == 2

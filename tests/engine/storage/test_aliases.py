@@ -12,7 +12,7 @@ from aidre.engine.collection.store import Store
 from aidre.engine.errors import AidreError, CollectionMissing, Conflict, InvalidInput, Missing, StoreDamaged
 from aidre.engine.maintenance import back_up, copy_collection, restore_archive
 from aidre.engine.storage.aliases import FILE, FORMER_SECONDS
-from tests.support.clients import a_document, fill
+from tests.support.clients import TEXT, a_document, fill
 
 
 @pytest.fixture
@@ -98,6 +98,23 @@ def test_the_name_of_a_dropped_collection_can_be_an_alias(store: Store) -> None:
     assert (store.collections(), meant(store, "old")) == (["new"], "new")
 
 
+def test_a_drop_is_known_when_an_alias_has_the_name(store: Store) -> None:
+    """So that it is published, and forgotten after a month."""
+    copy_collection(store, "old", "older", move=True)
+    store.point_alias("old", "older")
+    assert store.is_dropped("old")
+    assert not store.is_dropped("older")
+    assert store.current_of("old") > store.open("older").generation
+
+
+def test_a_purge_leaves_no_trace_in_the_aliases(store: Store) -> None:
+    for name in ("old", "new"):
+        store.point_alias("docs", name)
+    store.drop("old", purge=True)
+    assert store.aliases()["docs"].former == ()
+    assert b"old" not in (store.path / FILE).read_bytes()
+
+
 def test_an_alias_moves_with_a_collection_that_is_renamed(store: Store) -> None:
     store.point_alias("docs", "old")
     copy_collection(store, "docs", "older", move=True)
@@ -120,9 +137,25 @@ def test_a_damaged_file_hides_the_aliases_and_no_collection(store: Store, conten
     assert meant(store, "old") == "old"
     with pytest.raises(CollectionMissing):
         store.open("docs")
-    for act in (store.aliases, lambda: store.point_alias("docs", "new")):
+    changes = (
+        store.aliases,
+        lambda: store.point_alias("docs", "new"),
+        lambda: store.drop("old"),
+        lambda: store.writer("docs", spaces=(TEXT,)),
+    )
+    for act in changes:
         with pytest.raises(StoreDamaged, match=r"\.aliases\.json is damaged: restore it from a backup"):
             act()
+
+
+def test_nothing_is_restored_that_an_alias_would_hide(store: Store, tmp_path: Path) -> None:
+    back_up(store, ["new"], tmp_path / "backup.tar")
+    store.drop("new", purge=True)
+    store.point_alias("new", "old")
+    for replace_stored in (False, True):
+        with pytest.raises(Conflict, match="'new' is an alias of 'old'"):
+            restore_archive(store, tmp_path / "backup.tar", replace_stored=replace_stored)
+    assert store.collections() == ["old"]
 
 
 def test_a_backup_has_the_aliases_of_its_collections(store: Store, tmp_path: Path) -> None:
