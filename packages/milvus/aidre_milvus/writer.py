@@ -245,7 +245,7 @@ class MilvusWriter(PendingSink):
         )
         dead = tuple(Extent(row["document"], row["extent"]) for row in gone)
         state = self._succeeded_by_pending(state, self._next_row)
-        growing = self._growing + sum(one.rows.document.chunk_count for one in pending.documents.values())
+        growing = before.growing + sum(one.rows.document.chunk_count for one in pending.documents.values())
         self._publish(Commit(state, before.serial + 1, born, aborted, dead, has_wide, growing))
         self._is_swept = True
 
