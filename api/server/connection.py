@@ -12,6 +12,7 @@ response:
     IDLE      on_message_begin      HEADER    `idle_seconds`
 
 In every state a peer that reads less than PROGRESS_BYTES of what was written within `writing_seconds` is disconnected.
+
 What a connection keeps is limited by the budgets of the process (`memory.py`). They count a request that is unfinished
 when a piece of it has been read, or queued behind another one: without room it is answered 503, in the envelope of its
 protocol, before the rest is kept. A response of which more is left unread than there is room for is cut off, and

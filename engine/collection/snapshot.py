@@ -163,8 +163,12 @@ class Snapshot:
             return [self.search(query) for query in queries]
         found = self._find(queries, _k_of(first))
         if found is not None:
-            pairs = zip(found, queries, strict=True)
-            return [self.search(query) if one is None else self._to_hits(*one, query.offset) for one, query in pairs]
+            return [
+                self._hits(self._search_dense(query, _k_of(query), None), query.offset)
+                if one is None
+                else self._to_hits(*one, query.offset)
+                for one, query in zip(found, queries, strict=True)
+            ]
         vectors = np.concatenate([self._encode(query.space, query.vector)[1] for query in queries])
         state, k = self.space(first.space or ""), _k_of(first)
         depth, filter = self._depth(state, k, first.recall), self._resolved(first.filter)

@@ -62,7 +62,6 @@ struct run {
 struct word_room {
     double sums[WORD_BLOCK];  /* 0 but for the chunks that are looked at */
     uint32_t touched[WORD_BLOCK + 1];
-    size_t terms;
     struct run runs[];
 };
 
@@ -70,10 +69,8 @@ struct word_room *word_room_new(size_t terms) {
     if (terms > (SIZE_MAX - sizeof(struct word_room)) / sizeof(struct run))
         return NULL;
     struct word_room *room = malloc(sizeof *room + terms * sizeof *room->runs);
-    if (room != NULL) {
+    if (room != NULL)
         memset(room->sums, 0, sizeof room->sums);
-        room->terms = terms;
-    }
     return room;
 }
 

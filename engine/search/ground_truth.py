@@ -324,10 +324,10 @@ def with_more_queries(
     columns, k = list(indexed.values()), truth.k_values[0]
     rows = sum(column.live.count for column in columns)
     max_depth = min(max_depth, math.ceil(_MORE_DEPTH * max(1.0, rows / _MORE_DEPTH_ROWS) ** 0.25))
-    scans, more = _Scans(indexed, max_depth), dict(required)
+    scans, more, neighbours = _Scans(indexed, max_depth), dict(required), truth.by_kind(truth.neighbours)
     for sample in generated_samples(space, columns, rows, MORE_QUERIES, seed=_MORE_SEED, shares=_MORE_SHARES):
-        missed = _missed_share(required[sample.kind], max_depth)
         ordinals = np.array(list(indexed))
+        missed = _missed_share(required[sample.kind], neighbours[sample.kind], ordinals, max_depth)
         own_keys = np.where(sample.row_keys < 0, sample.row_keys, _with_targets(sample.row_keys, ordinals)).tolist()
 
         def found(
@@ -348,10 +348,16 @@ def _with_targets(keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> NDArr
     return found
 
 
-def _missed_share(queries: Sequence[RequiredDepth], max_depth: int) -> float:
-    """The share of the nearest neighbours that no scan finds."""
-    ranks = np.concatenate([query.ranks[query.tiers == 0] for query in queries])
-    return float(np.count_nonzero(ranks >= max_depth)) / len(ranks)
+def _missed_share(
+    queries: Sequence[RequiredDepth], neighbours: Sequence[Neighbours], ordinals: NDArray[np.int64], max_depth: int
+) -> float:
+    """The share of the nearest neighbours in the scanned columns, by their ordinals, that no scan finds; all of them
+    where none is known."""
+    pairs = zip(queries, neighbours, strict=True)
+    ranks = np.concatenate(
+        [one.ranks[(one.tiers == 0) & np.isin(target_of(known.keys), ordinals)] for one, known in pairs]
+    )
+    return float(np.count_nonzero(ranks >= max_depth)) / len(ranks) if len(ranks) else 1.0
 
 
 def _assign_free_slots(indexes: Mapping[int, VectorIndex]) -> NDArray[np.int64]:

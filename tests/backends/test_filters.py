@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -160,3 +161,23 @@ def has_value(stored: Any, value: Any) -> bool:
     values = stored if isinstance(stored, list) else [stored]
     typed = [float(one) if one == -(2**63) and type(one) is int else one for one in values]
     return any(type(one) is type(value) and one == value for one in typed)
+
+
+@pytest.mark.parametrize("engine", WRITABLE)
+def test_a_field_that_later_documents_brought_exists_in_these_alone(engine: str, tmp_path: Path) -> None:
+    vectors = np.eye(4, 8, dtype=np.float32)
+    later: list[dict[str, Any]] = [{"c": {"k": 3, "x": 1}, "d": {"k": 4, "x": 2}}, {"e": {"x": [5, 6]}}]
+    commits: list[dict[str, Any]] = [{"a": {"k": 1}}, {"b": {"k": 2}}, *later]
+    with store_of(engine, tmp_path) as source:
+        with source.writer(NAME, spaces=[SPACE]) as writer:
+            for documents in commits:
+                records = [record(name, metadata=metadata) for name, metadata in documents.items()]
+                writer.upsert(records, {SPACE.id: writer.encode(SPACE.id, vectors[: len(records)])}, {})
+                writer.commit()
+        reader = source.open(NAME)
+        for name, having in (("x", "cde"), ("k", "abcd"), ("absent", "")):
+            for wanted, expected in ((True, having), (False, "".join(sorted(set("abcde") - set(having))))):
+                filter_ = parse_filter({name: {"exists": wanted}})
+                hits = reader.search(Query(vectors[0], SPACE.id, 9, filter=filter_))
+                found = [chunk.document_id for chunk in reader.scan(filter_)]
+                assert "".join(sorted(found)) == "".join(sorted(hit.document_id for hit in hits)) == expected

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from aidre.engine.embedding import load_embedder
@@ -13,9 +15,10 @@ from aidre.engine.errors import InvalidInput
 from aidre.engine.index.fields import ValueRange, parse_filter
 from aidre.engine.model import Fusion, HighlightLimits, Query, Record
 from aidre.engine.ports import Reader, Source
+from aidre_rows import QueryWords
 from tests.support.clients import TEXT
 from tests.support.engines import WRITABLE, store_of
-from tests.support.stores import NAME, record
+from tests.support.stores import NAME, record, space_of
 
 WORDS = (
     *("tea", "coffee", "résumé", "cafe", "green", "the", "who", "of", "AB-1234", "2026-11-27", "running"),
@@ -141,3 +144,28 @@ def test_a_search_by_words_needs_text(readers: tuple[Reader, Reader]) -> None:
     for reader in readers:
         with pytest.raises(InvalidInput, match="needs text"):
             reader.search(Query([1.0] * 64, TEXT.id, 1, mode="hybrid"))
+
+
+def test_a_chunk_that_has_every_term_of_a_common_word_is_first(tmp_path: Path) -> None:
+    """The terms of a word each add to the score: French "pres" is one of "pré" and of "près"."""
+    texts = ["une tasse de thé vert avec du lait et du sucre pour la table"] * 400
+    texts[:82] = [f"le pré {text}" for text in texts[:82]]
+    texts[5], texts[200] = "pré " * 30 + "près " * 30, f"zyxrare {texts[200]} {texts[200]}"
+    space, vectors = space_of("cosine", 4), np.ones((len(texts), 4), np.float32)
+    found = []
+    for engine in ("local", "postgres"):
+        with store_of(engine, tmp_path / engine) as source:
+            with source.writer(NAME, spaces=[space]) as writer:
+                records = [record(f"d{n}", [text], metadata={"language": "fr"}) for n, text in enumerate(texts)]
+                writer.upsert(records, {space.id: writer.encode(space.id, vectors)}, {})
+                writer.commit()
+            query = Query(None, None, 1, text="zyxrare pres", mode="lexical")
+            found.append([(hit.document_id, hit.score) for hit in source.open(NAME).search(query)])
+    assert agree(*found)
+    assert found[0][0][0] == "d5"
+
+
+def test_a_text_counts_with_its_rarest_terms_up_to_a_limit() -> None:
+    text = " ".join(f"running{number}s houses{number}" for number in range(150))
+    words = QueryWords(text, 10, 9.0, {"en": 5, "fr": 5}, lambda terms: dict.fromkeys(terms, 1))
+    assert 190 < len(words.terms) <= 200

@@ -282,7 +282,7 @@ class MilvusReader(RowsReader):
 
 @dataclass(frozen=True, slots=True)
 class MilvusSearch:
-    """A `Search` (aidre_rows) in the rows of a space that an expression selects, of which there are `passing`."""
+    """A query among the rows of a space that an expression selects, of which there are `passing`; it knows no words."""
 
     reader: MilvusReader
     stored: StoredSpace

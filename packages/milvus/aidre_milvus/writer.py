@@ -245,7 +245,7 @@ class MilvusWriter(PendingSink):
         )
         dead = tuple(Extent(row["document"], row["extent"]) for row in gone)
         state = self._succeeded_by_pending(state, self._next_row)
-        growing = self._growing + sum(one.rows.document.chunk_count for one in pending.documents.values())
+        growing = before.growing + sum(one.rows.document.chunk_count for one in pending.documents.values())
         self._publish(Commit(state, before.serial + 1, born, aborted, dead, has_wide, growing))
         self._is_swept = True
 
@@ -312,5 +312,6 @@ class MilvusWriter(PendingSink):
         while waiting and time.monotonic() < deadline:
             waiting = [name for name in waiting if not self._server.has_graphs(name, self._state.chunks)]
             time.sleep(_POLL_SECONDS if waiting else 0)
-        if self._stored_commit is not None:  # so that no later writer waits for what is built
+        self._growing = 0  # this writer waits once
+        if self._stored_commit is not None and not waiting:  # so that no later writer waits for what is built
             self._publish(self._stored_commit.again(growing=0))

@@ -104,8 +104,8 @@ class Server:
 
     @contextmanager
     def borrowed(self) -> Iterator[Connection]:
-        """A connection for one call. What goes wrong on it is BackendUnavailable; then neither it nor any idle one is
-        used again, as all of them may be lost."""
+        """A connection for one call. What goes wrong on it is BackendUnavailable; then it is not used again, and where
+        it was lost, no idle one either, as all of them may be."""
         connection = self._take() or self.connect()
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         try:
@@ -114,8 +114,9 @@ class Server:
         except BaseException as error:
             with suppress(psycopg.Error):
                 connection.close()
+            is_lost = isinstance(error, BackendUnavailable) and error.details["reason"] == "lost"
             with self._lock:
-                while self._idle and isinstance(error, BackendUnavailable):
+                while self._idle and is_lost:
                     self._idle.pop().close()
             raise
         with self._lock:

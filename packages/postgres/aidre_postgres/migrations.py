@@ -28,9 +28,10 @@ _BLOCK: Final = 1_000
 
 
 def upgrade(connection: Connection, tables: Tables, state: CollectionState) -> tuple[int, CollectionState]:
-    """Write a collection of format 1 anew, with words and columns; the number of its new tables and its state. Graphs
-    are built when the run ends, as after a first ingest."""
-    made = replace(state, format=FORMAT, columns=(), terms=0, languages={}, documents=0)
+    """Write a collection of format 1 anew, with words and columns; the number of its new tables and its state, which is
+    a new generation: readers of the one before have lost their tables. Graphs are built when the run ends, as after a
+    first ingest."""
+    made = state.succeeded_by(format=FORMAT, columns=(), terms=0, languages={}, documents=0)
     with connection.transaction():
         number = _renumber(connection, tables)
         anew = Tables(tables.server, number)
@@ -85,8 +86,10 @@ def _renumber(connection: Connection, tables: Tables) -> int:
 
 
 def _publish(connection: Connection, tables: Tables, state: CollectionState) -> None:
-    statement = sql.SQL("update {} set format = %s, generation = %s, token = %s, state = %s where number = %s")
-    values = [state.format, state.generation, state.token, state.encode(), tables.number]
+    statement = sql.SQL(
+        "update {} set format = %s, generation = %s, updated_at = %s, token = %s, state = %s where number = %s"
+    )
+    values = [state.format, state.generation, state.updated_at, state.token, state.encode(), tables.number]
     connection.execute(statement.format(tables.server.name("collections")), values)
 
 

@@ -92,7 +92,10 @@ class PostgresReader(RowsReader):
     def _searching(
         self, query: Query, stored: StoredSpace | None, words: QueryWords | None
     ) -> Iterator[PostgresSearch]:
-        """All statements of a search see one state of the tables; one of vectors is a single statement."""
+        """All statements of a search see one state of the tables, but for those of the frequencies of words; one of
+        vectors is a single statement."""
+        if words is not None:  # on a connection that is given back before this search takes one
+            _ = words.words, query.mode == "lexical" and words.code_weights
         vector = None if stored is None or query.vector is None else encode_query(stored.space, query.vector)
         filter_ = self._resolved(query.filter)
         is_one = words is None and not query.offset

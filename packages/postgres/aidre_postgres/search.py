@@ -54,7 +54,7 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PostgresSearch:
-    """A `Search` (aidre_rows)."""
+    """A `Search` (aidre_rows.lacking)."""
 
     reader: Rows
     connection: Connection
@@ -132,8 +132,8 @@ class PostgresSearch:
         if not self._words.terms:
             return Ranked(np.empty(0, np.int64), np.empty(0))
         # A word that most chunks have adds little: where the others find chunks that it alone cannot reach, it is left
-        # to the scores of these (MaxScore of Turtle and Flood, 1995).
-        weights = [word.weight * (1 + delta) for word in self._words.words]
+        # to the scores of these (MaxScore of Turtle and Flood, 1995). Each term of a word adds up to its weight.
+        weights = [word.weight * len(word.terms) * (1 + delta) for word in self._words.words]
         asked = next(m for m in range(1, len(weights) + 1) if sum(weights[m:]) <= _LITTLE * weights[0])
         found = self._having(self._words.words[:asked], delta, n)
         if asked == len(weights) or (
@@ -197,7 +197,7 @@ class PostgresSearch:
         passes = sql.SQL("true") if self.filter is None else conditions.of(self.filter, "w")
         statement = sql.SQL(
             "select 0, count(*) from (select {having} limit {}) counted union all "
-            "select 1, chunk from (select w.chunk {having} and {} limit {}) found"
+            "select 1, chunk from (select w.chunk {having} and {} order by w.chunk limit {}) found"
         ).format(sql.Literal(most + 1), passes, sql.Literal(most), having=having)
         rows = self._rows(statement, conditions.parameters)
         counted = next(value for kind, value in rows if kind == 0)

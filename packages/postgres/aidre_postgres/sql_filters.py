@@ -111,9 +111,7 @@ class Conditions:
             return self._any_value(name, [], row, anything=True)
         own = [_of_row(row, column_name(columns, kind)) for kind in columns.kinds]
         present = [sql.SQL("{} is not null").format(column) for column in own]
-        if not columns.is_whole:
-            present.append(_of_row(row, rest_name(columns)))
-        return _joined(present, " or ", "false")
+        return _joined([*present, self._any_value(name, [], row, anything=True)], " or ", "false")
 
     def _any_value(
         self, name: str, tests: Sequence[Test], row: LiteralString, *, anything: bool = False

@@ -322,18 +322,25 @@ def vector_values(chunk: int, document: int, vector: PendingVector) -> list[byte
 
 
 def word_values(chunk: int, document: int, words: ChunkWords) -> list[bytes | None]:
+    """Of words with `_stored_terms`."""
     return [_long(chunk), _long(document), _int(words.length), words.language.encode(), _pack_terms(words.terms)]
 
 
-def _pack_terms(terms: Sequence[tuple[str, int]]) -> bytes:
-    packed, size = [], 0
-    for name, count in sorted((lexeme(term).encode(), count) for term, count in terms):
-        shown = min(count, _MOST_COUNT)
-        packed.append(name + b"\0" + struct.pack(f">{shown + 1}H", shown, *range(1, shown + 1)))
-        size += len(packed[-1]) + 8
+def _stored_terms(terms: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The terms with their counts that a `tsvector` holds, as it has them."""
+    kept, size = [], 0
+    for name, count in sorted((lexeme(term), min(count, _MOST_COUNT)) for term, count in terms):
+        size += len(name) + 2 * count + 11
         if size > _MOST_WORDS_BYTES:
-            packed.pop()
             break
+        kept.append((name, count))
+    return kept
+
+
+def _pack_terms(terms: Sequence[tuple[str, int]]) -> bytes:
+    packed = [
+        name.encode() + b"\0" + struct.pack(f">{count + 1}H", count, *range(1, count + 1)) for name, count in terms
+    ]
     return len(packed).to_bytes(4, "big") + b"".join(packed)
 
 
@@ -404,18 +411,19 @@ def copy_words(
         for (chunk, number, _, _, own), words in zip(
             numbered, chunk_words((one[2], one[3]) for one in analysed), strict=True
         ):
-            frequencies.update(lexeme(term) for term, _ in words.terms)
+            terms = _stored_terms(words.terms)
+            frequencies.update(term for term, _ in terms)
             languages[words.language] += 1
             length += words.length
-            yield word_values(chunk, number, words) + list(own)
+            yield word_values(chunk, number, words._replace(terms=terms)) + list(own)
 
     copy_rows(connection, tables.words, (*WORD_COLUMNS, *columns), rows())
     statement = sql.SQL(
         "insert into {} as old select * from unnest(%s::text[], %s::int[]) "
         "on conflict (term) do update set chunks = old.chunks + excluded.chunks"
     )
-    terms = sorted(frequencies)
-    connection.execute(statement.format(tables.terms), (terms, [frequencies[term] for term in terms]))
+    names = sorted(frequencies)
+    connection.execute(statement.format(tables.terms), (names, [frequencies[name] for name in names]))
     return replace(state, languages=dict(languages), terms=length)
 
 

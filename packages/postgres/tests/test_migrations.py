@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from aidre.engine import Address, open_source
-from aidre.engine.errors import CollectionMissing, Unsupported
+from aidre.engine.errors import CollectionMissing, GenerationMissing, Unsupported
 from aidre.engine.index.fields import parse_filter
 from aidre.engine.model import Query
 from aidre.engine.ports import Reader, Source
@@ -85,6 +85,20 @@ def test_a_collection_goes_back_to_format_1_and_comes_again(store: Source, uri: 
         sink.commit()
     assert ranked[0][0] == "d3#chunk_1"
     assert words(store.open(NAME))[0][0] != "d3#chunk_1"
+
+
+def test_readers_see_that_an_upgrade_has_moved_the_tables(store: Source, uri: str) -> None:
+    migrations.downgrade(uri, NAME)
+    old, mark = store.open(NAME), store.mark(NAME)
+    with store.writer(NAME, spaces=None):
+        pass
+    new = store.open(NAME, previous=old)
+    assert store.mark(NAME) != mark
+    assert (new.generation, new.lineage) == (old.generation + 1, old.lineage)
+    assert without_stamp(answers(new)) == without_stamp(answers(store.open(NAME)))
+    query = Query([1, 2, 3, 4], SPACES[0].id, 1, offset=1)
+    with pytest.raises(GenerationMissing):
+        old.search(query)
 
 
 def without_stamp(found: list[object]) -> list[object]:

@@ -400,3 +400,37 @@ def test_a_default_space_is_stored_in_half_precision(store: Source, uri: str) ->
         uri.rpartition("=")[2],
     )
     assert found == [("halfvec",)]
+
+
+def test_a_refused_statement_leaves_the_other_connections(uri: str) -> None:
+    server = connections.Server(uri)
+    with server.borrowed(), server.borrowed() as kept:
+        pass
+    with pytest.raises(BackendUnavailable), server.borrowed() as connection:
+        connection.execute("select absent")
+    with server.borrowed() as left:
+        assert connection.closed
+        assert left is kept
+
+
+def test_a_search_by_words_takes_one_connection(store: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = filled(store, "a").open(NAME)
+    made: list[object] = []
+    monkeypatch.setattr(connections.Server, "set_up", lambda _, connection: made.append(connection))
+    assert [hit.document_id for hit in reader.search(Query(None, None, 1, text="text 1.2.3 a", mode="lexical"))] == [
+        "a"
+    ]
+    assert made == []
+
+
+def test_words_that_do_not_fit_into_a_row_are_not_counted(
+    store: Source, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_tables, "_MOST_WORDS_BYTES", 20)
+    filled(store, "a", "b")
+    counted = f'select term, chunks from "{uri.rpartition("=")[2]}".c1_terms where chunks > 0 order by term'
+    assert shared_server().execute(counted) == [("b", 1), ("text", 1)]
+    with store.writer(NAME, spaces=None) as sink:
+        sink.delete(["a", "b"])
+        sink.commit()
+    assert shared_server().execute(counted) == []

@@ -3,8 +3,6 @@ from .lacking import (
     WITH_WORDS as WITH_WORDS,
     Counted as Counted,
     RowsReader as RowsReader,
-    Search as Search,
-    VectorRows as VectorRows,
 )
 from .pending import (
     PendingDocument as PendingDocument,

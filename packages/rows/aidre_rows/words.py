@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -39,7 +40,7 @@ from aidre_rows.rows import ChunkRow, DocumentRow
 _BLOCK: Final = 2_000
 """Chunks that are analysed at once."""
 _MOST_TERMS: Final = 200
-"""Terms of a query that count: the rarest."""
+"""Terms of a query that count: those of the rarest words."""
 _FIRST: Final = 100
 """Candidates of each side that a hybrid search begins with."""
 _MOST: Final = 4_096
@@ -117,7 +118,8 @@ class QueryWords:
                 made = word._replace(terms=held)
                 found.append(bm25.weighed_word(made, frequency(held), self.chunks, self.languages))
         found.sort(key=lambda word: -word.weight)
-        return found[:_MOST_TERMS]
+        ends = accumulate(len(word.terms) for word in found)
+        return [word for word, end in zip(found, ends, strict=True) if end <= _MOST_TERMS]
 
     @cached_property
     def terms(self) -> list[str]:
@@ -127,6 +129,12 @@ class QueryWords:
     def weights(self) -> list[float]:
         """By term."""
         return [word.weight for word in self.words for _ in word.terms]
+
+    @cached_property
+    def code_weights(self) -> dict[str, float]:
+        """The codes of the text, with what their words weigh together."""
+        own = {code: replace(self, text=code) for code in find_sequences(self.text)}
+        return {code: sum(word.weight for word in words.words) for code, words in own.items()}
 
     def scores(self, counts: NDArray[Any], lengths: NDArray[Any], delta: float) -> Scores:
         """BM25 of chunks with these counts of the terms, shape (n, terms), and lengths (n,)."""
@@ -174,12 +182,10 @@ def ranked_by_words(search: WordSearch, words: QueryWords, k: int) -> Ranked:
     """`search_lexical` of local segments."""
     found = search.best_by_words(k, 0.0)
     bonuses: dict[int, float] = {}
-    for code in find_sequences(words.text):
+    for code, weight in words.code_weights.items():
         _, having = _with_code(search, words, code, codes.MAX_TEXTS)
-        own = QueryWords(code, words.chunks, words.mean_length, words.languages, words.find)
-        weight = codes.ORDER_SHARE * sum(word.weight for word in own.words)
         for number in _as_written(search, having, code):
-            bonuses[number] = bonuses.get(number, 0.0) + weight
+            bonuses[number] = bonuses.get(number, 0.0) + codes.ORDER_SHARE * weight
     if not bonuses:
         return found
     numbers = np.union1d(found.numbers, np.fromiter(bonuses, np.int64))

@@ -109,5 +109,13 @@ def test_a_deep_scan_finds_for_more_queries_what_brute_force_would(
 
 def test_what_a_deep_scan_misses_counts_as_missed() -> None:
     lost = RequiredDepth(np.array([0, 1, 50, 50]), np.zeros(4, np.int64), np.zeros(4), np.array([0, 0, 0, 1]))
-    assert ground_truth._missed_share([lost, lost], 50) == pytest.approx(1 / 3)
-    assert ground_truth._missed_share([lost, lost], 51) == 0
+    keys = np.array([row_key(ordinal, 0) for ordinal in (0, 1, 1, 1)])
+    of_each = [ground_truth.Neighbours(keys, lost.tiers)] * 2
+
+    def missed(ordinals: list[int], depth: int) -> float:
+        return ground_truth._missed_share([lost, lost], of_each, np.array(ordinals), depth)
+
+    assert missed([0, 1], 50) == pytest.approx(1 / 3)
+    assert missed([1], 50) == pytest.approx(1 / 2)  # those in a column without an index are compared, not scanned
+    assert missed([0, 1], 51) == 0
+    assert missed([2], 50) == 1
