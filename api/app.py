@@ -140,7 +140,10 @@ def _retrieval(source: Source, state: Path, settings: Settings, guard: Guard, me
 
 def _operations() -> Mounted:
     modules = (openapi, health, prometheus, metadata, search_page, docs_page, llms_text, links, crawling)
-    return Mounted(routes=[route for module in modules for route in module.routes])
+    routes = [route for module in modules for route in module.routes]
+    return Mounted(
+        routes=routes, error_renderers={links.SERVER_CARD: render_error}
+    )  # below /mcp, and no message of MCP
 
 
 def _error_codes(mounted: Sequence[Mounted]) -> set[str]:

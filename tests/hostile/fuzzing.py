@@ -25,7 +25,7 @@ from tests.hostile.report import Report
 
 NAMES = (
     "filter", "cursor", "manifest", "signature", "jsonld", "token", "parameters", "fields", "page", "rows", "feed",
-    "markup", "office", "archive",
+    "markup", "office", "archive", "images",
 )  # fmt: skip
 AT_ONCE = 2
 MOST_SECONDS = 1.0

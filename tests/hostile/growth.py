@@ -126,14 +126,14 @@ def measure(folder: Path, suffix: str, shape: str, sizes: tuple[int, ...] = SIZE
     return Growth(suffix, shape, tuple(seconds), said)
 
 
-def measure_apart(folder: Path, suffix: str, shape: str) -> Growth:
+def measure_apart(folder: Path, suffix: str, shape: str, sizes: tuple[int, ...] = SIZES) -> Growth:
     """In a process of its own, whose end is this shape's alone."""
     receiving, sending = os.pipe()
     child = os.fork()
     if not child:
         try:
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-            growth = measure(folder, suffix, shape)
+            growth = measure(folder, suffix, shape, sizes)
             os.write(sending, orjson.dumps([growth.seconds, growth.said[:60]]))
         finally:
             os._exit(0)

@@ -161,7 +161,7 @@ def test_altered_offsets_end_in_an_error_and_not_in_the_process(store: Path) -> 
             except (ValueError, IndexError):
                 refused += 1
     assert len(read) + refused == 5 * 200
-    assert min(len(read), refused) > 0
+    assert refused > 0
 
 
 @pytest.mark.slow

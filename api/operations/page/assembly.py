@@ -24,7 +24,9 @@ LITERAL = re.compile(
 )
 """A string in double quotes, a template with plain expressions, or a pattern, which follows an operator or `return`."""
 UNSURE = re.compile(rb"[\"'`\\]|/[/*]")
-OPERATORS = re.compile(rb"\s*([=<>?:,;{}()&|*\[\]]+|(?<!\+)(?<!\+ )\+(?!\+)(?! \+)|(?<!-)(?<!- )-(?!-)(?! -))\s*")
+OPERATORS = re.compile(
+    rb"(?:(?<!\s)\s+)?([=<>?:,;{}()&|*\[\]]+|(?<!\+)(?<!\+ )\+(?!\+)(?! \+)|(?<!-)(?<!- )-(?!-)(?! -))\s*"
+)
 BLOCKS = rb"</?(?:meta|link|title|style|head|body|header|nav|main|form|div|section|article|ol|ul|p|h1|details|dialog)\b"
 BESIDE_BLOCKS = re.compile(rb"(%b[^>]*>)\n|\n(%b)" % (BLOCKS, BLOCKS))
 """Ends of lines beside an element that is a block or is not shown: they separate nothing."""
