@@ -43,7 +43,7 @@ NOT_RUN = {
     "docs/conformance.md": "tests a server of somebody else; packages/conformance/tests runs the kit",
     "docs/frameworks.md": "installs packages; `make integrations` does the same",
     "docs/guide.md": "bash: watches until it is ended, and writes with a key; both have tests of their own",
-    "docs/implement.md": "installs packages; packages/conformance/tests/test_conformance_small_server.py runs the program",
+    "docs/implement.md": "installs packages; packages/conformance/tests runs the program and the kit",
     "docs/install.md": "installs packages, and fetches models; tests/test_installation.py runs its lines",
     "docs/languages.md": "needs a model; tests/integration/test_languages.py runs the steps with a small one",
     "docs/operations.md": "bash: makes a user and a service of this machine, and an image",
