@@ -67,7 +67,8 @@ _MORE_SHARES = 0.4, 0.3
 """Shares of rows and of pairs among them."""
 
 _MORE_DEPTH, _MORE_DEPTH_ROWS = 1_024, 60_000
-"""Candidates of the deep scan for so many rows; they grow with the fourth root of the rows."""
+"""Candidates of the deep scan, and the rows of the collection for which this is their number. For others it grows with
+the fourth root of the rows."""
 
 _MORE_SEED: Final = 20_260_102
 _QUERIES_AT_ONCE: Final = 25

@@ -138,5 +138,5 @@ def with_new_columns(state: CollectionState, documents: Sequence[Sequence[FieldR
 
 
 def without_whole(columns: Sequence[FieldColumns], rest: set[int]) -> tuple[FieldColumns, ...]:
-    """The same, of which some documents have other values."""
+    """The same columns, marked as not whole: some documents have values in the table of rows."""
     return tuple(replace(one, is_whole=one.is_whole and one.number not in rest) for one in columns)

@@ -214,7 +214,7 @@ def ranked_by_both(vectors: VectorSearch, search: WordSearch, words: QueryWords,
 
 
 def _filled(numbers: Numbers, known: Ranked, ask: Callable[[Numbers], Scores]) -> Scores:
-    """The scores of some chunks, of which some are known."""
+    """The scores of some chunks: known ones are taken, the others computed."""
     scores, places = np.empty(len(numbers)), np.searchsorted(numbers, known.numbers)
     scores[places] = known.scores
     missing = np.ones(len(numbers), np.bool_)
