@@ -164,7 +164,9 @@ def _answer_of(process: subprocess.Popen[bytes]) -> bytes:
     with suppress(subprocess.TimeoutExpired):
         process.wait(_ASK_SECONDS)
     if process.returncode == LACKS_WALLS:
-        raise InvalidDocument("is not read: sources.sandbox requires walls that do not stand here")
+        raise InvalidDocument(
+            'is not read: this system lacks a wall, and sources.sandbox is "required" (`aidre doctor` names the wall)'
+        )
     if process.returncode != 0:
         raise InvalidDocument(f"cannot be recognised: tesseract ended with status {process.returncode}")
     return bytes(answer)

@@ -16,10 +16,10 @@ from tests import ROOT
 from tests.support.crossings import REQUESTS, Calls, crossing_of
 
 MOST: Final[Mapping[str, tuple[int, int]]] = {
-    "POST /search": (48, 50),
-    "POST /ask": (54, 88),
+    "POST /search": (48, 54),
+    "POST /ask": (56, 92),
 }
-"""Files and returns. A search has room for the two files of a plan that a busy machine makes anew."""
+"""Files and returns. Both have room for the two files and four returns of a plan that a busy machine makes anew."""
 COUNTS: Final = r"(.+): (\d+) files, \d+ changes of file, (\d+) returns"
 
 

@@ -15,7 +15,8 @@ from docutils.readers import standalone
 from docutils.transforms import Transform, frontmatter, references
 
 MAX_SLICE_CHARACTERS = 4096
-"""Of a paragraph: longer ones are parsed slice by slice, and a mark that goes over a slice's end is text."""
+"""Characters of a paragraph that are parsed at once. A longer paragraph is parsed in slices of this size; markup that
+crosses the end of a slice stays as it is written."""
 
 MAX_FOOTNOTES = 2_000
 """References to footnotes that are numbered."""
