@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from aidre.api.config import Settings
-    from aidre.engine.maintenance import BucketAddress, Publisher, Replica
+    from aidre.engine.maintenance import BucketAddress, Promoted, Publisher, Replica
     from aidre.engine.ports import Source
 
 _LOOK_SECONDS = 0.25
@@ -145,6 +145,22 @@ def replicating(url: str, cache: Path, settings: Settings) -> Iterator[Replica]:
         yield replica
     finally:
         stopped.set()
+
+
+def promote(folder: Path, url: str | None, settings: Settings) -> Promoted:
+    """Make the replica in a folder the home node of its bucket; of that at `url`, where the folder is empty. Where it
+    is the home node already nothing is done. ConfigurationError, and what `promote` of the engine raises."""
+    from aidre.api.protocols.provenance import publication_signer, publisher_keys
+    from aidre.engine.maintenance import Bucket, Promoted, home_of, promote as take_over, replicated_url
+
+    terms, replicated = home_of(folder), replicated_url(folder)
+    if terms and url in (None, *terms):
+        address, term = max(terms.items(), key=lambda one: (one[0] == url, one[1]))
+        return Promoted(address, term, {})
+    if url is None and replicated is None:
+        raise ConfigurationError(f"{folder} is no replica: name its cache, or a bucket with --from")
+    bucket = Bucket(address_of(url or str(replicated), settings))
+    return take_over(bucket, folder, signer=publication_signer(settings), keys=publisher_keys(settings))
 
 
 def replica_for(url: str, cache: Path, settings: Settings) -> Replica:

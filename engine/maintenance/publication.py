@@ -12,14 +12,14 @@ the manifest, then CURRENT, by comparison with the ETag that it read before: of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import xxhash
 
-from aidre.engine.errors import FormatTooNew, StoreDamaged
+from aidre.engine.errors import BucketFailed, FormatTooNew, StoreDamaged
 from aidre.engine.maintenance.bucket import Bucket
 from aidre.engine.storage import (
     CHANGES,
@@ -48,7 +48,7 @@ class Publication:
 
     `manifest` is the xxh3-128 of the manifest's bytes. The generations before `purged` are erased: replicas must not
     keep them either. `collected` is the Unix time of the last garbage collection. `token` tells two publications apart.
-    `statement` is the signature (`maintenance/statement.py`).
+    `statement` is the signature (`maintenance/statement.py`), `term` the term of the home node (`promotion`).
     """
 
     generation: Count
@@ -58,13 +58,26 @@ class Publication:
     purged: Count = 0
     collected: Count = 0
     statement: str | None = None
+    term: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Which home node may publish: how many have taken over, when this one did (RFC 3339), and its host. `token` tells
+    two claims apart."""
+
+    number: Count
+    since: str
+    by: str
+    token: str
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The collections of a bucket, sorted."""
+    """The collections of a bucket, sorted. Without a term none has taken over, or release 0.2.0 has rewritten it."""
 
     collections: tuple[str, ...] = ()
+    term: Term | None = None
 
 
 def checksum(content: bytes) -> str:
@@ -107,7 +120,38 @@ def read_publication(bucket: Bucket, collection: str) -> tuple[Publication, str]
 
 def encode_record(record: Publication | Catalog) -> bytes:
     members = {name: value for name, value in msgspec.to_builtins(record).items() if value is not None}
-    return seal(msgspec.json.encode({"format": FORMAT, **members}))
+    fenced = fence(members) if isinstance(record, Publication) else members
+    return seal(msgspec.json.encode({"format": FORMAT, **fenced}))
+
+
+def fence(members: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of a publication, or of what was signed of it, as they are written. After a takeover the lineage ends
+    in the term: release 0.2.0 knows no term, and refuses to replace a publication of another lineage."""
+    if not members["term"]:
+        return {name: value for name, value in members.items() if name != "term"}
+    return {**members, "lineage": f"{members['lineage']}.{members['term']}"}
+
+
+def unfence(members: Any) -> Any:
+    """The reverse of `fence`, for what may be anything."""
+    if not isinstance(members, dict) or not members.get("term") or not isinstance(members.get("lineage"), str):
+        return members
+    return {**members, "lineage": members["lineage"].removesuffix(f".{members['term']}")}
+
+
+def swap_publication(bucket: Bucket, collection: str, wanted: Publication, etag: str | None) -> Publication | None:
+    """Replace the publication that has the ETag, None: where there is none; returns what is published then, `wanted`
+    where that was done. BucketFailed where that is not known."""
+    failure: BucketFailed | None = None
+    try:
+        if bucket.swap(current_key(collection), encode_record(wanted), etag):
+            return wanted
+    except BucketFailed as error:
+        failure = error
+    now = read_publication(bucket, collection)  # it was, and the answer did not come, or is that to a repeated request
+    if failure is not None and (now is None or now[0] != wanted):
+        raise failure
+    return None if now is None else now[0]
 
 
 def decode_record(content: bytes, kind: type[_T], bucket: Bucket, key: str) -> _T:
@@ -120,7 +164,7 @@ def decode_record(content: bytes, kind: type[_T], bucket: Bucket, key: str) -> _
                 "upgrade aidre",
                 format=value["format"],
             )
-        return msgspec.convert(value, kind)
+        return msgspec.convert(unfence(value) if kind is Publication else value, kind)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise damaged(bucket, key, "is no record of aidre") from error
 
