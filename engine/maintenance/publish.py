@@ -391,9 +391,10 @@ class Publisher:
                 if key in stored and self._has(key, content):
                     continue
                 if not self._bucket.put_new(key, content) and not self._has(key, content):
-                    if not replaces and not self._supersedes(ours, key, path):
+                    if replaces:
+                        self._bucket.put(key, content)
+                    elif not self._supersedes(ours, key, content):
                         raise self._differs(ours, key)
-                    self._bucket.put(key, content)
                 sent.append(len(content))
         return sent
 

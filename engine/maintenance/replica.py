@@ -181,10 +181,10 @@ class Replica:
             return False
         folder = self.cache / collection
         with self._lock(collection):
-            if not self._is_marked():
-                return False
             if (folder / MANIFESTS / manifest_name(generation)).exists():
                 return True
+            if not self._is_marked():
+                return False
             older = self._find_older(collection, generation)
             if older is None:
                 return False
