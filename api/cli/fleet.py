@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 from aidre.api.cli import console
 from aidre.api.cli.options import ConfigOption, EveryCollection, JsonOption, StoreOption, print_result, terminable
 from aidre.api.cli.select import NOTHING_STORED, open_store, select_collections
+from aidre.engine.errors import ConfigurationError
 
 app = typer.Typer()
 
@@ -29,6 +31,12 @@ def publish(
     repair: Annotated[
         bool, typer.Option("--repair", help="Compare every object with its checksum, and send damaged ones again.")
     ] = False,
+    health: Annotated[
+        str | None,
+        typer.Option(
+            "--health", metavar="ADDRESS", help="With --follow: PORT or HOST:PORT of GET /healthz and GET /metrics."
+        ),
+    ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -38,6 +46,7 @@ def publish(
     that has provenance.key, publications are signed; `aidre keys public` prints what replicas need of it.
     """
     from aidre.api.cli import publish as publishing
+    from aidre.api.cli.liveness import PublishRecord, health_port, parse_address
     from aidre.api.config import load_settings
 
     settings = load_settings(config)
@@ -45,16 +54,21 @@ def publish(
     if not opened.collections():
         console.print_message(NOTHING_STORED.format(opened.path))
     publisher = publishing.publisher_for(opened, settings, to)
-    with terminable():
+    if health is not None and not follow:
+        raise ConfigurationError("--health is for a publisher that stays: add --follow")
+    address = None if health is None else parse_address(health)
+    record = PublishRecord(opened.path, publisher.generations)
+    with terminable(), nullcontext() if address is None else health_port(address, record):
         drops = publisher.publish_drops() if collection is None else []
         names = select_collections(opened, collection)
         for published in drops + (publisher.publish(names, force=force, repair=repair) if names or not drops else []):
+            record.succeeded({published.collection: published.generation})
             facts = asdict(published)
             how = ", signed" if published.signed else ""
             text = f"{console.collection_line(facts)}, {published.files} files sent ({published.bytes:,} bytes){how}"
             print_result(as_json, text, **facts)
         if follow:
-            publishing.follow(publisher, opened, collection, settings.store.poll)
+            publishing.follow(publisher, opened, collection, settings.store.poll, record=record)
     return 0
 
 

@@ -9,7 +9,8 @@ from .inventory import (
     leftovers as leftovers,
     take_inventory as take_inventory,
 )
-from .promotion import Promoted as Promoted, home_of as home_of, promote as promote
+from .promotion import Promoted as Promoted, beat as beat, home_of as home_of, promote as promote
+from .publication import read_heartbeat as read_heartbeat
 from .publish import Publisher as Publisher
 from .recalibration import Recalibration as Recalibration, recalibrate as recalibrate
 from .replica import Replica as Replica, pulled_at as pulled_at, replicated_url as replicated_url

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,12 +26,15 @@ from aidre.engine.errors import PublishConflict, StorageFailed
 from aidre.engine.maintenance.bucket import Bucket
 from aidre.engine.maintenance.publication import (
     CATALOG,
+    HEARTBEAT,
+    Heartbeat,
     Publication,
     Term,
     checksum,
     encode_record,
     manifest_key,
     read_catalog,
+    read_heartbeat,
     read_publication,
     swap_publication,
 )
@@ -143,6 +147,14 @@ class Tenure:
     def _remember(self, term: Term) -> None:
         terms = {**read_terms(self._path), self._url: term}
         durable.replace_file(self._path, msgspec.json.encode(_Terms(terms)))
+
+
+def beat(bucket: Bucket, folder: Path, generations: Mapping[str, int]) -> None:
+    """Put a sign of life into the bucket. PublishConflict where it belongs to a later term; BucketFailed."""
+    tenure, found = Tenure(folder, bucket), read_heartbeat(bucket)
+    tenure.check("any", 0 if found is None else found[0].term)
+    heartbeat = Heartbeat(tenure.number, int(time.time()), generations)
+    bucket.swap(HEARTBEAT, encode_record(heartbeat), None if found is None else found[1])
 
 
 def read_terms(path: Path) -> Mapping[str, Term]:

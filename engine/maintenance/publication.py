@@ -1,13 +1,14 @@
-"""What a bucket holds: the objects of a published store, and the two small ones that change.
+"""What a bucket holds: the objects of a published store, and the three small ones that change.
 
     PREFIX/collections.json              the format, and the names of all collections
+    PREFIX/publisher.json                the last sign of life of a publisher that follows its store
     PREFIX/<collection>/CURRENT          the newest publication: generation, checksum of its manifest, what was purged
     PREFIX/<collection>/manifests/...    as in the store (engine/storage), byte for byte, as are:
     PREFIX/<collection>/segments/..., deletes/..., changes/...
     PREFIX/<collection>/signed/...       of signed publications: the SHA-256 of each file (`statement`)
 
-All objects but the first two are written once. A publication puts the files that the former manifest did not name, then
-the manifest, then CURRENT, by comparison with the ETag that it read before: of two publishers exactly one wins.
+All objects but the first three are written once. A publication puts the files that the former manifest did not name,
+then the manifest, then CURRENT, by comparison with the ETag that it read before: of two publishers exactly one wins.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from aidre.engine.storage import (
 
 FORMAT = 1
 CATALOG = "collections.json"
+HEARTBEAT = "publisher.json"
 MAX_COUNT = 1 << 53
 Count = Annotated[int, msgspec.Meta(ge=0, lt=MAX_COUNT)]
 Checksum = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
@@ -80,6 +82,16 @@ class Catalog:
     term: Term | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """That a publisher is at work: its term, the Unix time, and the newest generation of each collection of its store,
+    published or not."""
+
+    term: Count
+    at: Count
+    generations: Mapping[str, Count]
+
+
 def checksum(content: bytes) -> str:
     return xxhash.xxh3_128_hexdigest(content)
 
@@ -118,7 +130,13 @@ def read_publication(bucket: Bucket, collection: str) -> tuple[Publication, str]
     return None if found is None else (decode_record(found[0], Publication, bucket, key), found[1])
 
 
-def encode_record(record: Publication | Catalog) -> bytes:
+def read_heartbeat(bucket: Bucket, unless: str | None = None) -> tuple[Heartbeat, str] | None:
+    """The last sign of life of a publisher and its ETag; None where there is none, or it has the ETag `unless`."""
+    found = bucket.get(HEARTBEAT, unless=unless)
+    return None if found is None else (decode_record(found[0], Heartbeat, bucket, HEARTBEAT), found[1])
+
+
+def encode_record(record: Publication | Catalog | Heartbeat) -> bytes:
     members = {name: value for name, value in msgspec.to_builtins(record).items() if value is not None}
     fenced = fence(members) if isinstance(record, Publication) else members
     return seal(msgspec.json.encode({"format": FORMAT, **fenced}))

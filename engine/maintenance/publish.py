@@ -126,7 +126,7 @@ class Publisher:
 
     def __init__(self, store: Source, bucket: Bucket, signer: Signer | None = None) -> None:
         self._store = local_store(store)
-        self._bucket = bucket
+        self.bucket = self._bucket = bucket
         self._signer = signer
         self._tenure = Tenure(self._store.path, bucket)
         self._manifests: dict[tuple[str, int], Manifest] = {}
@@ -141,6 +141,10 @@ class Publisher:
         if not collections:
             raise InvalidInput("there is nothing to publish: the store has no collection")
         return [self._publish(name, force=force, repair=repair) for name in collections]
+
+    def generations(self) -> dict[str, int]:
+        """The newest generation of each collection of the store, published or not."""
+        return {name: self._store.current(name) for name in self._store.collections()}
 
     def publish_drops(self) -> list[Published]:
         """Make the bucket's collections that the store has dropped dropped there, too: their objects are removed."""

@@ -12,7 +12,7 @@ import hashlib
 import logging
 import os
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -162,12 +162,15 @@ class Replica:
         os.utime(self.cache / REPLICA)  # the time of the last complete pull
         return changed
 
-    def follow(self, stopped: threading.Event, poll: float) -> None:
-        """Pull every `poll` seconds until `stopped`; a problem is logged once and does not end it."""
+    def follow(
+        self, stopped: threading.Event, poll: float, pulled: Callable[[Sequence[str]], None] = lambda changed: None
+    ) -> None:
+        """Pull every `poll` seconds until `stopped`; a problem is logged once and does not end it. `pulled` is called
+        after each complete pull."""
         problem, wait = None, poll
         while not stopped.wait(wait):
             try:
-                self.pull()
+                pulled(self.pull())
                 problem, wait = None, poll
             except (AidreError, OSError) as error:
                 if str(error) != problem:

@@ -1,8 +1,8 @@
-"""A model of one bucket and the hosts that use it: their real code, in an order that a test decides, killed where it says.
+"""A model of one bucket and the hosts that use it: their real code, in an order that a test decides, killed anywhere.
 
 Each host is a thread. It stops before every request to the bucket and before every file that it replaces, until it is
-its turn; so a run is a sequence of turns, which a seed or an enumeration chooses. A host that is killed loses its thread
-before a request, or after it and before the answer, and begins again with nothing but its folder.
+its turn; so a run is a sequence of turns, which a seed or an enumeration chooses. A host that is killed loses its
+thread before a request, or after it and before the answer, and begins again with nothing but its folder.
 """
 
 from __future__ import annotations

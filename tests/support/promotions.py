@@ -1,8 +1,8 @@
 """The model of a promotion: a home node that publishes, replicas, and takeovers of each, killed anywhere.
 
-What must hold, whatever the order: each publication of a collection continues the one before it, whose documents it has;
-no host publishes after another has taken the collection over; what a publisher was told to be published stays; and what
-CURRENT names is in the bucket, whole.
+What must hold, whatever the order: each publication of a collection continues the one before it, whose segments it
+has; no host publishes after another has taken the collection over; what a publisher was told to be published stays;
+and what CURRENT names is in the bucket, whole.
 """
 
 from __future__ import annotations
