@@ -1,5 +1,5 @@
-"""SIGKILLs of `aidre promote`: at every request, before the bucket has it or after, while the former home node publishes
-on; and the model of promotions (`tests/support/promotions.py`) with other seeds.
+"""SIGKILLs of a promotion: at every request, before the bucket has it or after, while the former home node publishes on;
+and the model of promotions (`tests/support/promotions.py`) with other seeds.
 
 Whatever was reached, the promotion is run again and becomes the home node; then the former one is refused, and replicas
 have what was published before the takeover and after it.
