@@ -1,4 +1,4 @@
-"""SIGKILLs of a promotion: at every request, before the bucket has it or after, while the former home node publishes on;
+"""SIGKILLs of a promotion: at every request, before the bucket has it or after, while the former home node publishes;
 and the model of promotions (`tests/support/promotions.py`) with other seeds.
 
 Whatever was reached, the promotion is run again and becomes the home node; then the former one is refused, and replicas
