@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from aidre.engine.errors import ConfigurationError
-from aidre.ingest.sites.styles import UrlStyle, styled, to_url_style
+from aidre.ingest.sites.links import UrlStyle, styled, to_url_style
 
 
 @pytest.mark.parametrize(

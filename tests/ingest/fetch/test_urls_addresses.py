@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aidre.engine.errors import FetchFailed
-from aidre.ingest.fetch.addresses import checked_addresses, parse_address, special_kind
+from aidre.ingest.fetch.urls import checked_addresses, parse_address, special_kind
 
 NOT_PUBLIC = {
     "loopback": "127.0.0.1 127.255.255.254 ::1 ::ffff:127.0.0.1 ::ffff:7f00:1 64:ff9b::7f00:1 2002:7f00:1::",

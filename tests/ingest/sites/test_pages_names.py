@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aidre.ingest.sites.names import NoteNames
+from aidre.ingest.sites.pages import NoteNames
 from tests.support.folders import write
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.ingest.formats.pages.title import find_title
+from aidre.ingest.formats.pages.main_text import find_title
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from aidre.engine.errors import FetchFailed
-from aidre.ingest.fetch.client import Fetcher
-from aidre.ingest.fetch.robots import Robots
+from aidre.ingest.fetch.client import Fetcher, Robots
 from aidre.ingest.fetch.urls import read_url
 from tests.support.websites import ALLOWED, Site
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aidre.ingest.formats.html_parser import parse
-from aidre.ingest.formats.pages.data_addresses import strip_data_addresses
+from aidre.ingest.formats.pages.inline import strip_data_addresses
 
 DATA = "data:image/png;base64," + "QUJD" * 50_000
 
