@@ -1,5 +1,5 @@
 from .arrival import Arrivals as Arrivals
-from .cache import BoundedCache as BoundedCache
+from .build import BoundedCache as BoundedCache
 from .merge import (
     LiveRows as LiveRows,
     Recompute as Recompute,
