@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from aidre.engine.embedding.bert_graph import bert_graph
 from aidre.engine.embedding.cache import publish, staging
-from aidre.engine.embedding.graph import GRAPH, TOKENIZER, Card, NotExportable, read_card, sha256_of
+from aidre.engine.embedding.graph import GRAPH, TOKENIZER, Card, NotExportable, prefixes_of_model, read_card, sha256_of
 from aidre.engine.embedding.models import FOUR_BITS, read_four_bits
-from aidre.engine.embedding.prefixes import prefixes_of_model
 from aidre.engine.embedding.self_test import SelfTest, probe_vectors, reference_of, self_test
 from aidre.engine.embedding.tokens import open_tokenizer
 from aidre.engine.embedding.weights import Tensors, Weights, read_tensors

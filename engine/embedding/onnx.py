@@ -26,9 +26,9 @@ from aidre.engine.embedding.graph import (
     Card,
     Graph,
     available_cores,
+    effective_prefixes,
     read_card,
 )
-from aidre.engine.embedding.prefixes import effective_prefixes
 from aidre.engine.embedding.self_test import with_languages
 from aidre.engine.embedding.tokens import Tokenizer, open_tokenizer
 from aidre.engine.embedding.torch import replace_surrogates, require_dimensions
