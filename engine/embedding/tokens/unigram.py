@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from aidre.engine.embedding.tokens.words import TextTokenizer, special_tokens, tokens_around
+from aidre.engine.embedding.tokens.wordpiece import TextTokenizer, special_tokens, tokens_around
 
 MARK: Final = "▁"
 """Stands before each word."""
