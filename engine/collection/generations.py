@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.collection import garbage
-from aidre.engine.collection.asked_queries import AskedQueries
-from aidre.engine.collection.indexing import GROWTH_FACTOR, index_generation
+from aidre.engine.collection.indexing import GROWTH_FACTOR, AskedQueries, index_generation
 from aidre.engine.collection.merge_policy import (
     LARGE_SEGMENT_ROWS,
     MAX_SEGMENTS,

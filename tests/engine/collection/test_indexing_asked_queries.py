@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aidre.engine.collection.asked_queries import AskedQueries, sample_texts
+from aidre.engine.collection.indexing import AskedQueries, sample_texts
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.self_test import probes
