@@ -7,7 +7,7 @@ import math
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from aidre.engine.collection.merge_policy import (
+from aidre.engine.collection.generations import (
     LARGE_SEGMENT_ROWS,
     MAX_SEGMENTS,
     SegmentSize,
