@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.engine.index.text.phrases import comparable_text, phrase_pattern
+from aidre.engine.index.text.words import comparable_text, phrase_pattern
 
 
 def stands_in(phrase: str, text: str) -> bool:
