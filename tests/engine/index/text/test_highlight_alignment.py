@@ -7,8 +7,8 @@ import unicodedata
 import pytest
 from hypothesis import example, given, strategies as st
 
-from aidre.engine.index.text.alignment import align
 from aidre.engine.index.text.analysis import normalize
+from aidre.engine.index.text.highlight import align
 
 _PIECES = (
     "ﬁ",
