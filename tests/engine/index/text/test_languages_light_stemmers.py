@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from aidre.engine.index.text.light_stemmers import stem_arabic, stem_hebrew, unify_urdu
+from aidre.engine.index.text.languages import stem_arabic, stem_hebrew, unify_urdu
 
 
 @pytest.mark.parametrize(
