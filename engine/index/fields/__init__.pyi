@@ -5,7 +5,6 @@ from .builder import (
     field_names as field_names,
 )
 from .columns import Kind as Kind
-from .counting import ValueCounts as ValueCounts
 from .filters import (
     MAX_CHARACTERS as MAX_CHARACTERS,
     MAX_DEPTH as MAX_DEPTH,
@@ -48,6 +47,7 @@ from .members import (
 )
 from .reader import (
     FieldIndex as FieldIndex,
+    ValueCounts as ValueCounts,
     build_fields as build_fields,
     merge_fields as merge_fields,
 )
