@@ -15,7 +15,7 @@ from aidre.api.access.client_address import ClientAddresses
 from aidre.api.http.conditional import http_date, not_modified
 from aidre.api.http.media_types import exact_quality, parse_content_type, quality
 from aidre.engine.errors import FetchFailed, InvalidDocument
-from aidre.engine.index.fields.flatten import flatten_member, flatten_object
+from aidre.engine.index.fields.builder import flatten_member, flatten_object
 from aidre.engine.model import Document
 from aidre.ingest.fetch.urls import display_url, is_url, read_url
 from aidre.ingest.formats import feed, html_parser, jsonld, sitemap

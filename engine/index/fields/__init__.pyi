@@ -3,6 +3,8 @@ from .builder import (
     ReservedColumns as ReservedColumns,
     SparseStrings as SparseStrings,
     field_names as field_names,
+    flatten_member as flatten_member,
+    flatten_object as flatten_object,
 )
 from .columns import Kind as Kind
 from .filters import (
@@ -37,7 +39,6 @@ from .filters import (
     with_dates as with_dates,
     without_field as without_field,
 )
-from .flatten import flatten_member as flatten_member, flatten_object as flatten_object
 from .members import (
     TITLE as TITLE,
     check_deletion as check_deletion,
