@@ -1,5 +1,5 @@
 from .arrival import Arrivals as Arrivals
-from .build import BoundedCache as BoundedCache
+from .cache import BoundedCache as BoundedCache
 from .merge import (
     LiveRows as LiveRows,
     Recompute as Recompute,

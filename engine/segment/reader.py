@@ -24,7 +24,8 @@ from aidre.engine.index.text import Lexicon, Words, build_lexicon
 from aidre.engine.index.vectors import VectorColumn, VectorIndex, open_index, trained_rows_of
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.segment.arrival import Arrivals, mark_of
-from aidre.engine.segment.build import BoundedCache, build_stored_fields, lexical_texts, max_masks
+from aidre.engine.segment.build import build_stored_fields, lexical_texts
+from aidre.engine.segment.cache import BoundedCache, max_masks
 from aidre.engine.storage import (
     CHUNKS_FILE,
     CHUNKS_SCHEMA,
