@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from aidre.engine.segment.cache import BoundedCache, max_masks
+from aidre.engine.segment.reader import BoundedCache, max_masks
 
 
 def test_the_oldest_entry_makes_room() -> None:
