@@ -399,7 +399,7 @@ def bench(
     ] = None,
 ) -> int:
     """Run all benchmarks or the named ones, and write the report with its plots. Needs a checkout."""
-    from aidre.api.cli.bench import run_benchmarks
+    from aidre.api.cli.conformance import run_benchmarks
 
     return run_benchmarks(names or [])
 
