@@ -228,7 +228,7 @@ def embed(
 
     Queries use the other spaces until the new one is complete. An interrupted run is resumed.
     """
-    from aidre.api.cli import spaces
+    from aidre.api.cli import models
     from aidre.api.cli.progress import Reporter
     from aidre.api.config import load_settings
     from aidre.ingest.pipeline import drop_space
@@ -238,7 +238,7 @@ def embed(
     name = select_collection(opened, collection)
     if space is not None and drop is None:
         with Reporter(as_json) as report:
-            spaces.embed(opened, settings, name, space, report)
+            models.embed(opened, settings, name, space, report)
     elif drop is not None and space is None:
         generation = drop_space(opened, name, drop)
         print_result(
