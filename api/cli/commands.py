@@ -122,7 +122,7 @@ def verify(store: StoreOption, config: ConfigOption = None, as_json: JsonOption 
 
     Exit status 1: a file is damaged that cannot be derived from the others.
     """
-    from aidre.api.cli.verify_logs import log_problems
+    from aidre.api.cli.backup import log_problems
     from aidre.engine.maintenance import verify as verification
 
     reports, problems = verification.verify(_open(store, config)), list(log_problems(store, _state(store, config)))

@@ -1,4 +1,4 @@
-"""`aidre verify` checks what the protocols write down row by row and byte by byte, `api/cli/verify_logs.py`."""
+"""`aidre verify` checks what the protocols write down row by row and byte by byte, `api/cli/backup.py`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 import orjson
 import pytest
 
+from aidre.api.cli.backup import log_problems
 from aidre.api.cli.main import run
-from aidre.api.cli.verify_logs import log_problems
 from aidre.api.protocols.intent.ledger import digest_of
 from aidre.engine.maintenance.verify import Problem
 from tests.hostile import receipts
