@@ -1,6 +1,7 @@
 """Runs the server: the listening socket, the workers and a graceful shutdown; or one MCP client on standard input.
 
-Everything that fails before the server listens is one ConfigurationError with one line.
+Everything that fails before the server listens is one ConfigurationError with one line. Checks that a configuration
+declares TLS and keys before a server listens beyond this machine.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -27,20 +28,61 @@ from starlette.applications import Starlette
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
-from aidre.api.access import check_guard
+from aidre.api.access import check_guard, visibility_in_force
 from aidre.api.app import create_app, of_replica
 from aidre.api.cli import console
-from aidre.api.cli.exposure import check_exposure, private_collections
 from aidre.api.cli.models import fetch_served
 from aidre.api.cli.publish import publishing, replica_for, replicating, seconds_since_pull
 from aidre.api.cli.select import check_granted_collections, missing_collections
 from aidre.api.cli.shared_folder import shared_folder
-from aidre.api.config import Settings, load_settings
+from aidre.api.config import Settings, is_loopback, load_settings
 from aidre.api.http import configure_logging
 from aidre.api.protocols.provenance import provenance_for
 from aidre.api.retrieval import SECRET_BYTES, SECRET_VARIABLE
 from aidre.api.server import Connection, connection_capacity
-from aidre.engine.errors import ConfigurationError
+from aidre.engine.errors import AidreError, ConfigurationError
+from aidre.engine.ports import Source
+
+
+def check_exposure(settings: Settings, host: str, private: Iterable[str]) -> None:
+    """Raises ConfigurationError if a host beyond loopback lacks TLS, or a private collection keys and [oauth].
+
+    `private` are the names of the private collections. One that an editorial domain or an intake opens needs no key.
+    """
+    if is_loopback(host):
+        return
+    base_url = settings.server.base_url
+    if base_url is None or not base_url.lower().startswith("https://"):
+        problem = "is missing" if base_url is None else f"is {base_url}"
+        raise ConfigurationError(
+            f"server.base_url {problem}: to listen on {host}, set it to the https:// address that callers use"
+        )
+    if settings.server.tls != "proxy":
+        raise ConfigurationError(
+            f'to listen on {host}, put a proxy that speaks TLS in front and declare it with server.tls = "proxy"'
+        )
+    granted = {domain.collection for domain in settings.intent.editorial_domains.values()}
+    granted |= {intake.collection for intake in settings.intakes if intake.collection is not None}
+    unreachable = sorted(set(private) - granted)
+    if unreachable and not settings.keys and settings.oauth is None:
+        raise ConfigurationError(
+            f"collection {unreachable[0]!r} is private, but no key opens it: make one with `aidre keys new`, "
+            "or use [oauth]"
+        )
+
+
+def private_collections(store: Source, settings: Settings) -> list[str]:
+    """Names of the collections that are private by their manifest or by the configuration, or cannot be opened."""
+    private = []
+    for name in store.collections():
+        try:
+            visibility = store.open(name).collection.visibility
+        except AidreError:
+            visibility = "private"  # unknown: it must not count as public
+        if visibility_in_force(visibility, settings.collection(name)) == "private":
+            private.append(name)
+    return private
+
 
 BACKLOG = 2_048
 """Connections that the kernel accepts before the server does."""

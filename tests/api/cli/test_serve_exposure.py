@@ -1,4 +1,4 @@
-"""When a server may listen, and where, `api/cli/exposure.py`."""
+"""When a server may listen, and where, `api/cli/serve.py`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aidre.api.cli.exposure import check_exposure, private_collections
+from aidre.api.cli.serve import check_exposure, private_collections
 from aidre.api.config.settings import parse_settings
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import ConfigurationError
