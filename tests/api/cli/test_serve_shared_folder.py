@@ -1,4 +1,4 @@
-"""The folder that workers share, `api/cli/shared_folder.py`: removed at the end, and by the next server where its owner
+"""The folder that workers share, `api/cli/serve.py`: removed at the end, and by the next server where its owner
 was killed."""
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from aidre.api.cli import shared_folder
-from aidre.api.cli.shared_folder import GRACE_SECONDS, OWNER_FILE, PREFIX, remove_abandoned
+from aidre.api.cli import serve
+from aidre.api.cli.serve import GRACE_SECONDS, OWNER_FILE, PREFIX, remove_abandoned
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from aidre.api.cli import shared_folder
-shared_folder.MEMORY_FOLDER = Path(sys.argv[1])
-with shared_folder.shared_folder() as folder:
+from aidre.api.cli import serve
+serve.MEMORY_FOLDER = Path(sys.argv[1])
+with serve.shared_folder() as folder:
     (folder / "counts").write_bytes(b"1")
     print(folder, flush=True)
     time.sleep(600)
@@ -28,12 +28,12 @@ with shared_folder.shared_folder() as folder:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(shared_folder, "MEMORY_FOLDER", tmp_path)
+    monkeypatch.setattr(serve, "MEMORY_FOLDER", tmp_path)
     return tmp_path
 
 
 def test_a_folder_is_there_as_long_as_it_is_used(place: Path) -> None:
-    with shared_folder.shared_folder() as folder:
+    with serve.shared_folder() as folder:
         assert folder.parent == place
         assert folder.stat().st_mode & 0o077 == 0
         remove_abandoned(place)
@@ -52,7 +52,7 @@ def test_a_server_that_starts_in_the_same_moment_removes_nothing(place: Path, mo
         lock(descriptor, how)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    with shared_folder.shared_folder() as folder:
+    with serve.shared_folder() as folder:
         assert (folder / OWNER_FILE).exists()
         remove_abandoned(place)
         assert [path.name for path in folder.iterdir()] == [OWNER_FILE]
@@ -63,13 +63,13 @@ def test_what_a_killed_server_left_is_removed_by_the_next_one(place: Path) -> No
     with subprocess.Popen([sys.executable, "-c", HOLD, str(place)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         left = Path(process.stdout.readline().strip())
-        with shared_folder.shared_folder() as folder:
+        with serve.shared_folder() as folder:
             assert left.is_dir(), "its owner lives"
             assert folder != left
         process.kill()
         process.wait()
         assert left.is_dir()
-        with shared_folder.shared_folder() as folder:
+        with serve.shared_folder() as folder:
             assert list(place.iterdir()) == [folder]
 
 
