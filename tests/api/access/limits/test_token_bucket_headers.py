@@ -1,4 +1,4 @@
-"""The fields that tell a caller of its limits, `api/access/limits/headers.py`."""
+"""The fields that tell a caller of its limits, `api/access/limits/token_bucket.py`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from aidre.api.access.limits.headers import budget_fields, rate_limit_fields, rejection_fields
-from aidre.api.access.limits.token_bucket import BucketState
+from aidre.api.access.limits.token_bucket import BucketState, budget_fields, rate_limit_fields, rejection_fields
 from aidre.api.config.toml import Rate
 
 
