@@ -33,10 +33,11 @@ from .settings import (
     Server as Server,
     Settings as Settings,
     Space as Space,
+    declared_spaces as declared_spaces,
     load_settings as load_settings,
     settings_of as settings_of,
+    spaces_for as spaces_for,
 )
-from .spaces import declared_spaces as declared_spaces, spaces_for as spaces_for
 from .store import StoreSettings as StoreSettings
 from .templates import (
     fill_all_templates as fill_all_templates,

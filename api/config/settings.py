@@ -1,6 +1,7 @@
 """The configuration file `aidre.toml` as frozen structs: every key has a default and is checked when it is read.
 
-It opens no store: the configuration is compared with the manifests elsewhere.
+It opens no store: the configuration is compared with the manifests elsewhere. The embedding spaces that a collection
+is written in, by the configuration and the store.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -462,3 +463,25 @@ def _check(settings: Settings) -> None:
         for space in collection.spaces or ():
             if space not in declared:
                 raise ValueError(f"{where}.spaces names {space!r}, which no [[spaces]] declares: {', '.join(declared)}")
+
+
+def spaces_for(
+    settings: Settings, collection: str, stored: Sequence[EmbeddingSpace], supplied: Collection[str]
+) -> tuple[EmbeddingSpace, ...]:
+    """The spaces to ingest a collection into.
+
+    Those that `collections.NAME.spaces` lists. Without that list: the `stored` spaces of the collection, or for a new
+    one the default text space, and every declared space that rows bring vectors for (`supplied`, by id).
+    """
+    declared = declared_spaces(settings)
+    listed = settings.collection(collection).spaces
+    if listed is not None:
+        return tuple(declared[name] for name in listed)
+    spaces = {space.id: declared.get(space.id, space) for space in stored or (declared[DEFAULT_SPACE.id],)}
+    spaces |= {name: space for name, space in declared.items() if name in supplied and name not in spaces}
+    return tuple(spaces.values())
+
+
+def declared_spaces(settings: Settings) -> dict[str, EmbeddingSpace]:
+    """The default text space and those of `[[spaces]]`, by id."""
+    return {space.id: space for space in (DEFAULT_SPACE, *settings.spaces)}

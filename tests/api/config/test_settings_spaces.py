@@ -1,11 +1,10 @@
-"""Which spaces a collection is ingested into, `api/config/spaces.py`."""
+"""Which spaces a collection is ingested into, `api/config/settings.py`."""
 
 from __future__ import annotations
 
 import pytest
 
-from aidre.api.config.settings import parse_settings
-from aidre.api.config.spaces import spaces_for
+from aidre.api.config.settings import parse_settings, spaces_for
 from aidre.engine.embedding.embedder import DEFAULT_SPACE
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import EmbeddingSpace
