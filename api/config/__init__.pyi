@@ -22,13 +22,14 @@ from .nlweb import (
     LanguageModel as LanguageModel,
     QuestionSettings as QuestionSettings,
 )
-from .oauth import DEFAULT_GRANTS as DEFAULT_GRANTS, OAuth as OAuth
 from .origins import is_loopback as is_loopback
 from .settings import (
+    DEFAULT_GRANTS as DEFAULT_GRANTS,
     CollectionSettings as CollectionSettings,
     Embedding as Embedding,
     Key as Key,
     Limits as Limits,
+    OAuth as OAuth,
     Protocol as Protocol,
     Server as Server,
     Settings as Settings,

@@ -1,4 +1,4 @@
-"""The `[oauth]` part of the configuration, `api/config/oauth.py`."""
+"""The `[oauth]` part of the configuration, `api/config/settings.py`."""
 
 from __future__ import annotations
 
