@@ -3,6 +3,9 @@ from .intake import (
     Intake as Intake,
     OfferedIntake as OfferedIntake,
     declared_retention as declared_retention,
+    fill_all_templates as fill_all_templates,
+    fill_template as fill_template,
+    hit_values as hit_values,
     retention_of as retention_of,
 )
 from .intent import (
@@ -40,9 +43,4 @@ from .settings import (
     spaces_for as spaces_for,
 )
 from .store import StoreSettings as StoreSettings
-from .templates import (
-    fill_all_templates as fill_all_templates,
-    fill_template as fill_template,
-    hit_values as hit_values,
-)
 from .toml import MIN_SECRET_CHARS as MIN_SECRET_CHARS, Rate as Rate

@@ -1,4 +1,4 @@
-"""The templates of intakes, `api/config/templates.py`: members are filled in, and nothing else."""
+"""The templates of intakes, `api/config/intake.py`: members are filled in, and nothing else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aidre.api.config.templates import fill_all_templates, fill_template, hit_values, names_in
+from aidre.api.config.intake import fill_all_templates, fill_template, hit_values, names_in
 
 DATA: dict[str, Any] = {
     "a": "x",
