@@ -37,10 +37,10 @@ from .settings import (
     Server as Server,
     Settings as Settings,
     Space as Space,
+    StoreSettings as StoreSettings,
     declared_spaces as declared_spaces,
     load_settings as load_settings,
     settings_of as settings_of,
     spaces_for as spaces_for,
 )
-from .store import StoreSettings as StoreSettings
 from .toml import MIN_SECRET_CHARS as MIN_SECRET_CHARS, Rate as Rate

@@ -2,7 +2,7 @@
 
 It opens no store: the configuration is compared with the manifests elsewhere. The embedding spaces that a collection
 is written in, by the configuration and the store. The `[oauth]` section: the accepted issuer, and what its tokens
-grant.
+grant. Where the store is: segments on this machine, a bucket that they are published to, or another engine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from aidre.api.config.intake import Intake, OfferedIntake
 from aidre.api.config.intent import Intent
 from aidre.api.config.nlweb import Nlweb
 from aidre.api.config.origins import Host, Origin, check_proxies, check_sent_url, check_url
-from aidre.api.config.store import StoreSettings
 from aidre.api.config.toml import (
     CollectionName,
     Count,
@@ -51,7 +50,53 @@ from aidre.ingest.records import parse_mappings
 from aidre.ingest.sites import UrlStyle
 
 if TYPE_CHECKING:
+    from aidre.engine import Address
+    from aidre.engine.ports import Source
     from aidre.engine.retrieve import Policy
+
+
+class StoreSettings(Section):
+    """Another engine in place of local segments, and the bucket of `aidre publish` and of replicas."""
+
+    backend: Literal["local", "postgres", "milvus"] = "local"  #: What holds the collections.
+    #: The address of the engine, which every backend but `local` needs.
+    uri: Annotated[Secret, like("env:SECRET")] | None = None
+    #: Where every commit is published to; `aidre publish` without `--to` publishes there, too.
+    publish: Annotated[str, like("s3://bucket/prefix")] | None = None
+    endpoint: Annotated[str, like("https://s3.example.com")] | None = None  #: Of a bucket elsewhere than at AWS.
+    region: Annotated[str, like("eu-central-1")] | None = None  #: Of the bucket; default: from the environment.
+    poll: Period = Period(1)  #: Between two looks of a replica for a new generation.
+    #: The most bytes of a replica's cache; a generation that needs more is not opened. 0: no limit.
+    cache_bytes: Whole = 0
+    #: A file of public keys, as `aidre keys public` prints them, searched beside the configuration first: a replica
+    #: then refuses publications that none of them has signed, and older ones than it has seen.
+    publisher_keys: Annotated[str, like("publisher.pem")] | None = None
+    #: The collections that a signed publication may make public although they were private.
+    widened: Annotated[tuple[CollectionName, ...], like(["handbook"])] = ()
+
+    def open(self, folder: Path) -> Source:
+        """What holds the collections: segments in the folder, or the engine; the folder then has the state of this
+        host. ConfigurationError where the address is none or the driver is not installed."""
+        from aidre.engine import open_source
+
+        address = self.address
+        return open_source(folder) if address is None else open_source(folder, address)
+
+    @property
+    def address(self) -> Address | None:
+        """That of the engine; None for local segments."""
+        from aidre.engine import Address
+
+        return None if self.backend == "local" or self.uri is None else Address(self.backend, str(self.uri))
+
+    def __post_init__(self) -> None:
+        if self.backend != "local" and self.uri is None:
+            raise ValueError(f'.uri is missing: say where the engine {self.backend} is, as in "env:AIDRE_STORE_URI"')
+        if self.backend == "local" and self.uri is not None:
+            raise ValueError('.uri needs a backend: set backend = "postgres" or "milvus"')
+        if self.backend != "local" and self.publish is not None:
+            raise ValueError(".publish publishes local segments: leave it out, the engine replicates by itself")
+
 
 Algorithm: TypeAlias = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"
