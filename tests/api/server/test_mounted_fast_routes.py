@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from aidre.api.server.fast_routes import FastRoutes
+from aidre.api.server.mounted import FastRoutes
 
 
 async def endpoint(request: Request) -> Response:
