@@ -15,8 +15,8 @@ from joserfc import jws
 from joserfc.errors import BadSignatureError, ExpiredTokenError, JoseError
 from joserfc.jwk import KeySet
 
-from aidre.api.protocols.provenance.chunks import ChunkSigner, Claims, canonical_json
 from aidre.api.protocols.provenance.keys import KeyRing, make_key
+from aidre.api.protocols.provenance.service import ChunkSigner, Claims, canonical_json
 from tests.support.clocks import Clock
 from tests.support.properties import REPEATABLE
 from tests.support.signatures import verified_chunk
