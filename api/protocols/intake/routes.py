@@ -24,7 +24,7 @@ from aidre.api.http import (
     read_object,
     renders_errors_with,
 )
-from aidre.api.protocols.intake import manifest
+from aidre.api.protocols.intake import offers
 from aidre.api.protocols.intake.envelope import Code, IntakeError, invalid, refuse, respond, set_session
 from aidre.api.protocols.intake.messages import BindRequest, IntakeRequest, Scope
 from aidre.api.protocols.intake.service import Acceptance, IntakeService
@@ -38,7 +38,7 @@ MIN_BODY_LIMIT_BYTES = 65_536
 
 @renders_errors_with(refuse)
 async def show_manifest(request: Request) -> Response:
-    content = manifest.build_manifest(_service(request).settings)
+    content = offers.build_manifest(_service(request).settings)
     return cacheable_response(request, msgspec.json.encode(content), "max-age=300")
 
 

@@ -25,9 +25,9 @@ from aidre.api.config import BIND_DATA, OfferedIntake, retention_of, schema_viol
 from aidre.api.protocols.intake.bind_key import BindKey, find_bind_key
 from aidre.api.protocols.intake.envelope import PROTOCOL_VERSION, IntakeError, invalid, unavailable
 from aidre.api.protocols.intake.ledger import Ledger, StoredBind, StoredOffer
-from aidre.api.protocols.intake.manifest import bind_endpoint
 from aidre.api.protocols.intake.messages import BindAnswer, IntakeAnswer, OfferItem, parse_uuid
 from aidre.api.protocols.intake.offers import (
+    bind_endpoint,
     build_offer,
     build_question,
     expiry_of,
