@@ -20,10 +20,10 @@ import pytest
 
 from aidre.api.app import create_app
 from aidre.api.config.settings import parse_settings
-from aidre.api.protocols.intake import outbox, service
+from aidre.api.protocols.intake import service
 from aidre.api.protocols.intake.bind_key import BindKey
 from aidre.api.protocols.intake.ledger import Ledger, StoredBind
-from aidre.api.protocols.intake.outbox import Delivery, decrypt_delivery, deliver, retry_seconds
+from aidre.api.protocols.intake.service import Delivery, decrypt_delivery, deliver, retry_seconds
 from aidre.engine.collection.store import Store
 from tests.support.clients import BASE
 from tests.support.clocks import WAIT_SECONDS, until_in_loop
@@ -87,7 +87,7 @@ def hooked(*statuses: int, work: Callable[[], None] = lambda: None) -> Iterator[
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "MIN_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(service, "MIN_RETRY_SECONDS", 0.01)
     monkeypatch.setattr(service, "POLL_SECONDS", 0.02)
 
 
@@ -180,7 +180,7 @@ def test_a_name_server_that_does_not_answer_does_not_outlast_the_lease(monkeypat
         released.wait(WAIT_SECONDS)
         return []
 
-    monkeypatch.setattr(outbox, "DELIVERY_SECONDS", 0.05)
+    monkeypatch.setattr(service, "DELIVERY_SECONDS", 0.05)
     monkeypatch.setattr(socket, "getaddrinfo", hang)
     try:
         assert deliver("https://hooks.example/", Delivery("offer", b"{}")) is False
@@ -193,8 +193,8 @@ def test_retries_come_ever_later_and_never_end() -> None:
     waits = [retry_seconds(attempts) for attempts in (0, 1, 2, 50, 10**9)]
     assert waits == sorted(waits)
     assert waits[0] < waits[2]
-    assert waits[-1] == outbox.MAX_RETRY_SECONDS
-    assert outbox.DELIVERY_SECONDS < outbox.LEASE_SECONDS
+    assert waits[-1] == service.MAX_RETRY_SECONDS
+    assert service.DELIVERY_SECONDS < service.LEASE_SECONDS
 
 
 def test_a_bind_of_another_key_is_not_delivered() -> None:
@@ -210,7 +210,7 @@ def test_a_webhook_that_drips_does_not_outlast_the_lease(
     begin: bytes, part: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each part of its answer comes in time, and the last one does not: what was cut off is no acceptance."""
-    monkeypatch.setattr(outbox, "DELIVERY_SECONDS", 0.1)
+    monkeypatch.setattr(service, "DELIVERY_SECONDS", 0.1)
 
     def drip(listener: socket.socket) -> None:
         connection, _ = listener.accept()
