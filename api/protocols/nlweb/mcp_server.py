@@ -1,18 +1,21 @@
 """The handlers of MCP's methods for the official SDK: tools, resources, prompts and completion.
 
-Importing the SDK takes most of a second, so its names are imported by the functions that need them.
+Importing the SDK takes most of a second, so its names are imported by the functions that need them. The resources of
+MCP: each collection that the caller may see, described in JSON.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from aidre.api.access import ANONYMOUS, Caller, caller_of
 from aidre.api.protocols.nlweb.answer import Service
 from aidre.api.protocols.nlweb.mcp_prompts import MAX_COMPLETIONS, PROMPTS, Prompt, complete, write_prompt
-from aidre.api.protocols.nlweb.mcp_resources import list_resources, read_resource
 from aidre.api.protocols.nlweb.mcp_tools import DATA_NOTICE, Tool, ToolResult, call_tool, list_tools
 
 if TYPE_CHECKING:
@@ -33,6 +36,41 @@ if TYPE_CHECKING:
         ReadResourceRequestParams,
         ReadResourceResult,
     )
+
+SCHEME = "aidre://collections/"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """`text` is the JSON that reading it gives."""
+
+    uri: str
+    name: str
+    description: str
+    text: str
+
+
+def list_resources(caller: Caller, service: Service) -> Iterator[Resource]:
+    """The collections that the caller may see over NLWeb."""
+    for one in service.retrieval.collections.visible(caller, "nlweb"):
+        snapshot = one.snapshot
+        content = {
+            "name": one.name,
+            "description": one.description,
+            "visibility": one.visibility,
+            "updated_at": snapshot.collection.updated_at,
+            "documents": snapshot.documents,
+            "chunks": snapshot.chunks,
+            "site": one.name,
+        }
+        text = orjson.dumps(content, option=orjson.OPT_INDENT_2).decode()
+        yield Resource(SCHEME + one.name, one.name, one.description, text)
+
+
+def read_resource(uri: str, caller: Caller, service: Service) -> Resource | None:
+    """None for one that does not exist for the caller."""
+    return next((one for one in list_resources(caller, service) if one.uri == uri), None)
+
 
 INVALID_PARAMS: Final = -32_602
 RESOURCE_NOT_FOUND: Final = -32_002
