@@ -21,7 +21,7 @@ from aidre.api.http.request import MAX_ACCEPT_CHARS, accept_header
 from aidre.api.protocols.intent.ledger import pseudonym_of
 from aidre.api.protocols.nlweb.answer.documents import parse_host
 from aidre.api.protocols.nlweb.answer.items import CACHE_BYTES, Items, _CachedItem
-from aidre.api.protocols.nlweb.query.schema_types import subtypes_of
+from aidre.api.protocols.nlweb.query.filters import subtypes_of
 from aidre.api.retrieval.query_embedding import BatchingEmbedder
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding import hashing

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import orjson
 
-from aidre.api.protocols.nlweb.query.schema_types import subtypes_of
+from aidre.api.protocols.nlweb.query.filters import subtypes_of
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.hashing import HashingEmbedder
 from aidre.engine.schema_text import BODIES, LABELS, PARTS, SUMMARIES, TITLES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.api.protocols.nlweb.query import schema_types
-from aidre.api.protocols.nlweb.query.schema_types import normalize_type, subtypes_of
+from aidre.api.protocols.nlweb.query import filters
+from aidre.api.protocols.nlweb.query.filters import normalize_type, subtypes_of
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_an_unknown_type_has_itself_alone() -> None:
 
 
 def test_the_tree_has_one_root_and_no_circle() -> None:
-    below = {name: subtypes_of(name) for name in schema_types._subtypes()}
+    below = {name: subtypes_of(name) for name in filters._subtypes()}
     assert all(name in below["Thing"] for names in below.values() for name in names)
-    for parent, children in schema_types._subtypes().items():
+    for parent, children in filters._subtypes().items():
         assert len(set(children)) == len(children), f"{parent} names a type twice"
         assert all(parent not in subtypes_of(child) for child in children), f"{parent} lies below itself"
