@@ -71,7 +71,6 @@ from aidre.api.protocols.aidre.extensions import (
     render_highlight,
     render_passages,
 )
-from aidre.api.protocols.aidre.images import image_of
 from aidre.api.protocols.aidre.messages import (
     Collection,
     CollectionAnswer,
@@ -81,6 +80,7 @@ from aidre.api.protocols.aidre.messages import (
     SearchRequest,
     Understood,
 )
+from aidre.api.protocols.aidre.reading import image_of
 from aidre.api.protocols.provenance import Provenance
 from aidre.api.retrieval import Retrieval, Served, VisibleCollection, visible_payload
 from aidre.engine.model import Visibility

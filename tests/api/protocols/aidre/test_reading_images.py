@@ -1,4 +1,4 @@
-"""`api/protocols/aidre/images.py`: which address is the image of a document."""
+"""`api/protocols/aidre/reading.py`: which address is the image of a document."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from aidre.api.protocols.aidre.images import image_of
+from aidre.api.protocols.aidre.reading import image_of
 from aidre.engine.types import RetrievedChunk
 
 PAGE = "https://example.com/blog/post"
