@@ -1,11 +1,11 @@
-"""Conditional requests, `api/http/conditional.py`: ETags, HTTP dates, what is answered with 304."""
+"""Conditional requests, `api/http/endpoint.py`: ETags, HTTP dates, what is answered with 304."""
 
 from __future__ import annotations
 
 import pytest
 from starlette.requests import Request
 
-from aidre.api.http.conditional import http_date, not_modified
+from aidre.api.http.endpoint import http_date, not_modified
 
 
 def a_request(**headers: str) -> Request:

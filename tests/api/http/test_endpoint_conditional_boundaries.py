@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from aidre.api.http.conditional import etag_digest, http_date, not_modified
+from aidre.api.http.endpoint import etag_digest, http_date, not_modified
 
 MODIFIED = "Wed, 01 Apr 2026 10:00:00 GMT"
 SECONDS = 1_775_037_600.0
