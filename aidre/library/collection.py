@@ -33,8 +33,8 @@ from aidre.library.documents import (
 )
 from aidre.library.foreign import no_attribute, own_words
 from aidre.library.rerank import to_rerank
-from aidre.library.results import to_hits
 from aidre.library.spaces import Spaces
+from aidre.library.values import to_hits
 from aidre.library.writer import CollectionWriter
 from aidre_client.values import (
     Facets,
