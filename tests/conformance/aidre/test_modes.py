@@ -8,7 +8,7 @@ import pytest
 
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
-from aidre.engine.embedding.hashing import HashingEmbedder
+from aidre.engine.embedding.graph import HashingEmbedder
 from aidre.engine.errors import ModelUnavailable
 from aidre.engine.model import EmbeddingSpace, Fusion
 from tests.support.clients import COSINE, DOT, TEXT, Client, a_document, fill, fill_source, serving

@@ -41,7 +41,7 @@ def test_hashing_gives_all_texts_without_words_the_same_vector() -> None:
 @pytest.mark.process
 def test_hashing_is_the_same_in_every_process() -> None:
     program = (
-        "from aidre.engine.embedding.hashing import HashingEmbedder\n"
+        "from aidre.engine.embedding.graph import HashingEmbedder\n"
         "from aidre.engine.model import EmbeddingSpace\n"
         "space = EmbeddingSpace('words', 64, 'cosine', True, 'aidre', 'hashing')\n"
         "print(HashingEmbedder(space).embed_queries(['the cat sat']).tobytes().hex())"
