@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from aidre.engine.embedding import self_test
-from aidre.engine.embedding.build import build
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
 from aidre.engine.embedding.graph import CARD, NotExportable
 from aidre.engine.embedding.models import DEFAULT
+from aidre.engine.embedding.onnx import build
 from aidre.engine.embedding.self_test import probe_texts, reference_of
 from aidre.engine.embedding.weights import Weights, find_weights
 from aidre.engine.errors import ModelUnavailable
@@ -64,7 +64,7 @@ def test_a_machine_that_computes_other_vectors_gets_no_graph(
     weights: Weights, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = reference_of(DEFAULT.digest)[::-1]
-    monkeypatch.setattr("aidre.engine.embedding.build.reference_of", lambda digest: wrong)
+    monkeypatch.setattr("aidre.engine.embedding.onnx.reference_of", lambda digest: wrong)
     with pytest.raises(NotExportable, match="gives other vectors on this machine"):
         build(weights, cache / "models" / "key")
     assert list((cache / "models").iterdir()) == []
