@@ -21,7 +21,7 @@ from aidre.ingest.formats.markup.text_writer import TextWriter
 from aidre.ingest.records import decode
 
 MAX_DEPTH = 20
-"""Blocks inside each other."""
+"""Nesting of blocks."""
 
 _ENTRY = re.compile(r":(!?)(\w[\w-]{0,80})(!?):(?:[ \t]{1,99}(.*))?")
 _CONDITION = re.compile(r"(ifdef|ifndef|ifeval|endif)::([^\[\s]{0,200})\[(.*)\][ \t]{0,99}")

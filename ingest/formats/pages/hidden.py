@@ -33,7 +33,7 @@ _NAMING = ("aria-controls", "data-target", "data-bs-target", "onclick", "href")
 _CONTROLS = "[aria-controls],[data-target],[data-bs-target],[onclick],a[href^='#']"
 _NAME = re.compile(r"[\w:.-]+")
 _LEVELS = 4
-"""An element and so many above it are looked at: a panel may stand in wrappers inside its accordion."""
+"""Ancestors of an element that are inspected: a panel may be in wrappers inside its accordion."""
 
 
 def find_hidden(tree: LexborHTMLParser) -> frozenset[int]:

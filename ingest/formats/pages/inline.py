@@ -41,7 +41,7 @@ _POWER = re.compile(
 _NOTE_NAME = re.compile(
     r"(?<![a-z])(?:foot-?notes?|end-?notes?|notes?|fn|cit(?:e|ation)s?|ref(?:erence)?s?)(?![a-z])", re.IGNORECASE
 )
-"""Of classes and ids of the marks of notes that are no links."""
+"""Classes and ids of note marks that are not links."""
 
 _WORD = re.compile(r"\w+")
 _FILE_NAME = re.compile(

@@ -19,7 +19,7 @@ def to_letters(number: int) -> str:
 
 
 def to_roman(number: int) -> str:
-    """In capitals; a number that Romans did not write so stays decimal."""
+    """A Roman numeral in capitals; a number without one (0, 4000) stays decimal."""
     if not 0 < number < _MAX_ROMAN:
         return str(number)
     written = ""

@@ -78,7 +78,7 @@ class PageParts:
     is_book: bool = False
     grids: frozenset[int] = frozenset()
     numbers: Mapping[int, str] = field(default_factory=dict)
-    """Of items of ordered lists."""
+    """Numbers of the items of ordered lists."""
 
     def leaves_out(self, node: int) -> bool:
         return node in self.hidden or node in self.navigation or node in self.contents or node in self.gutters
