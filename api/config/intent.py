@@ -21,7 +21,7 @@ Filter: TypeAlias = Annotated[Any, like({"type": "Recipe"})]
 
 
 class Publisher(Section):
-    """Who publishes, as the declaration says it."""
+    """The publisher, as the declaration names it."""
 
     #: Default: made of `domain`.
     id: Annotated[str, matching(PUBLISHER_ID.pattern, "be 2 to 64 of a-z 0-9 _ -", "example")] | None = None

@@ -84,7 +84,7 @@ class StoreSettings(Section):
 
     @property
     def address(self) -> Address | None:
-        """That of the engine; None for local segments."""
+        """The address of the engine; None for local segments."""
         from aidre.engine import Address
 
         return None if self.backend == "local" or self.uri is None else Address(self.backend, str(self.uri))

@@ -331,11 +331,11 @@ class Snapshot:
     # -- fields ------------------------------------------------------------------------------------------------
 
     def fields(self) -> frozenset[str]:
-        """Those of deleted documents included."""
+        """The names of all fields, those of deleted documents included."""
         return frozenset().union(*(view.segment.fields.names for view in self.segments))
 
     def dictionaries(self, name: str) -> list[StringDictionary]:
-        """Those of deleted documents included."""
+        """The values of a field in each segment, those of deleted documents included."""
         return [view.segment.fields.dictionary(stored_name(name)) for view in self.segments]
 
     def unknown_fields(self, filter: Filter) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ _PREFIXES = ("query_prefix", "document_prefix")
 _COMPARED_MEMBERS = ("dimensions", "distance", "normalized", "model", "revision", "precision", *_PREFIXES)
 """Members of a configured space that must equal the stored ones."""
 _REEMBEDDABLE_MEMBERS = ("model", "revision", "precision", *_PREFIXES)
-"""Of these, the members that may change in a space with a model: its stored chunks are embedded again."""
+"""Members that may change in a space with a model; its stored chunks are then embedded again."""
 
 
 class Store:

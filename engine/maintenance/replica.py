@@ -81,7 +81,7 @@ LOCK_SECONDS = 60.0
 """How long a pull waits for that of another process of this cache."""
 _DOWNLOADS = 4
 _RETRY_SECONDS = 5.0
-"""After a failed pull; the former generation answers meanwhile."""
+"""Seconds after a failed pull; meanwhile the former generation is served."""
 
 
 class Replica:

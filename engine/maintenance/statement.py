@@ -35,7 +35,7 @@ STATEMENT = "STATEMENT"
 """In a folder of a replica's cache: the statement of the newest publication that it has accepted."""
 _BLOCK_BYTES = 1 << 20
 _NAME_DIGITS = 32
-"""Of the SHA-256 of a list, in its name, which only tells lists apart."""
+"""Hex digits of the SHA-256 of a list in the name of its file: enough to distinguish lists."""
 _MALFORMED = (ValueError, TypeError, RecursionError)
 """What reading of text by a stranger raises."""
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]

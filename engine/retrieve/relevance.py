@@ -63,7 +63,7 @@ class RelevanceScale:
     """The least log odds of a relevant hit."""
     page: Sequence[Hit] = ()
     page_odds: Sequence[float] = ()
-    """Those of the hits in `page`, which are told already."""
+    """The log odds of the hits in `page`, if they are known."""
 
     def relevances(self, hits: Sequence[Hit]) -> list[float]:
         """The relevance of each hit, from 0 to 1, rounded to four places."""

@@ -203,7 +203,7 @@ def rows_with(view: SegmentView, groups: Sequence[tuple[str, ...]]) -> NDArray[n
 
 
 def rows_containing(view: SegmentView, rows: NDArray[np.int64], phrases: Iterable[str]) -> NDArray[np.int64]:
-    """Those of the rows whose title, section or text has all of the phrases."""
+    """The rows among these whose title, section or text has all of the phrases."""
     patterns = [pattern for phrase in phrases if (pattern := phrase_pattern(phrase)) is not None]
     found = [row for row in rows.tolist() if _contains(StoredChunk(view.segment, row), patterns)]
     return np.array(found, np.int64)

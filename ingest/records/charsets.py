@@ -75,8 +75,7 @@ _LOOKED_THROUGH = 1 << 18
 
 _OTHER_LETTERS = 0.6
 _MIN_HIGH = 3
-"""Of a text that is not in Latin letters: the share of its bytes beyond ASCII that have one beside them, and how many
-there are at least."""
+"""A text in another script has at least this share, and this number, of bytes beyond ASCII beside one another."""
 
 _MAX_MESS = 0.1
 _CLEAR = 0.04

@@ -26,7 +26,7 @@ from aidre.engine.errors import ConfigurationError
 
 
 class Walls(NamedTuple):
-    """The walls that stand: the version of Landlock's interface, 0 for none, and whether calls are filtered."""
+    """The active walls: the version of Landlock's interface, 0 for none, and whether calls are filtered."""
 
     landlock: int = 0
     seccomp: bool = False
@@ -37,7 +37,7 @@ class Walls(NamedTuple):
 
     @property
     def missing(self) -> str:
-        """The names of those that do not stand."""
+        """The names of the walls that this system lacks."""
         return " and ".join(name for name, stands in zip(self._fields, self, strict=True) if not stands)
 
 

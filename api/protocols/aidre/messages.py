@@ -31,7 +31,7 @@ Span: TypeAlias = Annotated[list[Count], Meta(min_length=2, max_length=2)]
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]
 Vector: TypeAlias = list[Annotated[float, Meta(ge=-FLOAT32_MAX, le=FLOAT32_MAX)]]
 Base64: TypeAlias = Annotated[str, Meta(pattern="^(?:[A-Za-z0-9+/]{16})*(?:[A-Za-z0-9+/]{6}==|[A-Za-z0-9+/]{11}=)?$")]
-"""Of whole groups of four bytes."""
+"""Base64 of a whole number of float32 values."""
 
 
 class ReturnFields(Message):

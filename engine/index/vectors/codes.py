@@ -62,10 +62,10 @@ _LISTS_VALUES = 6
 """Values in the file of an index of kind _LISTS_KIND: codebook, padding, all codes, codes, rows and sizes."""
 
 _CODEWORDS = 16
-"""Of each component of a code, which has 4 bits."""
+"""Codewords of a component of a code: 4 bits."""
 
 _ID_BYTES, _LIST_BYTES = 8, 16
-"""Of one row's id in a serialized FAISS index, and of the two lengths of a list."""
+"""Bytes of a row's id, and of the two lengths of a list, in a serialized FAISS index."""
 
 _NO_CODES = np.empty(0, np.uint8)
 

@@ -40,7 +40,7 @@ _PACKED_ROWS = 1 << 15
 """Rows packed at once, which bounds the temporary memory."""
 
 _MAX_STEPS, _BYTES_AT_ONCE = 127, 64
-"""Of a centroid in bytes: the largest number either way, and the multiple to which it is padded."""
+"""Centroids in bytes: the largest magnitude, and the multiple to which they are padded."""
 
 _UNASSIGNED = np.uint16((1 << 16) - 1)
 _REFERENCE_CENTROIDS = 4

@@ -35,7 +35,7 @@ _REFERENCE_SHARE = 0.05
 """Share of code and tables of a page of reference: trafilatura, which is made for articles, misses its prose, too."""
 
 _HEADED_BLOCKS = 3
-"""A heading is kept if the next of so many blocks, itself counted, that is no heading is kept."""
+"""A heading is kept if the next block of this many (itself counted) that is not a heading is kept."""
 
 _RUN_WORDS = 3
 _MIN_SQUEEZED_CHARACTERS = 20

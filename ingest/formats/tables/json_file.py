@@ -16,7 +16,7 @@ from aidre.ingest.formats.tables.unmapped import Unmapped
 from aidre.ingest.records import MAX_FILE_VALUES, File, Item, VectorRules, parse_json, read_text_file
 
 _MAX_OTHERS = 2
-"""Lists and objects in an object that is only there for a list of rows: the list, and what tells of it."""
+"""Lists and objects in an object that wraps a list of rows: the list itself, and its description."""
 
 
 def read_json_file(file: File, rules: VectorRules) -> Iterator[Item]:
