@@ -23,8 +23,7 @@ from aidre.ingest.formats.html import page_to_document
 from aidre.ingest.formats.markdown import read_markdown
 from aidre.ingest.formats.schemaorg import to_row
 from aidre.ingest.formats.tables.csv import read_csv
-from aidre.ingest.formats.tables.json_file import read_json_file
-from aidre.ingest.formats.tables.json_lines import read_json_lines
+from aidre.ingest.formats.tables.json_lines import read_json_file, read_json_lines
 from aidre.ingest.formats.xml import sniff_xml
 from aidre.ingest.records.file import File
 from aidre.ingest.records.items import Item, Rejected
