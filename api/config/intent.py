@@ -98,7 +98,7 @@ class Intent(Section):
 
 
 def check_filter(filter: Any) -> None:
-    """Raises ValueError for a value of a member `filter` that is none."""
+    """Raises ValueError for an invalid filter in a member `filter`."""
     try:
         if filter is not None:
             parse_filter(filter)

@@ -197,7 +197,7 @@ def _open(bucket: Bucket, collection: str, statement: str, keys: Opener) -> Clai
     try:
         return msgspec.convert(msgspec.json.decode(keys.open(statement)), Claims)
     except KeyError as error:
-        what = f"is signed by the key {str(error.args[0])[:64]!r}, which is none of store.publisher_keys"
+        what = f"is signed by the key {str(error.args[0])[:64]!r}, which is not in store.publisher_keys"
         cure = "add its public half, or find out who else publishes"
         raise refused(bucket, collection, "unknown_key", f"{what}: {cure}") from error
     except _MALFORMED as error:

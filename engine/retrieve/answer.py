@@ -202,7 +202,7 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
 
 
 def _reranked_by(found: Answer, rerank: Rerank, offset: int) -> Generator[Step, Any, Answer]:
-    """The hits of a page of those that are scored anew, and after these of the others, with the scores they had."""
+    """One page of hits: those that were reranked, then the others with their former scores."""
     best = found.hits[:RERANKED]
     scores: Sequence[float] = yield Beside(None, partial(rerank, str(found.question.text), best))
     order = sorted(range(len(best)), key=lambda place: (-scores[place], best[place].chunk.id))
@@ -218,7 +218,7 @@ def _reranked_by(found: Answer, rerank: Rerank, offset: int) -> Generator[Step, 
 
 
 def _ordered(found: Answer, order: FieldOrder, offset: int) -> Generator[Step, Any, Answer]:
-    """The hits of a page of those that are put in the order of a field."""
+    """One page of the hits that are sorted by a field."""
     places: list[int] = yield Beside(None, partial(_in_order, found, order))
     if found.position is not None and found.position.reader is not found.state.reader:
         places = [place for place in places if found.state.reader.get(found.hits[place].chunk.id) is not None]

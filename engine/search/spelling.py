@@ -219,7 +219,7 @@ class Speller:
         return found
 
     def _may_be_words(self, joined: Sequence[str]) -> list[bool]:
-        """Whether two neighbours together may be a word: nearly all are none."""
+        """A cheap test whether two neighbours together may be a word; nearly always they are not."""
         if not joined:
             return []
         is_listed = self._vocabulary.may_list([*map(hash_of, joined)])

@@ -174,7 +174,7 @@ class SegmentView:
 
 
 def _narrowed(view: SegmentView, wording: Wording, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The rows among the allowed ones that have the wording, as a mask: the lexicon gives the chunks that contain all
+    """The allowed rows that have the phrases, without the excluded words, as a mask: the lexicon finds chunks with all
     terms of a phrase, and their texts decide."""
     languages = tuple(view.languages)
     for word in wording.excluded:

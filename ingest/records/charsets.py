@@ -149,7 +149,7 @@ def find_encoding(content: bytes, declared: str | None = None) -> str:
             return codec
     controls = len(content) - len(content.translate(None, _CONTROLS))
     if controls > 1 + _MAX_CONTROLS * len(content):
-        raise InvalidDocument("is no text, or in an encoding that cannot be told: convert it to UTF-8")
+        raise InvalidDocument("is not text, or its encoding cannot be detected: convert it to UTF-8")
     return _guess(_TAG.sub(b" ", content[:_LOOKED_THROUGH])) or _FALLBACK
 
 

@@ -280,7 +280,7 @@ _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 
 
 def _machine() -> dict[str, int]:
-    """The numbers of this machine's calls; empty for one that is not in the tables."""
+    """System call numbers of this architecture; empty for one that is not in the tables."""
     name = platform.machine()
     if name not in _MACHINES or sys.maxsize < 1 << 32:
         return {}
@@ -290,7 +290,7 @@ def _machine() -> dict[str, int]:
 
 
 def _drop_privileges(libc: ctypes.CDLL) -> None:
-    """No program or call gives rights from here on, and those of root are laid down."""
+    """Set no_new_privs, and give up all capabilities."""
     libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     for capability in range(_LAST_CAPABILITY + 1):
         libc.prctl(_DROP_BOUND, capability, 0, 0, 0)

@@ -144,7 +144,7 @@ def _matching(rows: Sequence[Sequence[str]]) -> float:
 
 
 def _is_above(rows: Sequence[Sequence[str]], number: int) -> bool:
-    """Whether a row that is not the first can name the columns of those below it."""
+    """Whether a row that is not the first can be the heading of the rows below it."""
     if number == 0:
         return True
     names = [cell for cell in rows[number] if cell.strip()]
