@@ -68,7 +68,7 @@ def find(
         recall=asked.recall,
         fusion=asked.fusion,
     )
-    # What a server withholds from its callers is no secret to who reads the store.
+    # What a server withholds from its callers is not withheld from one who can read the store.
     policy = replace(settings.collection(reader.collection.name).policy, shows_text=True)
     found = run(answer(question, State(reader, policy)), embed or embedding_of(settings))
     for name in found.ignored:

@@ -245,7 +245,7 @@ def _search_cost(large: Sequence[CalibrationTarget], code_size: int, candidates:
 
 
 def _transform_cost(large: Sequence[CalibrationTarget]) -> float:
-    """Microseconds in which a query is rotated for the indexes of the targets."""
+    """Microseconds to rotate a query for the indexes of the targets."""
     transforms = [target.index.transform for target in large if target.index is not None]
     return transform_cost(max((transform.rotation.size for transform in transforms if transform), default=0))
 

@@ -302,7 +302,7 @@ def _cluster(rules: Sequence[Rule]) -> Iterator[list[Rule]]:
 
 
 def _connect(level: Sequence[Rule], upright: Sequence[Rule]) -> list[tuple[list[Rule], list[Rule]]]:
-    """Lines that cross each other, directly or by others."""
+    """Groups of lines that cross each other, directly or through others."""
     crossings = [[each.reaches(rule.at) and rule.reaches(each.at) for each in level] for rule in upright]
     groups, free = list[tuple[list[Rule], list[Rule]]](), set(range(len(upright)))
     while free:

@@ -38,7 +38,7 @@ class TableLines(NamedTuple):
     pairs: frozenset[str] = frozenset()
 
     def are_apart(self, line: str, following: str) -> bool:
-        """Whether two lines that follow each other are no paragraph: one is a row, or both have a gap."""
+        """Whether two consecutive lines are not one paragraph: one is a row of a table, or both have a gap."""
         both = {line, following}
         return any(map(is_ruled, both)) or bool(both & self.rows) or both <= self.pairs
 

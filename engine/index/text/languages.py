@@ -102,7 +102,7 @@ _LATIN: Final = (
 """Tag and name; the name is also that of the Snowball algorithm."""
 
 _STEMMED_PLAIN: Final = frozenset({"en", "nl", "eu", "id"})
-"""Languages in which accents are those of foreign words, or tell nothing to the stemmer."""
+"""Languages whose accents occur in foreign words only, or do not matter to the stemmer."""
 
 _UNSTEMMED: Final = (
     ("am", "amharic", "ethiopic"), ("bn", "bengali", "bengali"), ("bo", "tibetan", "tibetan"),
