@@ -11,9 +11,9 @@ at half of the highest rate reached, with requests due evenly and at random, whe
 request was due. What a request costs beyond the scan is the processor time of the server per request minus that of the
 raw scan. Peers are measured at the shallowest depth that reaches recall 0.99 for the kind of query, else at the
 deepest. `--previous` serves another release of aidre, by vector and by text; `--python` runs all of this under another
-interpreter (`benchmarks.interpreters`), and `--only-beside` measures peers and the other release alone. All latencies are
-kept in results/raw; `--figures` recomputes the figures from them. A ratio is taken within a turn and given as the median
-(minimum to maximum) over the turns.
+interpreter (`benchmarks.interpreters`), and `--only-beside` measures peers and the other release alone. All latencies
+are kept in results/raw; `--figures` recomputes the figures from them. A ratio is taken within a turn and given as the
+median (minimum to maximum) over the turns.
 """
 
 from __future__ import annotations

@@ -186,7 +186,8 @@ class WordsWorker:
         self._vectors: Vectors = np.empty((0, 0), np.float32)
 
     def build(self, texts: str, vectors: str, questions: str, asked: str, folder: str) -> dict[str, Any]:
-        rows = [json.loads(line) for line in Path(texts).open(encoding="utf-8")]
+        with Path(texts).open(encoding="utf-8") as lines:
+            rows = [json.loads(line) for line in lines]
         self._texts = json.loads(Path(questions).read_bytes())
         self._vectors = np.load(asked)
         started = time.perf_counter()
