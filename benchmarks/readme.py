@@ -15,14 +15,14 @@ from benchmarks.pages import HEADING, sections
 ENGINES: Final = ("aidre", "aidre previous", "rabitqlib", "faiss HNSW", "chromadb", "lancedb")
 """Rows of the table: both releases, the fastest of all, and those that are met most often."""
 MOST_ENGINES: Final = 6
-SHOWN: Final = {"aidre previous": "its last release"}
+SHOWN: Final = {"aidre previous": "previous release"}
 COMPARISON: Final = f"{HEADING}Comparison with other engines, "
 LATENCY: Final = "questions, recall ≥ 0.99"
 COLUMNS: Final = {
     "engine": "engine",
     "questions, recall ≥ 0.95": "at .95",
     LATENCY: "at .99",
-    "build / store": "build",
+    "build": "build",
     "bytes": "bytes",
 }
 """Columns of the report, and their names in the table."""

@@ -7,7 +7,6 @@ that users import; that a search may name its recall is of this release alone.
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -73,10 +72,6 @@ class Previous:
 class Aidre(Previous):
     settings = (900, 950, 990)
     """The recall that a search asks for, in thousandths."""
-
-    def build(self, rows: Vectors, values: Values, folder: Path) -> None:
-        super().build(rows, values, folder)
-        self.facts["index_seconds"] = index_seconds(rows)
 
     def answer(self, setting: int, k: int, only: Below | None) -> Answer:
         if setting == PRODUCT:
@@ -144,16 +139,3 @@ def records(numbers: range, values: Values) -> Iterator[Record]:
         document = Document(f"row-{each:08d}", text, metadata=metadata)
         chunk = Chunk(f"{document.id}#chunk_1", 1, text, 0, len(text))
         yield Record(document, (chunk,), each.to_bytes(16, "little"))
-
-
-def index_seconds(rows: Vectors) -> float:
-    """Seconds to build the index alone over rows in memory: training, encoding and calibration."""
-    from aidre.engine.index.vectors.distance import VectorColumn
-    from aidre.engine.search.calibration import CalibrationTarget, calibrate
-    from aidre.engine.segment.view import RowMask
-
-    space = EmbeddingSpace(SPACE, rows.shape[1], "cosine", normalized=True)
-    started = time.perf_counter()
-    column = VectorColumn(space, rows.astype(np.float16))
-    calibrate(space, [CalibrationTarget("bench", column, RowMask(None, len(rows)), None)], 0.99)
-    return time.perf_counter() - started

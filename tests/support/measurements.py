@@ -35,7 +35,6 @@ CONTENDERS = {
         "version": "1",
         "seconds": 4.0,
         "processor_seconds": 5.0,
-        "index_seconds": 0.5,
         "bytes": 48_000_000,
     },
     "graph": {"index": "graph M=16", "version": "2.1", "seconds": 10.0, "processor_seconds": 19.0, "bytes": 96_000_000},
