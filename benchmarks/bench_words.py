@@ -7,7 +7,8 @@ The chunks and the questions are those of `bench_text`, a vector of each questio
 its own process, on one core, one question per call; before each batch aidre answers the same questions in the same way.
 A ratio compares the medians of two batches that were taken within about a second of each other. LanceDB fuses the ranks
 of two lists, tantivy and bm25s search words alone. `shared` is the share of aidre's ten hits that the engine has, too:
-analyzers and scores differ.
+analyzers and scores differ. For codes of several parts, such as `os.path`, aidre reads texts; questions without one are
+told apart.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from statistics import median
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
+from aidre.engine.index.text.analysis import find_sequences
 from benchmarks.bench_embed import texts
 from benchmarks.bench_text import BLOCK, PASSAGES, material, questions, records_of, vectors_of
 from benchmarks.metrics import figure, ratio
@@ -99,7 +102,9 @@ def contest(files: Mapping[str, str], options: argparse.Namespace) -> tuple[dict
                     samples[name] = measured(anchor, peer, options)
             except PeerMissing as reason:
                 say(f"{name}: not measured: {reason}")
-    return figures(samples, versions), {"samples": samples}
+    asked = json.loads(Path(files["questions"]).read_bytes())[: options.turns * options.queries]
+    plain = np.array([not find_sequences(question) for question in asked])
+    return figures(samples, versions, plain), {"samples": samples, "plain": plain.tolist()}
 
 
 def built(engine: Running, files: Mapping[str, str], cores: Sequence[int]) -> str:
@@ -119,9 +124,11 @@ def measured(anchor: Running, peer: Running, options: argparse.Namespace) -> dic
     return found
 
 
-def figures(samples: Samples, versions: Mapping[str, str]) -> dict[str, Any]:
-    """Times of aidre by mode, and of each other engine as multiples of them."""
+def figures(samples: Samples, versions: Mapping[str, str], plain: NDArray[np.bool_]) -> dict[str, Any]:
+    """Times of aidre by mode, and of each other engine as multiples of them; `plain` marks questions without codes."""
     ours = {mode: percentiles(turns) for mode, turns in samples[OURS].items()}
+    if plain.any():
+        ours |= {f"{mode}, no codes": percentiles(samples[OURS][mode], plain) for mode in ("words", "hybrid")}
     middle = {mode: row["p50 us"] for mode, row in ours.items()}
     found: dict[str, Any] = {
         "hybrid_over_words_and_vectors": round(middle["hybrid"] / (middle["words"] + middle["vectors"]), 3),
@@ -135,9 +142,10 @@ def figures(samples: Samples, versions: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def percentiles(turns: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Of the processor's time, all turns together."""
+def percentiles(turns: Sequence[Mapping[str, Any]], chosen: NDArray[np.bool_] | None = None) -> dict[str, float]:
+    """Of the processor's time, all turns together, or the chosen questions."""
     times = np.concatenate([turn["processor_us"] for turn in turns])
+    times = times if chosen is None else times[chosen]
     p50, p99 = np.percentile(times, [50, 99])
     return {"p50 us": round(float(p50), 1), "p99 us": round(float(p99), 1), "p99 / p50": round(float(p99 / p50), 2)}
 
