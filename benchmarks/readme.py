@@ -17,11 +17,11 @@ ENGINES: Final = ("aidre", "aidre previous", "rabitqlib", "faiss HNSW", "chromad
 MOST_ENGINES: Final = 6
 SHOWN: Final = {"aidre previous": "previous release"}
 COMPARISON: Final = f"{HEADING}Comparison with other engines, "
-LATENCY: Final = "questions, recall ≥ 0.99"
+LATENCY: Final = "questions, recall ≥ 0.95"
 COLUMNS: Final = {
     "engine": "engine",
-    "questions, recall ≥ 0.95": "at .95",
-    LATENCY: "at .99",
+    LATENCY: "at .95",
+    "questions, recall ≥ 0.99": "at .99",
     "build": "build",
     "bytes": "bytes",
 }
@@ -52,8 +52,8 @@ def difference(report: str) -> Iterator[str]:
     if engines.keys() >= {"aidre", "chromadb", "lancedb"}:
         times = {name: _median(engines[name][LATENCY]) for name in ("aidre", "chromadb", "lancedb")}
         yield (
-            f"- **Fast on one core.** The ten nearest of 60,000 take {times['aidre'].removeprefix('1 = ')}; chromadb "
-            f"takes {times['chromadb']} times as long, lancedb {times['lancedb']} times."
+            f"- **Fast on one core.** A question to 60,000 rows takes {times['aidre'].removeprefix('1 = ')} at a "
+            f"recall of .95; chromadb takes {times['chromadb']} times as long, lancedb {times['lancedb']} times."
         )
     if single := _figure(write, "single ms"):
         yield (
