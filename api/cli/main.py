@@ -328,6 +328,15 @@ def search(
             "that of the collection.",
         ),
     ] = None,
+    fusion: Annotated[
+        Literal["score", "rrf"] | None,
+        typer.Option(
+            "--fusion",
+            metavar="F",
+            help="How mode hybrid joins vectors and words: score, or rrf, by ranks, which is faster. Default: that of "
+            "the collection.",
+        ),
+    ] = None,
     facets: Annotated[
         list[str] | None,
         typer.Option("--facets", metavar="FIELD", help="Count the values of a field in all matches; may be repeated."),
@@ -353,7 +362,7 @@ def search(
     if collection is None and default is not None and has_collection(opened, default):
         collection = default
     snapshot = opened.open(select_collection(opened, collection))
-    asked = Asked(query, k, filter, mode, facets or (), not as_typed, not as_typed, group, not copies, recall)
+    asked = Asked(query, k, filter, mode, facets or (), not as_typed, not as_typed, group, not copies, recall, fusion)
     found = find(snapshot, asked, settings, console.print_message)
     print_found(found, query, as_json=as_json)
     if not found.hits:

@@ -56,7 +56,7 @@ def collection_statuses(
 
 
 def _publication_facts(store: Path, name: str) -> Facts:
-    """Of the cache of a replica: when what it has was signed, None where that was not verified."""
+    """When a replica's publication was signed; None if that was not verified."""
     from aidre.engine.maintenance import accepted_at, replicated_url
 
     url = replicated_url(store)

@@ -240,7 +240,7 @@ def _listen(host: str, port: int) -> socket.socket:
         # asyncio sets TCP_NODELAY only on sockets created with IPPROTO_TCP; without it answers are delayed by 40 ms.
         listener = socket.socket(family, kind, protocol)
     except (OSError, OverflowError) as error:
-        raise ConfigurationError(f"{host}:{port} is no address to listen on: {_reason(error)}") from error
+        raise ConfigurationError(f"{host}:{port} is not an address to listen on: {_reason(error)}") from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -43,7 +43,7 @@ from aidre.api.config.toml import (
 )
 from aidre.engine.embedding import DEFAULT_SPACE, HASHING, OPENAI, Endpoint, dimensions_of
 from aidre.engine.errors import ConfigurationError
-from aidre.engine.model import Distance, EmbeddingSpace, Fusion, Precision, Visibility
+from aidre.engine.model import Distance, EmbeddingSpace, Fusion, FusionMethod, Precision, Visibility
 from aidre.engine.schema_text import TITLES
 from aidre.engine.storage import MAX_KEPT_GENERATIONS, MIN_KEPT_GENERATIONS
 from aidre.ingest.records import parse_mappings
@@ -84,7 +84,7 @@ class StoreSettings(Section):
 
     @property
     def address(self) -> Address | None:
-        """That of the engine; None for local segments."""
+        """The address of the engine; None for local segments."""
         from aidre.engine import Address
 
         return None if self.backend == "local" or self.uri is None else Address(self.backend, str(self.uri))
@@ -224,7 +224,12 @@ class Limits(Section):
 
 
 class FusionSettings(Section):
-    """The hybrid score: `a * cosine + (1 - a) * bm25 / (bm25 + c)`, and a bonus for rare codes such as part numbers."""
+    """The hybrid score: `a * cosine + (1 - a) * bm25 / (bm25 + c)`, and a bonus for rare codes such as part numbers; or
+    that of ranks."""
+
+    #: How words and vectors are joined unless a search says it: `rrf` by the ranks of two short lists, which is faster
+    #: and finds less, without `c`, codes and `rescore`.
+    method: FusionMethod = "score"
 
     a: Annotated[float, Meta(ge=0, le=1)] = 0.5  #: From 0 (BM25 alone) to 1 (vectors alone).
     #: The BM25 score that counts as one half.
@@ -274,7 +279,7 @@ class CollectionSettings(Section):
         return Policy(
             lexical=self.lexical,
             spaces=self.spaces,
-            fusion=Fusion(fusion.a, fusion.c),
+            fusion=Fusion(fusion.a, fusion.c, fusion.method),
             rescore=fusion.rescore,
             depth=fusion.depth,
             shows_text=self.return_text,

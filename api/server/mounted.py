@@ -43,7 +43,7 @@ class Mounted:
     error_codes: Collection[str] = ()
     """All codes of the protocol, declared to the metrics even when it is not configured."""
     error_renderers: Mapping[str, ErrorRenderer] = field(default_factory=dict)
-    """By whole path ("/.well-known/x.json") or by first segment ("ask"); for errors outside of its endpoints."""
+    """Renderers of errors outside of the endpoints, by whole path ("/.well-known/x.json") or first segment ("ask")."""
     reject: Reject | None = None
     state: Mapping[str, Any] = field(default_factory=dict)
     """Attributes of `app.state` that the endpoints read."""

@@ -54,10 +54,10 @@ from aidre.engine.storage import (
 log = logging.getLogger(__name__)
 
 SAMPLED_TEXTS: Final = 160
-"""Titles and sentences; the mean recall of so many queries is known to about .003."""
+"""Titles and sentences: the mean recall over this many queries is known to about .003."""
 
 _TITLE_EVERY: Final = 4
-"""One in so many texts is the title of its document, where that has one."""
+"""Every n-th text is the title of its document, if it has one."""
 
 _MIN_CHARACTERS, _MAX_CHARACTERS = 15, 200
 """Length of a sentence that may stand for a question."""

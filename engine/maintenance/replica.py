@@ -81,7 +81,7 @@ LOCK_SECONDS = 60.0
 """How long a pull waits for that of another process of this cache."""
 _DOWNLOADS = 4
 _RETRY_SECONDS = 5.0
-"""After a failed pull; the former generation answers meanwhile."""
+"""Seconds after a failed pull; meanwhile the former generation is served."""
 
 
 class Replica:
@@ -215,7 +215,7 @@ class Replica:
             catalog = decode_record(found[0], Catalog, self._bucket, CATALOG)
             wrong = [name for name in catalog.collections if not is_collection_name(name)]
             if wrong:
-                raise damaged(self._bucket, CATALOG, "names a collection that is none")
+                raise damaged(self._bucket, CATALOG, "names a collection with an invalid name")
             self._catalog, self._etags[CATALOG] = catalog, found[1]
         elif CATALOG not in self._etags:
             raise BucketFailed(

@@ -379,7 +379,7 @@ def _header(response: Response, name: bytes) -> str:
 
 
 def _headers(response: Response, name: bytes) -> tuple[str, ...]:
-    """The headers of a name. Most servers send UTF-8; what is none is Latin-1."""
+    """The headers of a name. Most servers send UTF-8; other bytes are read as Latin-1."""
     return tuple(_decode(value) for one, value in response.headers if one.lower() == name.lower())
 
 

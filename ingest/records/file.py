@@ -25,7 +25,7 @@ _MAX_CHARACTERS = 60
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Something worth knowing of a file that was read: the encoding that it does not declare, a date that is none."""
+    """A notice about a file that was read: an encoding that it does not declare, an invalid date."""
 
     where: str
     text: str

@@ -160,7 +160,7 @@ def to_url_style(name: str) -> UrlStyle:
     """The style of that name; raises ConfigurationError for another one."""
     found = next((style for style in get_args(UrlStyle) if style == name), None)
     if found is None:
-        raise ConfigurationError(f"url style {name!r} is none: use one of {', '.join(get_args(UrlStyle))}")
+        raise ConfigurationError(f"url style {name!r} is unknown: use one of {', '.join(get_args(UrlStyle))}")
     return cast("UrlStyle", found)
 
 

@@ -70,7 +70,7 @@ class Copies:
     examples: tuple[Copy, ...]
 
     def interval(self) -> tuple[float, float]:
-        """Between which the share of all chunks lies with a probability of .95 (Wilson's score interval)."""
+        """The 95 % confidence interval of the share of copies among all chunks (Wilson's score interval)."""
         share, squared = self.copied / self.compared, _DEVIATIONS**2 / self.compared
         middle = (share + squared / 2) / (1 + squared)
         half = math.sqrt(share * (1 - share) * squared + squared**2 / 4) / (1 + squared)

@@ -65,7 +65,7 @@ from aidre.engine.types import FacetRequest, RetrievedChunk
 DOCUMENTS_DEFAULT, DOCUMENTS_MAX = 100, 500
 """Documents of a page."""
 PAGE_BYTES = 4 << 20
-"""Of texts and objects in a page, after which it ends with the document that reaches it."""
+"""Bytes of texts and objects after which a page ends, with the document that reaches it."""
 BODY_TYPES = frozenset({AIDRE_JSON, JSON})
 MEMBERS = ("text", "title", "url", "type", "updated_at")
 READING = {

@@ -374,5 +374,5 @@ def _is_empty(value: Any) -> bool:
 
 
 def _canonical_session(session: str) -> str:
-    """A session id in the one spelling by which it is compared."""
+    """A session id in its canonical spelling."""
     return str(parse_uuid(session))

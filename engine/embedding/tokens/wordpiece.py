@@ -157,7 +157,7 @@ class _Pieces:
         self._longest = max(map(len, vocabulary))
 
     def split(self, word: str) -> tuple[int, ...]:
-        """The longest piece that begins the word, and so on; a word with a part that is none is unknown as a whole."""
+        """The longest piece that begins the word, and so on; a word with an unknown part is unknown as a whole."""
         if len(word) > self._most_characters:
             return self._unknown
         tokens: list[int] = []

@@ -47,7 +47,7 @@ MAX_OBJECT_NAMES: Final = 1_000
 """Values, and distinct names, that are read of one schema.org object."""
 
 MAX_OBJECT_CHARACTERS: Final = 256
-"""Of a name, and of a string that is stored as a value. Longer strings (a body, a description) are text to search."""
+"""Longest name, and longest string stored as a value. Longer strings are text to search (a body, a description)."""
 
 _SKIPPED: Final = frozenset({"@context", "metadata"})
 _CONTAINERS: Final = frozenset({"@value", "@list", "@set"})

@@ -170,7 +170,7 @@ _TYPES: Final[dict[str, pa.DataType]] = {
 }
 _SCHEMA: Final = pa.schema(_TYPES)
 _VERSION: Final = 2
-"""Of the values that are collected, not of the schema: version 1 had no members of schema.org objects."""
+"""Version of the collected values, not of the schema: 1 had no members of schema.org objects."""
 
 _BESIDE: Final = -1
 """Instead of the row of the batch, of the column that is not in it."""

@@ -48,7 +48,7 @@ from aidre.engine.storage import (
 MAX_FREQUENCY: Final = (1 << 32) - 1
 
 _VERSION: Final = b"1"
-"""Of the rules by which words are listed and hashed. Files of another one are not used until `compact` writes them."""
+"""Version of the rules by which words are listed and hashed; other files are ignored until `compact` rewrites them."""
 
 _MULTIPLIER: Final = 0x9E3779B97F4A7C15
 _MIXER: Final = 0xD6E8FEB86659FD93

@@ -103,7 +103,7 @@ def _read_separated(lines: Sequence[str], separator: str, strip: Callable[[str],
 
 
 MAX_DEPTH = 20
-"""Blocks inside each other."""
+"""Nesting of blocks."""
 
 _ENTRY = re.compile(r":(!?)(\w[\w-]{0,80})(!?):(?:[ \t]{1,99}(.*))?")
 _CONDITION = re.compile(r"(ifdef|ifndef|ifeval|endif)::([^\[\s]{0,200})\[(.*)\][ \t]{0,99}")

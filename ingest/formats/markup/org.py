@@ -194,13 +194,13 @@ def strip_marks(text: str) -> str:
 
 
 def _name_target(target: str) -> str:
-    """A link without a text: the address, or the name of a headline; of a picture nothing."""
+    """The text of a link without one: its address, or the name of a headline; empty for a picture."""
     name = target.removeprefix("file:").lstrip("*#")
     return "" if name.lower().endswith((".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp")) else name
 
 
 def _is_text(line: str) -> bool:
-    """Whether a line goes on with a paragraph."""
+    """Whether a line continues a paragraph."""
     text = line.lstrip()
     if not text or text[0] in "#|" or line.startswith("*"):
         return False

@@ -65,7 +65,7 @@ def read_tree(text: str) -> nodes.document:
 
 class _Reader(standalone.Reader):  # type: ignore[type-arg]
     def get_transforms(self) -> list[type[Transform]]:
-        """Those that change words; the others look for the targets of links."""
+        """The transforms that change words; the others resolve link targets."""
         return [
             references.Substitutions, frontmatter.DocTitle, frontmatter.SectionSubTitle, frontmatter.DocInfo,
             _Footnotes,

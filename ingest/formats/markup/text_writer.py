@@ -42,7 +42,7 @@ class TextWriter:
         self._was_item = False
 
     def heading(self, title: str, level: int) -> None:
-        """A heading on a line of its own; an empty one is none."""
+        """Write a heading on a line of its own; an empty one is skipped."""
         title = to_line(title)
         if title:
             start = self._add(title)

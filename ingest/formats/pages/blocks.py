@@ -375,7 +375,7 @@ class _BlockWriter:
             self._widen("\n\n")
 
     def _widen(self, gap: str) -> None:
-        """Of all gaps between two texts the widest is written."""
+        """Keep the widest of the gaps between two texts."""
         if self.blocks and _WIDTHS[gap] > _WIDTHS[self._gap]:
             self._gap = gap
 

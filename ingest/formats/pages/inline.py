@@ -55,7 +55,7 @@ def to_letters(number: int) -> str:
 
 
 def to_roman(number: int) -> str:
-    """In capitals; a number that Romans did not write so stays decimal."""
+    """A Roman numeral in capitals; a number without one (0, 4000) stays decimal."""
     if not 0 < number < _MAX_ROMAN:
         return str(number)
     written = ""
@@ -92,7 +92,7 @@ _POWER = re.compile(
 _NOTE_NAME = re.compile(
     r"(?<![a-z])(?:foot-?notes?|end-?notes?|notes?|fn|cit(?:e|ation)s?|ref(?:erence)?s?)(?![a-z])", re.IGNORECASE
 )
-"""Of classes and ids of the marks of notes that are no links."""
+"""Classes and ids of note marks that are not links."""
 
 _WORD = re.compile(r"\w+")
 _FILE_NAME = re.compile(

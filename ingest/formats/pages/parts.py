@@ -113,7 +113,7 @@ _NAMING = ("aria-controls", "data-target", "data-bs-target", "onclick", "href")
 _CONTROLS = "[aria-controls],[data-target],[data-bs-target],[onclick],a[href^='#']"
 _NAME = re.compile(r"[\w:.-]+")
 _LEVELS = 4
-"""An element and so many above it are looked at: a panel may stand in wrappers inside its accordion."""
+"""Ancestors of an element that are inspected: a panel may be in wrappers inside its accordion."""
 
 
 def find_hidden(tree: LexborHTMLParser) -> frozenset[int]:
@@ -244,7 +244,7 @@ class PageParts:
     is_book: bool = False
     grids: frozenset[int] = frozenset()
     numbers: Mapping[int, str] = field(default_factory=dict)
-    """Of items of ordered lists."""
+    """Numbers of the items of ordered lists."""
 
     def leaves_out(self, node: int) -> bool:
         return node in self.hidden or node in self.navigation or node in self.contents or node in self.gutters

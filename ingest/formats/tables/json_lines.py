@@ -148,7 +148,7 @@ def _read_url_line(line: bytes, where: str, file: File, rules: VectorRules, unma
 
 
 _MAX_OTHERS = 2
-"""Lists and objects in an object that is only there for a list of rows: the list, and what tells of it."""
+"""Lists and objects in an object that wraps a list of rows: the list itself, and its description."""
 
 
 def read_json_file(file: File, rules: VectorRules) -> Iterator[Item]:
