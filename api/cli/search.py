@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.api.cli.console import printable
-from aidre.api.cli.select import read_filter
+from aidre.api.cli.filter_option import read_filter
 from aidre.api.config import Settings
 from aidre.engine.embedding import load_stored
 from aidre.engine.errors import InvalidInput
