@@ -95,20 +95,24 @@ def act(kind: str, folder: Path, rows: int, dimensions: int) -> None:
     with collection.writer() as writer:
         for first, vectors in calls(rows, dimensions):
             writer.add_all(rows_of(first, len(vectors)), vectors=vectors)
+            del vectors
             if kind == "fill":
                 writer.commit()
 
 
 def calls(rows: int, dimensions: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """The vectors of each call, with the number of the first row."""
-    first, waiting = 0, list[NDArray[np.float32]]()
-    for block in blocks(rows, dimensions):
-        waiting.append(block)
-        held = sum(map(len, waiting))
-        if held >= CALL_ROWS or first + held == rows:
-            vectors, waiting = np.concatenate(waiting), []
-            yield first, vectors
-            first += len(vectors)
+    """The vectors of each call, with the number of the first row. Nothing of a call is held beyond it."""
+    generated = blocks(rows, dimensions)
+    for first in range(0, rows, CALL_ROWS):
+        vectors = np.empty((min(CALL_ROWS, rows - first), dimensions), np.float32)
+        filled = 0
+        while filled < len(vectors):
+            block = next(generated)
+            vectors[filled : filled + len(block)] = block
+            filled += len(block)
+        del block
+        yield first, vectors
+        del vectors
 
 
 def rows_of(first: int, count: int) -> pa.Table:

@@ -697,6 +697,34 @@ class Collection(CollectionView):
         with self.writer() as writer:
             return writer.add_all(rows, vectors=vectors)
 
+    def adopt(self, source: str | Path) -> list[str]:
+        """Take the segments that `aidre.segments.write` wrote into a folder or a bucket, in one commit, each once;
+        return the names of those that were new here. Of two documents with one id that of the later name is kept, and
+        each replaces a stored one. SpaceConflict, Missing, StoreLocked, StorageFailed, BucketFailed.
+
+        Parameters:
+            source: The folder or the bucket.
+
+        Examples:
+            >>> aidre.segments.write([{"id": "tea", "text": "Green tea."}], files / "parts")
+            ['000000-0000-...']
+            >>> len(docs.adopt(files / "parts"))
+            1
+        """
+        from aidre.engine.collection import local_store
+        from aidre.engine.maintenance import adopt_segments, place_of, read_segments
+
+        self._check_open()
+        store, reader = local_store(self._source, "add the rows themselves"), self.reader
+        place = place_of(source)
+        segments = read_segments(place)
+        spaces = segments[0].spaces if reader is None else reader.collection.spaces
+        dates = self._dates or (segments[0].dates if reader is None else ())
+        with store.writer(self.name, spaces=spaces, dates=dates, previous=reader, wait=self._wait) as writer:
+            adopted = adopt_segments(writer, place, segments)
+            writer.finish()
+        return adopted
+
     @own_words
     def upsert(self, rows: Rows, *, vectors: Any = None) -> list[str]:
         """Store documents that are new and replace those that are stored, by id, in one commit; return their ids.

@@ -14,7 +14,11 @@ from aidre.library.spaces import Spaces
 from aidre_client.values import to_ids
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aidre.engine.collection import Writer
     from aidre.engine.ports import Reader, Sink, Source
+    from aidre.engine.storage import SegmentEntry
     from aidre.ingest.pipeline import DocumentWriter
     from aidre.ingest.records import RowBatch
 
@@ -220,3 +224,13 @@ class CollectionWriter:
                 self._sink.commit()
             self._documents.write_columns(batch)
         return [document_id for batch in batches for document_id in batch.ids]
+
+
+def stage(writer: CollectionWriter) -> tuple[Writer, Path, list[SegmentEntry]]:
+    """All that was added to a writer and not committed, as segments in a folder, and the writer of the engine."""
+    from aidre.engine.collection import Writer
+
+    writer._flush()
+    sink = writer._sink
+    assert isinstance(sink, Writer)
+    return sink, *sink.staged_rows()

@@ -313,6 +313,15 @@ class Writer:
         durable.make_folder(staging)
         return staging
 
+    def staged_rows(self) -> tuple[Path, list[SegmentEntry]]:
+        """All pending rows as segments in a staging folder, for a writer of another store to adopt. They stay pending
+        here, and the folder goes with this writer. Documents that were replaced are in them; the later one is last.
+        StorageFailed."""
+        self._spill_pending()
+        if self._spill is None:
+            return self.stage(), []
+        return self._spill.staging, [view.segment.entry for view in self._spill.views]
+
     def adopt(
         self, staging: Path, segments: Sequence[SegmentEntry], withdrawn: Collection[str] = ()
     ) -> CommitResult | None:

@@ -44,6 +44,7 @@ class Spill:
         mask[list(pending.dropped_rows)] = True
         self.views.append(SegmentView(segment, None))
         self.dropped.append(mask)
+        pa.default_memory_pool().release_unused()
 
     # -- look-ups ----------------------------------------------------------------------------------------------
 
