@@ -712,18 +712,12 @@ class Collection(CollectionView):
             1
         """
         from aidre.engine.collection import local_store
-        from aidre.engine.maintenance import adopt_segments, place_of, read_segments
+        from aidre.engine.maintenance import adopt_segments, place_of
 
         self._check_open()
         store, reader = local_store(self._source, "add the rows themselves"), self.reader
-        place = place_of(source)
-        segments = read_segments(place)
-        spaces = segments[0].spaces if reader is None else reader.collection.spaces
-        dates = self._dates or (segments[0].dates if reader is None else ())
-        with store.writer(self.name, spaces=spaces, dates=dates, previous=reader, wait=self._wait) as writer:
-            adopted = adopt_segments(writer, place, segments)
-            writer.finish()
-        return adopted
+        wait = self._wait
+        return adopt_segments(store, self.name, place_of(source), dates=self._dates, wait=wait, previous=reader)
 
     @own_words
     def upsert(self, rows: Rows, *, vectors: Any = None) -> list[str]:

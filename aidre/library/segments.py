@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from aidre.engine.errors import InvalidInput
-from aidre.engine.model import EmbeddingSpace
+from aidre.engine.model import Document, EmbeddingSpace
 from aidre.library.arguments import to_names
 from aidre.library.columns import is_table
 from aidre.library.database import Database
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 SEGMENT_ROWS: Final = 50_000
 """Rows of a segment: so many are in memory, and so many are written again after a failure."""
+SEGMENT_CHARACTERS: Final = 32 << 20
+"""Of the texts of a segment, where documents are long."""
 _COLLECTION: Final = "part"
 
 
@@ -92,8 +94,8 @@ def _write_piece(made: Any, piece: Rows, matrices: Any, place: Any, name: str) -
     with made.writer() as writer:
         writer.add(piece, vectors=matrices)
         sink, staging, entries = stage(writer)
-        for number, entry in enumerate(entries):
-            put_segment(place, name if len(entries) == 1 else f"{name}.{number}", staging, entry, sink)
+        for number, entry in enumerate(entries):  # the last one has the name: the piece is whole then
+            put_segment(place, name if number == len(entries) - 1 else f"{name}.{number}", staging, entry, sink)
 
 
 # -- pieces ----------------------------------------------------------------------------------------------------
@@ -125,8 +127,15 @@ def _row_pieces(rows: Rows) -> Iterator[tuple[Rows, int]]:
             yield from _slices(rest)
             return
         rows = rest
-    documents = to_documents(rows, {})
-    while piece := list(itertools.islice(documents, SEGMENT_ROWS)):
+    piece: list[Document] = []
+    characters = 0
+    for document in to_documents(rows, {}):
+        piece.append(document)
+        characters += len(document.text)
+        if len(piece) >= SEGMENT_ROWS or characters >= SEGMENT_CHARACTERS:
+            yield piece, len(piece)
+            piece, characters = [], 0
+    if piece:
         yield piece, len(piece)
 
 

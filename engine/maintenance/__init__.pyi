@@ -14,7 +14,6 @@ from .loose import (
     check_name as check_name,
     place_of as place_of,
     put_segment as put_segment,
-    read_segments as read_segments,
 )
 from .publish import Publisher as Publisher
 from .recalibration import Recalibration as Recalibration, recalibrate as recalibrate

@@ -23,10 +23,11 @@ from typing import Final, Protocol
 import msgspec
 import orjson
 
-from aidre.engine.collection import Writer
+from aidre.engine.collection import Store, Writer
 from aidre.engine.errors import InvalidInput, Missing, SpaceConflict, StorageFailed
 from aidre.engine.maintenance.bucket import Bucket, BucketAddress
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.ports import Reader
 from aidre.engine.segment import Staging
 from aidre.engine.storage import SegmentEntry, durable
 
@@ -101,7 +102,9 @@ def put_segment(place: Place, name: str, staging: Path, entry: SegmentEntry, wri
 def read_segments(place: Place) -> list[LooseSegment]:
     """The segments that are whole, in the order of their names. Missing where there are none, StorageFailed for a
     record that is none, InvalidInput where they differ in their spaces."""
-    found = [_decoded(name, place.read(name) or b"") for name in place.names()]
+    # A segment that became several has the last of them under its own name, which `~` puts behind the others.
+    names = sorted(place.names(), key=lambda name: f"{name}~")
+    found = [_decoded(name, place.read(name) or b"") for name in names]
     if not found:
         raise Missing(f"{place.url} holds no segment that is whole: write some by aidre.segments.write")
     for one in found:
@@ -110,12 +113,31 @@ def read_segments(place: Place) -> list[LooseSegment]:
     return found
 
 
-def adopt_segments(writer: Writer, place: Place, segments: Sequence[LooseSegment]) -> list[str]:
-    """Make segments part of the collection in one commit, each once; returns the names of those that were not yet.
+def adopt_segments(
+    store: Store,
+    collection: str,
+    place: Place,
+    *,
+    dates: Sequence[str] = (),
+    wait: float = 0.0,
+    previous: Reader | None = None,
+) -> list[str]:
+    """Make the segments of a place part of a collection in one commit, each once; the names of those that were not yet.
 
     Of two documents with one id that of the later name is kept. SpaceConflict where the spaces are not those of the
-    collection, StorageFailed for a file that is not as it was written.
+    collection, StorageFailed for a file that is not as it was written, Missing, InvalidInput, StoreLocked.
     """
+    segments = read_segments(place)
+    exists = store.path.is_dir() and store.named(collection) in store.collections()
+    spaces = None if exists else segments[0].spaces
+    dates = dates or (() if exists else segments[0].dates)
+    with store.writer(collection, spaces=spaces, dates=dates, previous=previous, wait=wait) as writer:
+        adopted = _adopt(writer, place, segments)
+        writer.finish()
+    return adopted
+
+
+def _adopt(writer: Writer, place: Place, segments: Sequence[LooseSegment]) -> list[str]:
     source = _PREFIX + place.url
     taken = writer.source_states().get(source, {})
     new = [one for one in segments if one.name not in taken]
