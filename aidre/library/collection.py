@@ -706,6 +706,28 @@ class Collection(CollectionView):
         with self.writer() as writer:
             return writer.add_all(rows, vectors=vectors)
 
+    def adopt(self, source: str | Path) -> list[str]:
+        """Take the segments that `aidre.segments.write` wrote into a folder or a bucket, in one commit, each once;
+        return the names of those that were new here. Of two documents with one id that of the later name is kept, and
+        each replaces a stored one. SpaceConflict, Missing, StoreLocked, StorageFailed, BucketFailed.
+
+        Parameters:
+            source: The folder or the bucket.
+
+        Examples:
+            >>> aidre.segments.write([{"id": "tea", "text": "Green tea."}], files / "parts")
+            ['000000-0000-...']
+            >>> len(docs.adopt(files / "parts"))
+            1
+        """
+        from aidre.engine.collection import local_store
+        from aidre.engine.maintenance import adopt_segments, place_of
+
+        self._check_open()
+        store, reader = local_store(self._source, "add the rows themselves"), self.reader
+        wait = self._wait
+        return adopt_segments(store, self.name, place_of(source), dates=self._dates, wait=wait, previous=reader)
+
     @own_words
     def upsert(self, rows: Rows, *, vectors: Any = None) -> list[str]:
         """Store documents that are new and replace those that are stored, by id, in one commit; return their ids.

@@ -171,6 +171,39 @@ def ingest(
 
 
 @app.command()
+def adopt(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="Folder with segments, or a bucket, as in s3://bucket/prefix.")
+    ],
+    store: StoreOption,
+    collection: NamedCollection,
+    wait: WaitOption = 30.0,
+    endpoint: Annotated[
+        str | None, typer.Option("--endpoint", metavar="URL", help="A server that speaks S3 elsewhere than at AWS.")
+    ] = None,
+    region: Annotated[str | None, typer.Option("--region", metavar="R", help="Region of the bucket.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Take the segments that `aidre.segments.write` wrote, in one commit, each once.
+
+    So executors of Spark, Dask or another cluster ingest: each writes its part of the rows, without a store and without
+    a lock, and this command makes the collection of them. What a run that failed has written is kept: begin it again,
+    and what is whole is not computed again.
+    """
+    from aidre.engine.collection import Store
+    from aidre.engine.maintenance import adopt_segments, place_of
+
+    opened = Store(store)
+    with terminable():
+        adopted = adopt_segments(opened, collection, place_of(source, endpoint=endpoint, region=region), wait=wait)
+    snapshot = opened.open(collection)
+    line = f"{len(adopted):,} new segments; {collection}: {snapshot.documents:,} documents, {snapshot.chunks:,} chunks"
+    facts = {"documents": snapshot.documents, "chunks": snapshot.chunks, "generation": snapshot.generation}
+    print_result(as_json, line, collection=collection, adopted=adopted, **facts)
+    return 0
+
+
+@app.command()
 def watch(
     sources: FoldersArgument,
     store: StoreOption,

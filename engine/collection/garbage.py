@@ -189,6 +189,15 @@ def purge(folder: Path, newest: Manifest) -> None:
         raise failures[0]
 
 
+def remove_adopted(folder: Path, newest: Manifest) -> None:
+    """Remove the segments that a killed writer moved to their place and named in no manifest, many in one commit.
+
+    Such a writer leaves its staging folder, which `remove_unfinished` removes afterwards. Requires the writer's lock.
+    """
+    if any(folder.glob(f"{SEGMENTS}/.*.tmp")):
+        _sweep(folder, newest, (), [number for number, _ in _manifest_times(folder / MANIFESTS)])
+
+
 def remove_unfinished(folder: Path, newest: ChangesEntry) -> None:
     """Remove the remains of an interrupted writer: temporary files and folders, and changelogs after the newest one.
 

@@ -9,6 +9,12 @@ from .inventory import (
     leftovers as leftovers,
     take_inventory as take_inventory,
 )
+from .loose import (
+    adopt_segments as adopt_segments,
+    check_name as check_name,
+    place_of as place_of,
+    put_segment as put_segment,
+)
 from .publish import Publisher as Publisher
 from .recalibration import Recalibration as Recalibration, recalibrate as recalibrate
 from .replica import Replica as Replica, pulled_at as pulled_at, replicated_url as replicated_url
