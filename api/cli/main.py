@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from aidre.api.cli import commands, completion, conformance, console
+from aidre.api.cli import commands, completion, conformance, console, fleet
 from aidre.api.cli.coercion import convert_plainly
 from aidre.api.cli.options import (
     AnyCollection,
@@ -405,6 +405,7 @@ def search(
 
 
 app.add_typer(commands.app)
+app.add_typer(fleet.app)
 app.add_typer(conformance.app)
 
 

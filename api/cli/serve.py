@@ -16,6 +16,7 @@ import errno
 import fcntl
 import functools
 import gc
+import logging
 import os
 import secrets
 import shutil
@@ -35,6 +36,7 @@ from msgspec.structs import replace
 from starlette.applications import Starlette
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
 
 from aidre.api.access import check_guard, visibility_in_force
 from aidre.api.app import create_app, of_replica
@@ -43,7 +45,7 @@ from aidre.api.cli.models import fetch_served
 from aidre.api.cli.publish import publishing, replica_for, replicating, seconds_since_pull
 from aidre.api.cli.select import check_granted_collections, missing_collections
 from aidre.api.config import Settings, is_loopback, load_settings
-from aidre.api.http import configure_logging
+from aidre.api.http import configure_logging, count_restart
 from aidre.api.protocols.provenance import provenance_for
 from aidre.api.retrieval import SECRET_BYTES, SECRET_VARIABLE
 from aidre.api.server import Connection, connection_capacity
@@ -140,6 +142,8 @@ def private_collections(store: Source, settings: Settings) -> list[str]:
     return private
 
 
+logger = logging.getLogger("aidre")
+
 BACKLOG = 2_048
 """Connections that the kernel accepts before the server does."""
 
@@ -160,7 +164,7 @@ def serve(store: Path, settings_path: Path | None, host: str, port: int, workers
     settings = load_settings(settings_path)
     if settings.store.backend == "local" and not store.is_dir():
         raise ConfigurationError(f"there is no store at {store}: make one with `aidre ingest`")
-    with publishing(settings.store.open(store), settings):
+    with publishing(settings.store.open(store), settings, stays=True):
         _serve(store, settings, host, port, workers=workers)
 
 
@@ -296,10 +300,39 @@ def _serve_workers(
     # Workers receive the settings, not the path: a restarted worker could read a file that has changed.
     with shared_folder() as folder:
         application = functools.partial(create_worker_app, store.resolve(), settings, os.getpid(), folder, replica_of)
-        supervisor = Multiprocess(_config(application, workers), sockets=[listener])
+        supervisor = _Supervisor(_config(application, workers), [listener], folder)
         supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         raise _start_failure()
+
+
+class _Supervisor(Multiprocess):
+    """Also reports a worker that ended by itself, and counts it."""
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], folder: Path) -> None:
+        super().__init__(config, sockets)
+        self._folder = folder
+
+    def keep_subprocess_alive(self) -> None:
+        before, began = list(self.processes), time.monotonic()
+        super().keep_subprocess_alive()
+        waited = time.monotonic() - began >= WORKER_TIMEOUT_SECONDS
+        for former, now in zip(before, self.processes, strict=True):
+            if former is not now:
+                count_restart(self._folder)
+                logger.error("%s; worker %s takes its place", _ending(former, hung=waited), now.pid)
+
+
+def _ending(process: Process, *, hung: bool) -> str:
+    """How a worker ended."""
+    code = process.exitcode or 0
+    if hung:
+        return f"worker {process.pid} did not answer for {WORKER_TIMEOUT_SECONDS} seconds and was killed"
+    if code >= 0:
+        return f"worker {process.pid} ended with status {code}"
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else "a signal"
+    cause = ", as the kernel does where memory runs out (see dmesg)" if -code == signal.SIGKILL else ""
+    return f"worker {process.pid} was killed by signal {-code} ({name}){cause}"
 
 
 def _start_failure() -> ConfigurationError:

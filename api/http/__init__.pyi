@@ -79,6 +79,7 @@ from .metrics import (
     Metrics as Metrics,
     Numbers as Numbers,
     Worker as Worker,
+    count_restart as count_restart,
 )
 from .operation import Content as Content, Operation as Operation, Parameter as Parameter, link as link
 from .request import (

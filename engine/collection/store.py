@@ -305,7 +305,7 @@ class Store:
         if (self.path / REPLICA).exists():
             raise Unsupported(
                 f"{self.path} is the cache of a replica, which takes no writes: write to the store that is published "
-                f"(if that is lost: stop the replica, and remove {REPLICA})",
+                f"(if that is lost: `aidre promote --store {self.path}`)",
                 capability="writes",
             )
 

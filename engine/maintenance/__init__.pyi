@@ -15,6 +15,8 @@ from .loose import (
     place_of as place_of,
     put_segment as put_segment,
 )
+from .promotion import Promoted as Promoted, beat as beat, home_of as home_of, promote as promote
+from .publication import read_heartbeat as read_heartbeat
 from .publish import Publisher as Publisher
 from .recalibration import Recalibration as Recalibration, recalibrate as recalibrate
 from .replica import Replica as Replica, pulled_at as pulled_at, replicated_url as replicated_url

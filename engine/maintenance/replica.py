@@ -12,7 +12,7 @@ import hashlib
 import logging
 import os
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -59,6 +59,7 @@ from aidre.engine.storage import (
     CHANGES,
     CURRENT,
     DELETES,
+    HOME,
     MANIFESTS,
     REPLICA,
     SEGMENTS,
@@ -115,10 +116,12 @@ class Replica:
     # -- the newest publication --------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Make the folder and mark it as a replica, which no writer may change. StorageFailed; StoreDamaged where it
-        is a store of its own, or the replica of another bucket."""
+        """Make the folder and mark it as a replica, which no writer may change. StorageFailed where it is a store of
+        its own, or the replica of another bucket."""
         durable.make_folder(self.cache)
         marked = replicated_url(self.cache)
+        if marked is None and (self.cache / HOME).exists():
+            raise self._promoted()
         if marked is None and any(not path.name.startswith(".") for path in self.cache.iterdir()):
             raise StorageFailed(f"{self.cache} is not empty: name a new folder for the cache", file=self.cache.name)
         if marked is not None and marked != self._bucket.url:
@@ -144,7 +147,9 @@ class Replica:
                 raise
             except AidreError as failure:
                 failures.append(failure)
-        for name in sorted(set(self._local_names()).difference(self._catalog.collections)):
+        unnamed = sorted(set(self._local_names()).difference(self._catalog.collections))
+        self._check_marked()  # after they were listed: they are none of a home node
+        for name in unnamed:
             try:
                 self._check_unseen(name, f"is no longer named by {CATALOG}, which nobody signs")
             except PublicationRefused as failure:
@@ -157,12 +162,15 @@ class Replica:
         os.utime(self.cache / REPLICA)  # the time of the last complete pull
         return changed
 
-    def follow(self, stopped: threading.Event, poll: float) -> None:
-        """Pull every `poll` seconds until `stopped`; a problem is logged once and does not end it."""
+    def follow(
+        self, stopped: threading.Event, poll: float, pulled: Callable[[Sequence[str]], None] = lambda changed: None
+    ) -> None:
+        """Pull every `poll` seconds until `stopped`; a problem is logged once and does not end it. `pulled` is called
+        after each complete pull."""
         problem, wait = None, poll
         while not stopped.wait(wait):
             try:
-                self.pull()
+                pulled(self.pull())
                 problem, wait = None, poll
             except (AidreError, OSError) as error:
                 if str(error) != problem:
@@ -178,6 +186,8 @@ class Replica:
         with self._lock(collection):
             if (folder / MANIFESTS / manifest_name(generation)).exists():
                 return True
+            if not self._is_marked():
+                return False
             older = self._find_older(collection, generation)
             if older is None:
                 return False
@@ -206,6 +216,14 @@ class Replica:
         if content is None or manifest is None or manifest.lineage != newest.lineage:
             return None
         return manifest, content, files
+
+    def has(self, name: str, publication: Publication) -> bool:
+        """Whether the newest generation of the folder is that of a publication, and whole."""
+        local = self._local_manifest(name)
+        if local is None or (local.generation, local.lineage) != (publication.generation, publication.lineage):
+            return False
+        content = (self.cache / name / MANIFESTS / manifest_name(local.generation)).read_bytes()
+        return checksum(content) == publication.manifest and self._is_complete(name, local)
 
     # -- one collection ----------------------------------------------------------------------------------------
 
@@ -241,6 +259,7 @@ class Replica:
             return False
         publication = decode_record(found[0], Publication, self._bucket, key)
         with self._lock(name):
+            self._check_marked()
             changed = self._open_publication(name, publication, self._admit(name, publication))
         self._etags[key] = found[1]  # not before: a failed pull is repeated
         return changed
@@ -294,13 +313,11 @@ class Replica:
     def _open_publication(self, name: str, publication: Publication, files: Mapping[str, str] | None) -> bool:
         folder, generation = self.cache / name, publication.generation
         local = self._local_manifest(name)
-        if local is not None and (local.generation, local.lineage) == (generation, publication.lineage):
-            content = (folder / MANIFESTS / manifest_name(generation)).read_bytes()
-            if checksum(content) == publication.manifest and self._is_complete(name, local):
-                if name not in self._opened:
-                    self._pull_changelogs(name, publication, files)
-                self._clean(name, local, local, publication, files)
-                return False
+        if local is not None and self.has(name, publication):
+            if name not in self._opened:
+                self._pull_changelogs(name, publication, files)
+            self._clean(name, local, local, publication, files)
+            return False
         found = self._get_manifest(name, generation, files)
         if found is None or checksum(found) != publication.manifest:
             raise damaged(self._bucket, manifest_key(name, generation), "is not the manifest that was published")
@@ -421,6 +438,19 @@ class Replica:
                 pass
 
     # -- the folder --------------------------------------------------------------------------------------------
+
+    def _check_marked(self) -> None:
+        """StorageFailed where the replica has become a home node meanwhile, whose generations are its own. Whoever
+        holds the lock of a collection asks: no writer is let in while the folder is marked."""
+        if not self._is_marked():
+            raise self._promoted()
+
+    def _is_marked(self) -> bool:
+        return (self.cache / REPLICA).exists()
+
+    def _promoted(self) -> StorageFailed:
+        what = "is no replica any more, it was promoted: serve it as the store that it is"
+        return StorageFailed(f"{self.cache} {what}, by `aidre serve --store {self.cache}`", file=self.cache.name)
 
     def _lock(self, name: str) -> WriterLock:
         durable.make_folder(self.cache / name)
