@@ -70,9 +70,7 @@ def in_words(found: Fuzzed, seconds: int, seed: int) -> str:
     )
 
 
-def fuzz(
-    report: Report, name: str, seconds: int, seed: int, *, runs: int = -1, kernel: Path | None = None
-) -> Fuzzed:
+def fuzz(report: Report, name: str, seconds: int, seed: int, *, runs: int = -1, kernel: Path | None = None) -> Fuzzed:
     """Fuzz one parser, with the sanitized kernel of a folder; AssertionError with the input where it has a fault."""
     folder = report.place(f"{name}-{seed}")
     log = folder / "log"

@@ -110,7 +110,9 @@ def _make(folder: Path, *, listed: bool) -> Path:
 def numbered(paths: Sequence[Path]) -> list[bytes]:
     """The files, each after its number; of a manifest what is sealed."""
     contents = [path.read_bytes() for path in paths]
-    unsealed = [unseal(content) if path.suffix == ".json" else content for path, content in zip(paths, contents)]
+    unsealed = [
+        unseal(content) if path.suffix == ".json" else content for path, content in zip(paths, contents, strict=True)
+    ]
     return [bytes([number]) + content for number, content in enumerate(unsealed)]
 
 
