@@ -145,6 +145,8 @@ def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
         moment = "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
         signed = f"signed, of {moment}" if moment else "not verified (store.publisher_keys)"
         yield f"  publication: of {printable(status['replica_of'])}, {signed}"
+        if status["not_pulled"]:
+            yield f"  not brought up to date: {printable(status['not_pulled'])}"
     if status.get("lacking"):
         yield f"  this engine lacks {', '.join(status['lacking'])}"
     yield from (f"  warning: {printable(warning)}" for warning in status["warnings"])

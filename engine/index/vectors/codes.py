@@ -33,9 +33,11 @@ from aidre.engine.index.vectors.inverted_lists import (
 from aidre.engine.index.vectors.quantizer import (
     Codebook,
     Quantized,
+    bound_arrays,
     centroids_of,
     codebook_for,
     copy_without_rows,
+    deserialize,
     empty_index,
     has_centroids,
     prepared_centroids,
@@ -291,7 +293,7 @@ def build_index_batch(
 ) -> pa.RecordBatch:
     """An index file of stored rows (n, d), quantized by a codebook of `serialize_codebook`."""
     serialized, *rotation = map(b64decode, serialized_codebook.split(" "))
-    index = faiss.deserialize_index(np.frombuffer(serialized, np.uint8))
+    index = deserialize(np.frombuffer(serialized, np.uint8))
     codebook = Codebook(index, transform_from_bytes(rotation[0], index.d) if rotation else None)
     quantized = quantize_rows(codebook_for(codebook, len(codes)), row_blocks(codes))
     return index_to_batch(quantized, vectors_checksum, trained_rows)
@@ -314,6 +316,7 @@ def open_index(space: EmbeddingSpace, batch: pa.RecordBatch, rows: int, vectors_
         if kind not in (_SCAN_KIND, _LISTS_KIND, _ROTATED_LISTS_KIND) or len(values) < 2:
             raise FileProblem("is not an index of this kind")
         values, rotation = values[:-1], values[-1]
+    bound_arrays(max((value.nbytes for value in values), default=0))
     opened = partial(_read_index, space, 1 if rotation is not None else space.dimensions)
     is_listed = kind in (_LISTS_KIND, _ROTATED_LISTS_KIND)
     parts = [_open_lists(opened, values, rows)] if is_listed else _open_indexes(opened, values, rows)
@@ -358,7 +361,7 @@ def _open_indexes(opened: Callable[[Any], Any], values: Sequence[NDArray[np.uint
 def _read_index(space: EmbeddingSpace, least_dimensions: int, reader: Any) -> Any:
     try:
         index = faiss.read_index(reader)
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         raise FileProblem("cannot be read by this release of FAISS") from error
     if not isinstance(index, faiss.IndexIVFPQFastScan) or index.by_residual:
         raise FileProblem("is not an index of this kind")

@@ -11,6 +11,7 @@ centroids are stored as the coarse quantizer of the FAISS index, which is never 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -55,6 +56,10 @@ _CODE_ITERATIONS = 10
 
 _DISTANCE_CELLS = 1 << 20
 """Cells of a table of rows and centroids that is computed at once, which bounds the temporary memory."""
+
+_ARRAY_FACTOR, _ARRAY_SLACK = 4, 1 << 20
+"""How many bytes FAISS may take for an array, by the bytes that it reads: some hold more than what was written."""
+_bounding, _bounds = threading.Lock(), [0]
 
 _SEED = 20_260_102
 
@@ -225,7 +230,24 @@ def copy_without_rows(index: Any) -> Any:
     """A copy of an index with centroids, without its rows; it owns its memory, wherever the index was read from."""
     coarse = faiss.clone_index(faiss.downcast_index(index.quantizer))
     empty = empty_index(index, coarse.ntotal, coarse)
-    return faiss.deserialize_index(faiss.serialize_index(empty))
+    return deserialize(faiss.serialize_index(empty))
+
+
+def deserialize(serialized: NDArray[np.uint8]) -> Any:
+    bound_arrays(serialized.nbytes)
+    return faiss.deserialize_index(serialized)
+
+
+def bound_arrays(size: int) -> None:
+    """Before FAISS reads so many bytes: let it make no array that is much larger than the most it was to read.
+
+    It makes an array before it reads the numbers, so that a length from elsewhere could take all memory. The bound is
+    the process's and only grows, since other threads read at the same time.
+    """
+    with _bounding:
+        if size > _bounds[-1]:
+            _bounds[:] = [size]
+            faiss.set_deserialization_vector_byte_limit(_ARRAY_FACTOR * size + _ARRAY_SLACK)
 
 
 # -- encoding rows -----------------------------------------------------------------------------------------
