@@ -122,7 +122,7 @@ def verify(store: StoreOption, config: ConfigOption = None, as_json: JsonOption 
 
     Exit status 1: a file is damaged that cannot be derived from the others.
     """
-    from aidre.api.cli.verify_logs import log_problems
+    from aidre.api.cli.backup import log_problems
     from aidre.engine.maintenance import verify as verification
 
     reports, problems = verification.verify(_open(store, config)), list(log_problems(store, _state(store, config)))
@@ -156,7 +156,7 @@ def delete(
 ) -> int:
     """Delete documents in one new generation, by id or all that pass a filter. Unknown ids are ignored."""
     from aidre.api.cli import maintenance
-    from aidre.api.cli.filter_option import read_filter
+    from aidre.api.cli.select import read_filter
 
     if bool(document_ids) == (filter is not None):
         raise typer.BadParameter("name documents by their ids or by --filter, and not by both.")

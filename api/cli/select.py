@@ -1,4 +1,7 @@
-"""Opens the store and resolves the collections that a command names; an error lists the available ones."""
+"""Opens the store and resolves the collections that a command names; an error lists the available ones.
+
+The filter of an option `--filter`, as JSON.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aidre.engine.errors import CollectionMissing, ConfigurationError, Missing
+import orjson
+
+from aidre.engine.errors import CollectionMissing, ConfigurationError, InvalidFilter, Missing
+from aidre.engine.index.fields import Filter, parse_filter
 
 if TYPE_CHECKING:
     from aidre.api.config import Settings
@@ -107,3 +113,11 @@ def _suggestion(name: str, names: Sequence[str]) -> str:
 
 def _choices(names: Sequence[str]) -> str:
     return f"it has {', '.join(names)}" if names else "the store is empty; `aidre ingest` fills it"
+
+
+def read_filter(text: str) -> Filter:
+    """InvalidFilter."""
+    try:
+        return parse_filter(orjson.loads(text))  # the parser of the server
+    except orjson.JSONDecodeError as error:
+        raise InvalidFilter(f"--filter is not JSON: {error}") from None

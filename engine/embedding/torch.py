@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.embedding.prefixes import effective_prefixes, prefixes_of_model
+from aidre.engine.embedding.graph import effective_prefixes, prefixes_of_model
 from aidre.engine.embedding.self_test import with_languages
 from aidre.engine.embedding.weights import Weights, require_sentence_transformers, revision_of
 from aidre.engine.errors import ConfigurationError, ModelUnavailable

@@ -31,8 +31,7 @@ from aidre.engine.index.fields import Compare, Filter, Wording, filter_digest, s
 from aidre.engine.index.text import comparable_text, phrase_pattern, required_words
 from aidre.engine.index.vectors import Bitmap, ScanGroup, VectorIndex, group_by_codebook, native_columns
 from aidre.engine.native import native
-from aidre.engine.segment.cache import BoundedCache, max_masks
-from aidre.engine.segment.reader import SegmentReader, fragment_arrays
+from aidre.engine.segment.reader import BoundedCache, SegmentReader, fragment_arrays, max_masks
 from aidre.engine.segment.stored_chunk import StoredChunk
 from aidre.engine.storage import BATCH_ROWS, ETAG_BYTES, MAX_SEGMENT_ROWS
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aidre.api.cli import bench
+from aidre.api.cli import conformance
 from aidre.api.cli.main import run
 from aidre.engine.embedding.embedder import load_embedder
 from aidre.engine.errors import ConfigurationError
@@ -256,7 +256,7 @@ def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_without_a_checkout_the_command_says_where_the_benchmarks_are(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="run `make bench` in a clone"):
-        bench.run_benchmarks(["list"], tmp_path)
+        conformance.run_benchmarks(["list"], tmp_path)
 
 
 @pytest.mark.process

@@ -84,7 +84,7 @@ def _without_one(tables: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def exposure(subject: Subject) -> Iterator[Finding]:
     """What a server checks before it listens: TLS and keys, collections that are granted, and those that are named."""
     from aidre.api.access import check_guard
-    from aidre.api.cli import exposure as exposing, select
+    from aidre.api.cli import select, serve as exposing
     from aidre.engine.errors import AidreError
 
     if not subject.has_valid_settings:

@@ -24,8 +24,14 @@ from typing import Final, NamedTuple
 
 from aidre.engine.index.text import names
 from aidre.engine.index.text.characters import MARKS, NON_JOINER, UNSPACED, fold, strip_ignored
-from aidre.engine.index.text.languages import LANGUAGES, LATIN, Language, all_stop_words, language_of_word
-from aidre.engine.index.text.light_stemmers import LIGHT_STEMMERS
+from aidre.engine.index.text.languages import (
+    LANGUAGES,
+    LATIN,
+    LIGHT_STEMMERS,
+    Language,
+    all_stop_words,
+    language_of_word,
+)
 
 ANALYSIS_VERSION: Final = "3"
 """Stored in each lexicon. A lexicon of another version cannot answer queries of this one and is rebuilt."""

@@ -15,8 +15,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from aidre.engine.retrieve.measures.numerals import FOREIGN_NUMERALS, NUMERALS, Plain, with_digits
 from aidre.engine.retrieve.measures.periods import MONTH, Period, read_period
-from aidre.engine.retrieve.measures.quantities import ABOVE, BELOW, Bounds, read_bounds, read_currencies
-from aidre.engine.retrieve.measures.units import UNITS
+from aidre.engine.retrieve.measures.quantities import ABOVE, BELOW, UNITS, Bounds, read_bounds, read_currencies
 
 Direction: TypeAlias = Literal["ascending", "descending"]
 Measure: TypeAlias = Literal["date", "price", "rating"]

@@ -11,8 +11,7 @@ from typing import Any
 
 from aidre.engine.index.text import strip_layout
 from aidre.engine.model import Json
-from aidre.ingest.formats.markup.members import split_members
-from aidre.ingest.formats.markup.text_writer import TextWriter
+from aidre.ingest.formats.markup.text_writer import TextWriter, split_members
 from aidre.ingest.records import decode
 
 _KEYWORD = re.compile(r"[ \t]{0,99}#\+([A-Za-z][\w-]{0,40})(?:\[[^\]]{0,200}\])?:[ \t]{0,99}(.*)")

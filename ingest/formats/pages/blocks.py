@@ -9,10 +9,15 @@ from functools import partial
 
 from selectolax.lexbor import LexborNode
 
-from aidre.ingest.formats.pages.data_addresses import strip_data_addresses
-from aidre.ingest.formats.pages.grid import Grid, read_grid
-from aidre.ingest.formats.pages.inline import is_formula, is_raised, read_math, read_picture, write_raised
-from aidre.ingest.formats.pages.parts import PageParts
+from aidre.ingest.formats.pages.inline import (
+    is_formula,
+    is_raised,
+    read_math,
+    read_picture,
+    strip_data_addresses,
+    write_raised,
+)
+from aidre.ingest.formats.pages.parts import Grid, PageParts, read_grid
 
 SKIPPED = frozenset(
     {

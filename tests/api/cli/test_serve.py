@@ -123,7 +123,7 @@ def test_serve_answers_until_it_is_interrupted(store: Path, tmp_path: Path) -> N
 
 EMBED_WHEN_TOLD = """
 import time
-from aidre.engine.embedding.hashing import HashingEmbedder
+from aidre.engine.embedding.graph import HashingEmbedder
 embed = HashingEmbedder.embed_queries
 def embed_when_told(self, texts):
     (Path(sys.argv[1]).parent / "asked").touch()
