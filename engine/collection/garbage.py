@@ -118,7 +118,7 @@ def _current(folder: Path) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What only older generations need: so many bytes, for readers until a Unix time.
+    """What only older generations need: bytes on disk, kept for readers until a Unix time.
 
     `generations` is the number of generations that the collection keeps, where one of these needs any of the bytes;
     else 0.
@@ -152,7 +152,7 @@ def _kept_for_readers(folder: Path, newest: Manifest, written: Sequence[tuple[in
 
 
 def _files(paths: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
-    """Those of the paths that are files, with their status."""
+    """The paths that are files, with their status."""
     for path in paths:
         with suppress(OSError):
             status = Path(path).stat()

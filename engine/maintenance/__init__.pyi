@@ -15,9 +15,16 @@ from .loose import (
     place_of as place_of,
     put_segment as put_segment,
 )
+from .promotion import Promoted as Promoted, beat as beat, home_of as home_of, promote as promote
+from .publication import read_heartbeat as read_heartbeat
 from .publish import Publisher as Publisher
 from .recalibration import Recalibration as Recalibration, recalibrate as recalibrate
-from .replica import Replica as Replica, pulled_at as pulled_at, replicated_url as replicated_url
+from .replica import (
+    Replica as Replica,
+    pull_problem as pull_problem,
+    pulled_at as pulled_at,
+    replicated_url as replicated_url,
+)
 from .restore import restore_archive as restore_archive
 from .scrub import Scrub as Scrub, ScrubbedFile as ScrubbedFile, ScrubStopped as ScrubStopped
 from .statement import accepted_at as accepted_at

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
-from aidre.engine.errors import BucketFailed, ConfigurationError
+from aidre.engine.errors import BucketFailed, ConfigurationError, StoreDamaged
 from aidre.engine.storage import locked_folder
 
 _TIMEOUT = timedelta(seconds=60)
@@ -26,13 +26,13 @@ _CONNECT_TIMEOUT = timedelta(seconds=5)
 _RETRY = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
 _ATTEMPTS = 3
 _ATTEMPT_SECONDS = 0.1
-"""Of a put that must not replace an object, and the wait before the second one."""
+"""Attempts of a put that must not replace an object, and the seconds before the second one."""
 _SINGLE_PUT_BYTES = 1 << 26
 """Larger files go in parts, which are put together in one step but cannot be refused where the object exists."""
 _PART_BYTES = 1 << 23
 _READ_BYTES = 1 << 20
 _MAX_GET_BYTES = 1 << 28
-"""Of an object that is read as a whole: manifests and records, which are far smaller."""
+"""Largest object that is read as a whole; manifests and records are far smaller."""
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist", re.IGNORECASE)
 _DENIED = re.compile(
     r"\b40[13] |AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|169\.254\.169\.254|metadata\.google"
@@ -71,7 +71,8 @@ class Bucket:
     def get(self, key: str, *, unless: str | None = None) -> tuple[bytes, str] | None:
         """The content of an object and its ETag; None where there is none, or where its ETag is still `unless`.
 
-        BucketFailed also where there is none any more, but was with the ETag `unless`.
+        StoreDamaged where there is none any more, but was with the ETag `unless`, and where it is no record: that is no
+        fault of the bucket as a whole.
         """
         import obstore
         from obstore.exceptions import NotModifiedError
@@ -81,14 +82,14 @@ class Bucket:
             try:
                 result = obstore.get(self._store, key, options=options)
                 if result.meta["size"] > _MAX_GET_BYTES:
-                    raise self._failed("damaged", f"has {result.meta['size']:,} bytes at {key}, too many for a record")
+                    raise self._damaged(key, f"has {result.meta['size']:,} bytes at {key}, too many for a record")
                 return bytes(result.bytes()), str(result.meta["e_tag"])
             except NotModifiedError:
                 return None
             except FileNotFoundError as error:
                 self._check_exists(error)
                 if unless is not None:
-                    raise self._failed("missing", f"has lost {key}: publish the store again") from error
+                    raise self._damaged(key, f"has lost {key}: publish the store again") from error
                 return None
 
     def download(self, key: str, target: IO[bytes]) -> bool:
@@ -242,6 +243,9 @@ class Bucket:
 
     def _failed(self, reason: str, what: str) -> BucketFailed:
         return BucketFailed(f"the bucket {self.url} {what}", url=self.url, reason=reason)
+
+    def _damaged(self, key: str, what: str) -> StoreDamaged:
+        return StoreDamaged(f"the bucket {self.url} {what}", collection=key.partition("/")[0], file=key, problem=what)
 
 
 def _check_address(url: str) -> None:

@@ -28,8 +28,7 @@ from aidre.api.protocols.intent.receipts import Receipts
 from aidre.api.protocols.provenance.keys import make_key, read_keys
 from aidre.api.retrieval.cursor import store_secret
 from aidre.engine.collection import writer as writer_module
-from aidre.engine.collection.backfill import fill_space
-from aidre.engine.collection.backfill_log import VectorLog, log_path
+from aidre.engine.collection.backfill import VectorLog, fill_space, log_path
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.cache import publish, staging
 from aidre.engine.index.vectors.encoding import encode
