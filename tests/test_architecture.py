@@ -76,7 +76,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "app",
         "cli cli/report cli/doctor",
     ),
-    "aidre": ("library", "opening", "remote", "results", "client", "conformance"),
+    "aidre": ("library", "opening", "segments", "remote", "results", "client", "conformance"),
 }
 """The rooms of each folder from the ground up. A room imports rooms of lower layers; `index/vectors` is a room inside
 the room `index`, and the two may import each other's public names as long as no module is in a circle."""

@@ -27,7 +27,7 @@ _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066
 
 
 def print_json(value: Mapping[str, Json]) -> None:
-    """Print one JSON object on one line of stdout; what steers a terminal is written as JSON escapes it."""
+    """Print one JSON object on one line of stdout; control characters are escaped."""
     line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     print(_STEERING.sub(_escape, line), flush=True)  # noqa: T201
 
@@ -42,7 +42,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_message(message: str) -> None:
-    """Print one line on stderr; line breaks in the message become spaces, and what steers a terminal is escaped."""
+    """Print one line on stderr; line breaks in the message become spaces, and control characters are escaped."""
     line = _STEERING.sub(_escape, " ".join(message.split()))
     print(f"aidre: {line}", file=sys.stderr, flush=True)  # noqa: T201
 

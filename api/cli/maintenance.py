@@ -56,8 +56,8 @@ def collection_statuses(
 
 
 def _publication_facts(store: Path, name: str) -> Facts:
-    """Of the cache of a replica: when what it has was signed, None where that was not verified, and why the last pull
-    left it as it was, None where it did not."""
+    """When a replica's publication was signed, None if that was not verified; and why the last pull left the collection
+    as it was, None if it did not."""
     from aidre.engine.maintenance import accepted_at, pull_problem, replicated_url
 
     url = replicated_url(store)

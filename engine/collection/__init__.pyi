@@ -5,9 +5,8 @@ from .change_feed import (
     diverges as diverges,
     read_previous as read_previous,
 )
-from .generations import Generations as Generations
+from .generations import LARGE_SEGMENT_ROWS as LARGE_SEGMENT_ROWS, Generations as Generations
 from .lookup import DocumentLocator as DocumentLocator, find_vectors as find_vectors
-from .merge_policy import LARGE_SEGMENT_ROWS as LARGE_SEGMENT_ROWS
 from .snapshot import Snapshot as Snapshot
 from .store import Store as Store, local_store as local_store, stale_spaces as stale_spaces
 from .writer import Sources as Sources, Writer as Writer, check_upsert as check_upsert

@@ -9,6 +9,14 @@ from .inventory import (
     leftovers as leftovers,
     take_inventory as take_inventory,
 )
+from .loose import (
+    adopt_segments as adopt_segments,
+    check_name as check_name,
+    place_of as place_of,
+    put_segment as put_segment,
+)
+from .promotion import Promoted as Promoted, beat as beat, home_of as home_of, promote as promote
+from .publication import read_heartbeat as read_heartbeat
 from .publish import Publisher as Publisher
 from .recalibration import Recalibration as Recalibration, recalibrate as recalibrate
 from .replica import (

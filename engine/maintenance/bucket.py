@@ -26,13 +26,13 @@ _CONNECT_TIMEOUT = timedelta(seconds=5)
 _RETRY = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
 _ATTEMPTS = 3
 _ATTEMPT_SECONDS = 0.1
-"""Of a put that must not replace an object, and the wait before the second one."""
+"""Attempts of a put that must not replace an object, and the seconds before the second one."""
 _SINGLE_PUT_BYTES = 1 << 26
 """Larger files go in parts, which are put together in one step but cannot be refused where the object exists."""
 _PART_BYTES = 1 << 23
 _READ_BYTES = 1 << 20
 _MAX_GET_BYTES = 1 << 28
-"""Of an object that is read as a whole: manifests and records, which are far smaller."""
+"""Largest object that is read as a whole; manifests and records are far smaller."""
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist", re.IGNORECASE)
 _DENIED = re.compile(
     r"\b40[13] |AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|169\.254\.169\.254|metadata\.google"

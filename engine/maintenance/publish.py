@@ -22,7 +22,6 @@ from pathlib import Path
 
 from aidre.engine.collection import continues_history, diverges, local_store
 from aidre.engine.errors import (
-    BucketFailed,
     FormatTooNew,
     InvalidInput,
     PublicationRefused,
@@ -31,6 +30,7 @@ from aidre.engine.errors import (
 )
 from aidre.engine.maintenance.backup import open_generation
 from aidre.engine.maintenance.bucket import Bucket, StoredObject
+from aidre.engine.maintenance.promotion import Tenure
 from aidre.engine.maintenance.publication import (
     CATALOG,
     Catalog,
@@ -44,6 +44,7 @@ from aidre.engine.maintenance.publication import (
     named_files,
     read_catalog,
     read_publication,
+    swap_publication,
 )
 from aidre.engine.maintenance.statement import (
     Accepted,
@@ -104,13 +105,15 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class _Generation:
-    """A generation that is open on this machine. `digests` are the SHA-256 of what is to be signed, by the keys."""
+    """A generation that is open on this machine. `digests` are the SHA-256 of what is to be signed, by the keys; `etag`
+    is that of CURRENT, which is to be replaced."""
 
     name: str
     folder: Path
     manifest: Manifest
     content: bytes
     digests: MutableMapping[str, str]
+    etag: str | None = None
 
     @property
     def publication(self) -> Publication:
@@ -123,8 +126,9 @@ class Publisher:
 
     def __init__(self, store: Source, bucket: Bucket, signer: Signer | None = None) -> None:
         self._store = local_store(store)
-        self._bucket = bucket
+        self.bucket = self._bucket = bucket
         self._signer = signer
+        self._tenure = Tenure(self._store.path, bucket)
         self._manifests: dict[tuple[str, int], Manifest] = {}
 
     def publish(self, collections: Sequence[str], *, force: bool = False, repair: bool = False) -> list[Published]:
@@ -137,6 +141,10 @@ class Publisher:
         if not collections:
             raise InvalidInput("there is nothing to publish: the store has no collection")
         return [self._publish(name, force=force, repair=repair) for name in collections]
+
+    def generations(self) -> dict[str, int]:
+        """The newest generation of each collection of the store, published or not."""
+        return {name: self._store.current(name) for name in self._store.collections()}
 
     def publish_drops(self) -> list[Published]:
         """Make the bucket's collections that the store has dropped dropped there, too: their objects are removed."""
@@ -156,6 +164,7 @@ class Publisher:
             is_due = found is not None and found[0].generation < manifest.generation
             if found is None or not is_due or found[0].lineage != manifest.lineage:
                 return None
+            self._tenure.check(name, found[0].term)
             self._check_signs(ours, found[0])
             accepted = self._accepted(name, found[0])
             known = {} if accepted is None else accepted.files
@@ -173,6 +182,8 @@ class Publisher:
             manifest, files = open_generation(self._store, name, opened)
             ours = self._generation(name, manifest)
             former, etag = self._read_former(ours, repair=repair)
+            self._tenure.check(name, 0 if former is None else former.term, force=force)
+            ours = replace(ours, etag=etag)
             before = self._former_manifest(name, former)
             if former is not None and not force:
                 self._check_succeeds(ours, former, before)
@@ -188,7 +199,7 @@ class Publisher:
             is_first = former is None and next(self._bucket.list(name), None) is None
             paths = {path.relative_to(self._store.path).as_posix(): file.fileno() for path, _, file in files}
             sent = self._put_all(ours, former, before, accepted, paths, force=force, repair=repair)
-            self._enter(name, repair=repair)
+            self._enter(name, force=force, repair=repair)
             if not is_same or self._signer is not None:
                 wanted = self._signed(ours, self._succeeding(ours, former, before, is_first=is_first), accepted)
                 self._swap(ours, wanted, etag)
@@ -264,13 +275,11 @@ class Publisher:
             raise self._conflict(ours, former, what)
 
     def _conflict(self, ours: _Generation, former: Publication, what: str) -> PublishConflict:
-        return PublishConflict(
-            f"{self._bucket.url} does not continue with collection {ours.name!r}: {what}; publish with --force to "
-            "replace it",
-            collection=ours.name,
-            url=self._bucket.url,
-            generation=former.generation,
-        )
+        text = f"{self._bucket.url} does not continue with collection {ours.name!r}: {what}; publish with --force to "
+        return self._refusal(ours, f"{text}replace it", former.generation)
+
+    def _refusal(self, ours: _Generation, text: str, generation: int | None) -> PublishConflict:
+        return PublishConflict(text, collection=ours.name, url=self._bucket.url, generation=generation)
 
     def _former_manifest(self, name: str, former: Publication | None) -> Manifest | None:
         """None also where it cannot be read: every file is then put where it is absent."""
@@ -344,6 +353,8 @@ class Publisher:
             if self._is_stored(key, entry):
                 return 0
             if not replaces and f"/{DELETES}/" in key:
+                if self._supersedes(ours, key, path):
+                    return entry.size
                 raise self._differs(ours, key)
             if not replaces:
                 raise damaged(self._bucket, key, f"has not the {entry.size} bytes of the stored file")
@@ -384,9 +395,10 @@ class Publisher:
                 if key in stored and self._has(key, content):
                     continue
                 if not self._bucket.put_new(key, content) and not self._has(key, content):
-                    if not replaces:
+                    if replaces:
+                        self._bucket.put(key, content)
+                    elif not self._supersedes(ours, key, content):
                         raise self._differs(ours, key)
-                    self._bucket.put(key, content)
                 sent.append(len(content))
         return sent
 
@@ -400,22 +412,27 @@ class Publisher:
             return [len(ours.content)]
         if not replaces and self._has(key, ours.content):
             return []
+        if not replaces and self._supersedes(ours, key, ours.content):
+            return [len(ours.content)]
         if not replaces:
             raise self._differs(ours, key)
         self._bucket.put(key, ours.content)  # also where it is the same: it is younger then than what it replaces
         return [len(ours.content)]
 
-    def _differs(self, ours: _Generation, key: str) -> PublishConflict:
-        return PublishConflict(
-            f"{self._bucket.url} has another {key} than this store, put there by another publisher: publish with "
-            "--force to replace it",
-            collection=ours.name,
-            url=self._bucket.url,
-            generation=ours.manifest.generation,
-        )
+    def _supersedes(self, ours: _Generation, key: str, content: bytes | Path) -> bool:
+        """Replace what a fenced publisher has left under a key. Where CURRENT is still the one that was read, whoever
+        put it has read an older one, and is not going to replace it: no CURRENT names that object."""
+        found = self._bucket.get(key) if self._tenure.number else None
+        if found is None or self._bucket.get(current_key(ours.name), unless=ours.etag) is not None:
+            return False
+        return self._bucket.swap(key, content if isinstance(content, bytes) else content.read_bytes(), found[1])
 
-    def _enter(self, name: str, *, repair: bool) -> None:
-        """Enter the collection in the catalog."""
+    def _differs(self, ours: _Generation, key: str) -> PublishConflict:
+        text = f"{self._bucket.url} has another {key} than this store, put there by another publisher: publish with "
+        return self._refusal(ours, f"{text}--force to replace it", ours.manifest.generation)
+
+    def _enter(self, name: str, *, force: bool, repair: bool) -> None:
+        """Enter the collection in the catalog, where another term is found, too, before a first CURRENT is made."""
         for _ in range(_CATALOG_ATTEMPTS):
             try:
                 catalog, etag = read_catalog(self._bucket)
@@ -425,9 +442,10 @@ class Publisher:
                 if not repair or content is None:
                     raise
                 catalog, etag, entered = self._listed_catalog(), content[1], ()
-            if name in entered:
+            term = self._tenure.check(name, 0 if catalog.term is None else catalog.term.number, force=force)
+            if name in entered and catalog.term == term:
                 return
-            wanted = Catalog(tuple(sorted({*catalog.collections, name})))
+            wanted = replace(catalog, collections=tuple(sorted({*catalog.collections, name})), term=term)
             self._bucket.swap(CATALOG, encode_record(wanted), etag)
         raise damaged(self._bucket, CATALOG, "changes faster than it can be written")
 
@@ -442,7 +460,7 @@ class Publisher:
     ) -> Publication:
         """The publication after `former`. Where history does not continue everything older is purged, and that counts
         as not collected until the next publication, in case this process is killed."""
-        wanted = ours.publication
+        wanted = replace(ours.publication, term=self._tenure.number)
         if is_first:
             return wanted
         is_purge = (
@@ -459,26 +477,18 @@ class Publisher:
 
     def _swap(self, ours: _Generation, wanted: Publication, etag: str | None) -> None:
         """Replace CURRENT. PublishConflict where another publisher was faster."""
-        failure: BucketFailed | None = None
-        try:
-            swapped = self._bucket.swap(current_key(ours.name), encode_record(wanted), etag)
-        except BucketFailed as error:
-            swapped, failure = False, error
-        if not swapped:  # or it was, and the answer did not come, or is that to a repeated request
-            now = read_publication(self._bucket, ours.name)
-            if now is None or now[0] != wanted:
-                raise failure or self._lost(ours, None if now is None else now[0])
+        now = swap_publication(self._bucket, ours.name, wanted, etag)
+        if now != wanted:
+            self._tenure.check(ours.name, 0 if now is None else now.term)
+            raise self._lost(ours, now)
         self._manifests = {key: kept for key, kept in self._manifests.items() if key[0] != ours.name}
         self._manifests[ours.name, ours.manifest.generation] = ours.manifest
 
     def _lost(self, ours: _Generation, winner: Publication | None) -> PublishConflict:
-        return PublishConflict(
-            f"another publisher of collection {ours.name!r} was faster: {self._bucket.url} now has generation "
-            f"{'none' if winner is None else winner.generation}; publish again, after finding out who else publishes",
-            collection=ours.name,
-            url=self._bucket.url,
-            generation=None if winner is None else winner.generation,
-        )
+        now = None if winner is None else winner.generation
+        text = f"another publisher of collection {ours.name!r} was faster: {self._bucket.url} now has generation "
+        cure = "publish again, after finding out who else publishes"
+        return self._refusal(ours, f"{text}{'none' if now is None else now}; {cure}", now)
 
     # -- remove and repair -------------------------------------------------------------------------------------
 
@@ -489,6 +499,9 @@ class Publisher:
         manifests = _generations(found)
         now, purged = datetime.now(UTC), publication.purged
         limit = now - KEEP
+        newest = read_publication(self._bucket, name)
+        if newest is None or newest[0] != publication:
+            return  # another home node has taken over: what it puts from now on is not in the list
         kept = {ours.manifest.generation: ours.manifest}
         for number in _needed(manifests, now):
             if purged <= number < publication.generation:

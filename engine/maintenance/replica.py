@@ -12,7 +12,7 @@ import hashlib
 import logging
 import os
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -59,6 +59,7 @@ from aidre.engine.storage import (
     CHANGES,
     CURRENT,
     DELETES,
+    HOME,
     MANIFESTS,
     REPLICA,
     SEGMENTS,
@@ -83,7 +84,7 @@ PROBLEMS = ".problems.json"
 """In the cache: the collections that the last pull could not bring to their newest publication, and why."""
 _DOWNLOADS = 4
 _RETRY_SECONDS = 5.0
-"""After a failed pull; the former generation answers meanwhile."""
+"""Seconds after a failed pull; meanwhile the former generation is served."""
 
 
 class Replica:
@@ -117,10 +118,12 @@ class Replica:
     # -- the newest publication --------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Make the folder and mark it as a replica, which no writer may change. StorageFailed; StoreDamaged where it
-        is a store of its own, or the replica of another bucket."""
+        """Make the folder and mark it as a replica, which no writer may change. StorageFailed where it is a store of
+        its own, or the replica of another bucket."""
         durable.make_folder(self.cache)
         marked = replicated_url(self.cache)
+        if marked is None and (self.cache / HOME).exists():
+            raise self._promoted()
         if marked is None and any(not path.name.startswith(".") for path in self.cache.iterdir()):
             raise StorageFailed(f"{self.cache} is not empty: name a new folder for the cache", file=self.cache.name)
         if marked is not None and marked != self._bucket.url:
@@ -146,7 +149,9 @@ class Replica:
                 raise
             except AidreError as failure:
                 failures.append(failure)
-        for name in sorted(set(self._local_names()).difference(self._catalog.collections)):
+        unnamed = sorted(set(self._local_names()).difference(self._catalog.collections))
+        self._check_marked()  # after they were listed: they are none of a home node
+        for name in unnamed:
             try:
                 self._check_unseen(name, f"is no longer named by {CATALOG}, which nobody signs")
             except PublicationRefused as failure:
@@ -168,12 +173,15 @@ class Replica:
         if (path.read_bytes() if path.exists() else b"{}") != content:
             durable.replace_file(path, content)
 
-    def follow(self, stopped: threading.Event, poll: float) -> None:
-        """Pull every `poll` seconds until `stopped`; a problem is logged once and does not end it."""
+    def follow(
+        self, stopped: threading.Event, poll: float, pulled: Callable[[Sequence[str]], None] = lambda changed: None
+    ) -> None:
+        """Pull every `poll` seconds until `stopped`; a problem is logged once and does not end it. `pulled` is called
+        after each complete pull."""
         problem, wait = None, poll
         while not stopped.wait(wait):
             try:
-                self.pull()
+                pulled(self.pull())
                 problem, wait = None, poll
             except (AidreError, OSError) as error:
                 if str(error) != problem:
@@ -189,6 +197,8 @@ class Replica:
         with self._lock(collection):
             if (folder / MANIFESTS / manifest_name(generation)).exists():
                 return True
+            if not self._is_marked():
+                return False
             older = self._find_older(collection, generation)
             if older is None:
                 return False
@@ -218,6 +228,14 @@ class Replica:
             return None
         return manifest, content, files
 
+    def has(self, name: str, publication: Publication) -> bool:
+        """Whether the newest generation of the folder is that of a publication, and whole."""
+        local = self._local_manifest(name)
+        if local is None or (local.generation, local.lineage) != (publication.generation, publication.lineage):
+            return False
+        content = (self.cache / name / MANIFESTS / manifest_name(local.generation)).read_bytes()
+        return checksum(content) == publication.manifest and self._is_complete(name, local)
+
     # -- one collection ----------------------------------------------------------------------------------------
 
     def _read_catalog(self) -> None:
@@ -226,7 +244,7 @@ class Replica:
             catalog = decode_record(found[0], Catalog, self._bucket, CATALOG)
             wrong = [name for name in catalog.collections if not is_collection_name(name)]
             if wrong:
-                raise damaged(self._bucket, CATALOG, "names a collection that is none")
+                raise damaged(self._bucket, CATALOG, "names a collection with an invalid name")
             self._catalog, self._etags[CATALOG] = catalog, found[1]
         elif CATALOG not in self._etags:
             raise BucketFailed(
@@ -252,6 +270,7 @@ class Replica:
             return False
         publication = decode_record(found[0], Publication, self._bucket, key)
         with self._lock(name):
+            self._check_marked()
             changed = self._open_publication(name, publication, self._admit(name, publication))
         self._etags[key] = found[1]  # not before: a failed pull is repeated
         return changed
@@ -305,13 +324,11 @@ class Replica:
     def _open_publication(self, name: str, publication: Publication, files: Mapping[str, str] | None) -> bool:
         folder, generation = self.cache / name, publication.generation
         local = self._local_manifest(name)
-        if local is not None and (local.generation, local.lineage) == (generation, publication.lineage):
-            content = (folder / MANIFESTS / manifest_name(generation)).read_bytes()
-            if checksum(content) == publication.manifest and self._is_complete(name, local):
-                if name not in self._opened:
-                    self._pull_changelogs(name, publication, files)
-                self._clean(name, local, local, publication, files)
-                return False
+        if local is not None and self.has(name, publication):
+            if name not in self._opened:
+                self._pull_changelogs(name, publication, files)
+            self._clean(name, local, local, publication, files)
+            return False
         found = self._get_manifest(name, generation, files)
         if found is None or checksum(found) != publication.manifest:
             raise damaged(self._bucket, manifest_key(name, generation), "is not the manifest that was published")
@@ -432,6 +449,19 @@ class Replica:
                 pass
 
     # -- the folder --------------------------------------------------------------------------------------------
+
+    def _check_marked(self) -> None:
+        """StorageFailed where the replica has become a home node meanwhile, whose generations are its own. Whoever
+        holds the lock of a collection asks: no writer is let in while the folder is marked."""
+        if not self._is_marked():
+            raise self._promoted()
+
+    def _is_marked(self) -> bool:
+        return (self.cache / REPLICA).exists()
+
+    def _promoted(self) -> StorageFailed:
+        what = "is no replica any more, it was promoted: serve it as the store that it is"
+        return StorageFailed(f"{self.cache} {what}, by `aidre serve --store {self.cache}`", file=self.cache.name)
 
     def _lock(self, name: str) -> WriterLock:
         durable.make_folder(self.cache / name)

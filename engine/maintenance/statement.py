@@ -26,7 +26,14 @@ import msgspec
 
 from aidre.engine.errors import PublicationRefused
 from aidre.engine.maintenance.bucket import Bucket
-from aidre.engine.maintenance.publication import Checksum, Count, Publication, current_key
+from aidre.engine.maintenance.publication import (
+    Checksum,
+    Count,
+    Publication,
+    current_key,
+    fence,
+    unfence,
+)
 from aidre.engine.model import Visibility
 
 SIGNED = "signed"
@@ -35,7 +42,7 @@ STATEMENT = "STATEMENT"
 """In a folder of a replica's cache: the statement of the newest publication that it has accepted."""
 _BLOCK_BYTES = 1 << 20
 _NAME_DIGITS = 32
-"""Of the SHA-256 of a list, in its name, which only tells lists apart."""
+"""Hex digits of the SHA-256 of a list in the name of its file: enough to distinguish lists."""
 _MALFORMED = (ValueError, TypeError, RecursionError)
 """What reading of text by a stranger raises."""
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
@@ -71,6 +78,7 @@ class Claims:
     visibility: Visibility
     iat: Count
     files: Sha256
+    term: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +108,7 @@ def claims_of(
 
 
 def encode_claims(claims: Claims) -> bytes:
-    return _canonical(msgspec.to_builtins(claims))
+    return _canonical(fence(msgspec.to_builtins(claims)))
 
 
 def encode_list(statement: str, files: Mapping[str, str]) -> bytes:
@@ -138,9 +146,13 @@ def read_claims(statement: str) -> Claims | None:
     try:
         payload = statement.split(".")[1]
         content = base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
-        return msgspec.convert(msgspec.json.decode(content), Claims)
+        return _claims(content)
     except (IndexError, *_MALFORMED):
         return None
+
+
+def _claims(content: bytes) -> Claims:
+    return msgspec.convert(unfence(msgspec.json.decode(content)), Claims)
 
 
 def accepted_at(folder: Path) -> int | None:
@@ -195,9 +207,9 @@ def accept_older(bucket: Bucket, newest: Claims, generation: int, keys: Opener) 
 
 def _open(bucket: Bucket, collection: str, statement: str, keys: Opener) -> Claims:
     try:
-        return msgspec.convert(msgspec.json.decode(keys.open(statement)), Claims)
+        return _claims(keys.open(statement))
     except KeyError as error:
-        what = f"is signed by the key {str(error.args[0])[:64]!r}, which is none of store.publisher_keys"
+        what = f"is signed by the key {str(error.args[0])[:64]!r}, which is not in store.publisher_keys"
         cure = "add its public half, or find out who else publishes"
         raise refused(bucket, collection, "unknown_key", f"{what}: {cure}") from error
     except _MALFORMED as error:

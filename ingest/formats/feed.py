@@ -32,7 +32,7 @@ from aidre.ingest.records import (
 from aidre.ingest.sandbox import SHARED, check_notice
 
 MAX_CATEGORIES = 1_000
-"""Of one entry."""
+"""Categories of one entry."""
 _CATEGORIES = frozenset({"category", "keywords", "subject"})
 
 MAX_NAMESPACES = 1_000

@@ -18,7 +18,7 @@ import numpy as np
 
 from aidre.api.protocols.intent.ledger import LEDGER_FILE as INTENT
 from aidre.api.protocols.provenance.keys import make_key
-from aidre.engine.collection.backfill_log import VectorLog
+from aidre.engine.collection.backfill import VectorLog
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import AidreError, HistoryMissing

@@ -1,2 +1,1 @@
-from .tokenizer import Tokenizer as Tokenizer, open_tokenizer as open_tokenizer
-from .unigram import NMT as NMT
+from .tokenizer import NMT as NMT, Tokenizer as Tokenizer, open_tokenizer as open_tokenizer

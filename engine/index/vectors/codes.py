@@ -64,10 +64,10 @@ _LISTS_VALUES = 6
 """Values in the file of an index of kind _LISTS_KIND: codebook, padding, all codes, codes, rows and sizes."""
 
 _CODEWORDS = 16
-"""Of each component of a code, which has 4 bits."""
+"""Codewords of a component of a code: 4 bits."""
 
 _ID_BYTES, _LIST_BYTES = 8, 16
-"""Of one row's id in a serialized FAISS index, and of the two lengths of a list."""
+"""Bytes of a row's id, and of the two lengths of a list, in a serialized FAISS index."""
 
 _NO_CODES = np.empty(0, np.uint8)
 
@@ -324,7 +324,7 @@ def open_index(space: EmbeddingSpace, batch: pa.RecordBatch, rows: int, vectors_
     transform, centroids = _open_transform(space, rotation, index.d), None
     if has_centroids(index) and kind != _ROTATED_LISTS_KIND:
         if index.d < space.dimensions:
-            raise FileProblem("does not fit its segment")
+            raise FileProblem("does not match the vectors of its segment")
         centroids = prepared_centroids(space, index.d, centroids_of(index)[:, : space.dimensions], transform)
     return VectorIndex(space, Quantized(tuple(parts), transform), centroids)
 
@@ -334,7 +334,7 @@ def _open_transform(space: EmbeddingSpace, stored: NDArray[np.uint8] | None, cod
         return None
     transform = transform_from_bytes(stored, codes_dimensions)
     if transform.rotation.shape[1] != space.dimensions:
-        raise FileProblem("does not fit its segment")
+        raise FileProblem("does not match the vectors of its segment")
     return transform
 
 
@@ -352,9 +352,9 @@ def _open_indexes(opened: Callable[[Any], Any], values: Sequence[NDArray[np.uint
     if any(has_centroids(index) for index in indexes):
         raise FileProblem("is not an index of this kind")
     if any(index.invlists.list_size(0) != index.ntotal for index in indexes):
-        raise FileProblem("does not fit its segment")
+        raise FileProblem("does not match the vectors of its segment")
     if not indexes or sum(index.ntotal for index in indexes) != rows:
-        raise FileProblem("does not fit its segment")
+        raise FileProblem("does not match the vectors of its segment")
     return indexes
 
 
@@ -366,7 +366,7 @@ def _read_index(space: EmbeddingSpace, least_dimensions: int, reader: Any) -> An
     if not isinstance(index, faiss.IndexIVFPQFastScan) or index.by_residual:
         raise FileProblem("is not an index of this kind")
     if index.d < least_dimensions:
-        raise FileProblem("does not fit its segment")
+        raise FileProblem("does not match the vectors of its segment")
     if index.metric_type != metric_of(space).faiss_type:
         raise FileProblem("is an index of another kind of distance")
     _check_codebook(index)
@@ -398,18 +398,18 @@ def _check_packed(index: Any, size: int) -> None:
     expected = len(faiss.serialize_index(empty)) + _LIST_BYTES * (index.nlist - empty.nlist)
     expected += _ID_BYTES * int(sizes.sum()) + packed_bytes(index, sizes)
     if (lists.n_per_block, lists.block_size) != (block, block * int(index.M2) // 2) or size != expected:
-        raise FileProblem("does not fit its segment")
+        raise FileProblem("does not match the vectors of its segment")
 
 
 def _open_lists(opened: Callable[[Any], Any], values: Sequence[NDArray[np.uint8]], rows: int) -> InvertedLists:
     if len(values) != _LISTS_VALUES:
-        raise FileProblem("does not fit its segment")
+        raise FileProblem("does not match the vectors of its segment")
     reader = faiss.VectorIOReader()
     faiss.copy_array_to_vector(values[0], reader.data)
     codebook = opened(reader)
     _check_centroids(codebook, lists_per_centroid=1)
     if not has_centroids(codebook) or any(map(len, row_ids_by_list(codebook))):
-        raise FileProblem("does not fit its segment")
+        raise FileProblem("does not match the vectors of its segment")
     return from_buffers(codebook, values[2:], rows)
 
 

@@ -14,6 +14,7 @@ import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, overload
 
 import faiss
@@ -322,21 +323,21 @@ def _kmeans(rows: NDArray[np.float32], count: int) -> NDArray[np.float32]:
     """k-means by numpy's matrix products, which are several times faster than those of FAISS's own BLAS."""
     rng = np.random.default_rng(_SEED)
     centroids = rows[np.sort(rng.choice(len(rows), count, replace=len(rows) < count))]
+    step = max(1, _DISTANCE_CELLS // count)
+    buffer, nearest = np.empty((min(step, len(rows)), count), np.float32), np.empty(len(rows), np.int64)
     for _ in range(_CENTROID_ITERATIONS):
-        squares = np.einsum("ij,ij->i", centroids, centroids)
-        step = max(1, _DISTANCE_CELLS // count)
-        nearest = np.concatenate(
-            [
-                (rows[start : start + step] @ (centroids.T * np.float32(-2)) + squares).argmin(axis=1)
-                for start in range(0, len(rows), step)
-            ]
-        )
-        order = np.argsort(nearest, kind="stable")
-        used, starts = np.unique(nearest[order], return_index=True)
-        sizes = np.diff(np.append(starts, len(rows)))
+        squares, table = np.einsum("ij,ij->i", centroids, centroids), centroids.T * np.float32(-2)
+        for start in range(0, len(rows), step):
+            block = rows[start : start + step]
+            distances = np.matmul(block, table, out=buffer[: len(block)])
+            distances += squares
+            distances.argmin(axis=1, out=nearest[start : start + step])
+        order, ends = np.argsort(nearest, kind="stable"), np.cumsum(np.bincount(nearest, minlength=count)).tolist()
         # A centroid that is nearest to no row starts again at a random row.
         centroids = rows[rng.choice(len(rows), count)]
-        centroids[used] = np.add.reduceat(rows[order], starts) / sizes[:, None].astype(np.float32)
+        for number, (start, end) in enumerate(pairwise([0, *ends])):
+            if start < end:  # one by one: their rows stay in the cache
+                rows[order[start:end]].mean(axis=0, out=centroids[number])
     return centroids
 
 

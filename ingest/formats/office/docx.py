@@ -220,7 +220,7 @@ def _count_name_rows(table: Element) -> int:
 
 
 def _goes_on(row: Element) -> bool:
-    """Whether a cell of the row above goes on in this row."""
+    """Whether a cell of the row above continues in this row."""
     return any(_find_merge(cell) == "continue" for cell in row.iter(f"{_W}tc"))
 
 

@@ -22,7 +22,7 @@ MAX_DEPTH = 8
 
 MAX_HEADER_BYTES = 1 << 20
 MAX_FIELD_CHARACTERS = 4000
-"""Of a header field; the library reads its parameters in quadratic time."""
+"""Longest header field: the library parses its parameters in quadratic time."""
 
 MAX_ATTACHMENTS = 100
 

@@ -9,8 +9,7 @@ from urllib.parse import unquote
 
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.markup import TextWriter, to_line
-from aidre.ingest.formats.office.core_properties import read_dublin_core
-from aidre.ingest.formats.office.package import Kind, Package
+from aidre.ingest.formats.office.package import Kind, Package, read_dublin_core
 from aidre.ingest.formats.pages import check_depth, extract_fragment
 from aidre.ingest.records import decode
 

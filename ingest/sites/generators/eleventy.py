@@ -1,4 +1,4 @@
-"""Eleventy: a folder for each template, or what its `permalink` says, which files of data beside it may give, too."""
+"""Eleventy: a folder for each template, or its `permalink`, which a data file beside it may set, too."""
 
 from __future__ import annotations
 

@@ -7,22 +7,22 @@ from .data import (
     read_toml as read_toml,
     read_yaml as read_yaml,
 )
-from .folder import Folder as Folder, below as below, split_name as split_name
 from .globs import compile_glob as compile_glob, is_ignored as is_ignored, matches as matches
 from .literals import COMPUTED as COMPUTED, read_constant as read_constant, read_exported as read_exported
 from .place import (
     PAGES as PAGES,
+    Folder as Folder,
     Generator as Generator,
     Includes as Includes,
     Place as Place,
     Source as Source,
-    left_out as left_out,
-    to_order as to_order,
-)
-from .slugs import (
+    below as below,
     eleventy_slug as eleventy_slug,
     github_slug as github_slug,
     hugo_path as hugo_path,
     hugo_slug as hugo_slug,
     jekyll_slug as jekyll_slug,
+    left_out as left_out,
+    split_name as split_name,
+    to_order as to_order,
 )

@@ -4,7 +4,13 @@ from .dialects import (
     parse_parameters as parse_parameters,
     to_canonical as to_canonical,
 )
-from .filters import AttributeFilter as AttributeFilter, build_filter as build_filter, has_location as has_location
+from .filters import (
+    AttributeFilter as AttributeFilter,
+    build_filter as build_filter,
+    has_location as has_location,
+    normalize_type as normalize_type,
+    subtypes_of as subtypes_of,
+)
 from .request import (
     MODES as MODES,
     RESPONSE_FORMATS as RESPONSE_FORMATS,
@@ -13,4 +19,3 @@ from .request import (
     read_ask as read_ask,
     refuse_member as refuse_member,
 )
-from .schema_types import normalize_type as normalize_type, subtypes_of as subtypes_of
