@@ -1,9 +1,9 @@
 """Bounds what costs HTML's parser more than linear time, before it reads a page.
 
-It compares each attribute of an element with those before it, and goes through all options of a list at each of them:
-the time grows with the square of their number, 20,000 take seconds and 100,000 minutes. Both scans are linear; that
-of attributes is a tokenizer's, which reads each character once. How deep the elements of a page are inside each
-other, before a parser reads it.
+It compares each attribute of an element with those before it, goes through all options of a list at each of them, and
+has all names of elements and attributes in a table of one size: the time grows with the square of their number, 20,000
+take seconds and 100,000 minutes. The scans are linear; that of tags is a tokenizer's, which reads each character once.
+How deep the elements of a page are inside each other is found before a parser reads it.
 """
 
 from __future__ import annotations
@@ -19,24 +19,51 @@ MAX_ATTRIBUTES = 1_000
 MAX_OPTIONS = 1_000
 """Tags of options of a page that the parser knows as such; the text of others is kept."""
 
+MAX_NAMES = 5_000
+"""Different names of elements of a page, and of attributes; pages have a hundred. Elements of others lose their names,
+which no part of a text depends on."""
+
 _BLANK = r"[ \t\n\f\r/]"
-_ATTRIBUTE = (
-    rf"{_BLANK}*+[^ \t\n\f\r/>][^ \t\n\f\r/>=]*+"
-    r"""(?:[ \t\n\f\r]*+=[ \t\n\f\r]*+(?:"[^"]*+"?|'[^']*+'?|[^ \t\n\f\r>"'][^ \t\n\f\r>]*+|(?=>)))?+"""
-)
-_NAME = r"<[a-zA-Z][^ \t\n\f\r/>]*+"
+_WORD = r"[^ \t\n\f\r/>][^ \t\n\f\r/>=]*+"
+_VALUE = r"""(?:[ \t\n\f\r]*+=[ \t\n\f\r]*+(?:"[^"]*+"?|'[^']*+'?|[^ \t\n\f\r>"'][^ \t\n\f\r>]*+|(?=>)))?+"""
+_ATTRIBUTE = rf"{_BLANK}*+{_WORD}{_VALUE}"
+_NAMED = re.compile(rf"{_BLANK}*+({_WORD}){_VALUE}")
+_NAME = r"</?[a-zA-Z][^ \t\n\f\r/>]*+"
 _TAG = re.compile(rf"{_NAME}(?:{_ATTRIBUTE})*+{_BLANK}*+")
-"""A start tag without its end; the alternatives of a value are those of HTML's tokenizer, also for a quote that is not
+"""A tag without its end; the alternatives of a value are those of HTML's tokenizer, also for a quote that is not
 closed."""
+_FIRST = re.compile(r"(</?)([a-zA-Z][^ \t\n\f\r/>]*+)")
 _KEPT = re.compile(rf"{_NAME}(?:{_ATTRIBUTE}){{{MAX_ATTRIBUTES}}}+")
-
-
+_UNNAMED = "x-other"
 _OPTION = re.compile(r"<(/?)opt(?=(?:ion|group)[ \t\n\f\r/>])", re.IGNORECASE)
 
 
 def bound_markup(markup: str) -> str:
-    """The markup with its tags and lists of options bounded."""
-    return _rename_options(cut_attributes(markup))
+    """The markup with its tags, names and lists of options bounded."""
+    return _rename_options(_bound_names(cut_attributes(markup)))
+
+
+def _bound_names(markup: str) -> str:
+    if markup.count("<") <= MAX_NAMES or len(set(_TAG.findall(markup))) <= MAX_NAMES:
+        return markup
+    elements, attributes = set[str](), set[str]()
+
+    def is_known(names: set[str], name: str) -> bool:
+        if len(names) < MAX_NAMES:
+            names.add(name.lower())
+        return name.lower() in names
+
+    def bounded(tag: re.Match[str]) -> str:
+        first = _FIRST.match(tag[0])
+        assert first is not None
+        opening, name = first.groups()
+        parts, end = [opening, name if is_known(elements, name) else _UNNAMED], first.end()
+        for attribute in _NAMED.finditer(tag[0], end):
+            parts += [attribute[0]] if is_known(attributes, attribute[1]) else []
+            end = attribute.end()
+        return "".join([*parts, tag[0][end:]])
+
+    return _TAG.sub(bounded, markup)
 
 
 def _rename_options(markup: str) -> str:
