@@ -190,8 +190,8 @@ def adopt(
     a lock, and this command makes the collection of them. What a run that failed has written is kept: begin it again,
     and what is whole is not computed again.
     """
-    from aidre.engine.collection import Store
-    from aidre.engine.maintenance import adopt_segments, place_of
+    from aidre.engine.collection import Store, adopt_segments
+    from aidre.engine.maintenance import place_of
 
     opened = Store(store)
     with terminable():
