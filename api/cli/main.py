@@ -424,7 +424,8 @@ def doctor(
 
     Exit status 1: a server would refuse to start; each reason is marked, with its cure. Nothing is changed.
     """
-    from aidre.api.cli.doctor import Subject, examine, facts_of, show
+    from aidre.api.cli.doctor.findings import Subject
+    from aidre.api.cli.doctor.screen import examine, facts_of, show
 
     found = list(examine(Subject(store, config, host, port)))
     if as_json:
