@@ -1,13 +1,11 @@
 from .access_log import AccessLog as AccessLog, configure_logging as configure_logging
-from .conditional import (
-    answer_unless_known as answer_unless_known,
-    cacheable_response as cacheable_response,
-    etag_digest as etag_digest,
-)
 from .endpoint import (
     ErrorRenderer as ErrorRenderer,
     PreparedResponse as PreparedResponse,
     Rejection as Rejection,
+    answer_unless_known as answer_unless_known,
+    cacheable_response as cacheable_response,
+    etag_digest as etag_digest,
     prepare_headers as prepare_headers,
     renders_errors_with as renders_errors_with,
 )

@@ -51,7 +51,7 @@ PID, IN_FLIGHT, QUEUED, DROPPED, FIRST_ROUTE = range(5)
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """The numbers of one process; those of a dead one are kept."""
+    """The counters of one worker process; they stay when it ends."""
 
     numbers: Numbers
     pid: int

@@ -1,6 +1,6 @@
 from . import verify as verify
 from .backup import back_up as back_up
-from .bucket import Bucket as Bucket, BucketAddress as BucketAddress
+from .bucket import Bucket as Bucket, BucketAddress as BucketAddress, place_of as place_of
 from .copying import copy_collection as copy_collection
 from .history import keep_generations as keep_generations, list_generations as list_generations, roll_back as roll_back
 from .inventory import (
@@ -13,7 +13,12 @@ from .promotion import Promoted as Promoted, beat as beat, home_of as home_of, p
 from .publication import read_heartbeat as read_heartbeat
 from .publish import Publisher as Publisher
 from .recalibration import Recalibration as Recalibration, recalibrate as recalibrate
-from .replica import Replica as Replica, pulled_at as pulled_at, replicated_url as replicated_url
+from .replica import (
+    Replica as Replica,
+    pull_problem as pull_problem,
+    pulled_at as pulled_at,
+    replicated_url as replicated_url,
+)
 from .restore import restore_archive as restore_archive
 from .scrub import Scrub as Scrub, ScrubbedFile as ScrubbedFile, ScrubStopped as ScrubStopped
 from .statement import accepted_at as accepted_at

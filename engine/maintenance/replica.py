@@ -80,9 +80,11 @@ logger = logging.getLogger("aidre")
 
 LOCK_SECONDS = 60.0
 """How long a pull waits for that of another process of this cache."""
+PROBLEMS = ".problems.json"
+"""In the cache: the collections that the last pull could not bring to their newest publication, and why."""
 _DOWNLOADS = 4
 _RETRY_SECONDS = 5.0
-"""After a failed pull; the former generation answers meanwhile."""
+"""Seconds after a failed pull; meanwhile the former generation is served."""
 
 
 class Replica:
@@ -135,8 +137,8 @@ class Replica:
     def pull(self) -> list[str]:
         """Bring every collection to its newest publication; returns the names of those that changed.
 
-        A collection that cannot be pulled keeps its generation; the first such problem is raised at the end:
-        BucketFailed, PublicationRefused, StoreDamaged, FormatTooNew, StorageFailed.
+        A collection that cannot be pulled keeps its generation, and the others are pulled; the problems are raised at
+        the end as one: BucketFailed, PublicationRefused, StoreDamaged, FormatTooNew, StorageFailed.
         """
         self._read_catalog()
         changed, failures = list[str](), list[AidreError]()
@@ -157,10 +159,19 @@ class Replica:
                 continue
             self._forget(name)
             durable.remove(self.cache / name)
+        self._note(failures)
         if failures:
-            raise failures[0]
+            raise type(failures[0])("; ".join(map(str, failures)), **failures[0].details)
         os.utime(self.cache / REPLICA)  # the time of the last complete pull
         return changed
+
+    def _note(self, failures: Sequence[AidreError]) -> None:
+        """Keep for `pull_problem` what is wrong with which collection."""
+        path = self.cache / PROBLEMS
+        problems = {str(one.details["collection"]): str(one) for one in failures if "collection" in one.details}
+        content = orjson.dumps(problems)
+        if (path.read_bytes() if path.exists() else b"{}") != content:
+            durable.replace_file(path, content)
 
     def follow(
         self, stopped: threading.Event, poll: float, pulled: Callable[[Sequence[str]], None] = lambda changed: None
@@ -233,7 +244,7 @@ class Replica:
             catalog = decode_record(found[0], Catalog, self._bucket, CATALOG)
             wrong = [name for name in catalog.collections if not is_collection_name(name)]
             if wrong:
-                raise damaged(self._bucket, CATALOG, "names a collection that is none")
+                raise damaged(self._bucket, CATALOG, "names a collection with an invalid name")
             self._catalog, self._etags[CATALOG] = catalog, found[1]
         elif CATALOG not in self._etags:
             raise BucketFailed(
@@ -504,6 +515,14 @@ def replicated_url(folder: Path) -> str | None:
     try:
         value = orjson.loads((folder / REPLICA).read_bytes())
         return str(value["replica_of"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def pull_problem(folder: Path, collection: str) -> str | None:
+    """Why the last pull left a collection of a replica as it was, None where it did not."""
+    try:
+        return str(orjson.loads((folder / PROBLEMS).read_bytes())[collection])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 

@@ -42,7 +42,7 @@ STATEMENT = "STATEMENT"
 """In a folder of a replica's cache: the statement of the newest publication that it has accepted."""
 _BLOCK_BYTES = 1 << 20
 _NAME_DIGITS = 32
-"""Of the SHA-256 of a list, in its name, which only tells lists apart."""
+"""Hex digits of the SHA-256 of a list in the name of its file: enough to distinguish lists."""
 _MALFORMED = (ValueError, TypeError, RecursionError)
 """What reading of text by a stranger raises."""
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
@@ -209,7 +209,7 @@ def _open(bucket: Bucket, collection: str, statement: str, keys: Opener) -> Clai
     try:
         return _claims(keys.open(statement))
     except KeyError as error:
-        what = f"is signed by the key {str(error.args[0])[:64]!r}, which is none of store.publisher_keys"
+        what = f"is signed by the key {str(error.args[0])[:64]!r}, which is not in store.publisher_keys"
         cure = "add its public half, or find out who else publishes"
         raise refused(bucket, collection, "unknown_key", f"{what}: {cure}") from error
     except _MALFORMED as error:
