@@ -405,8 +405,8 @@ def search(
     return 0
 
 
-_NO_MEMORY = ("cannot allocate memory", "bad_alloc", "bad allocation", "failed to allocate memory")
-"""As the system, C++ and ONNX Runtime say it."""
+_NO_MEMORY = ("cannot allocate memory", "bad_alloc", "bad allocation", "failed to allocate memory", "start new thread")
+"""As the system, C++ and ONNX Runtime say it, and Python, of the stack of a thread."""
 
 app.add_typer(commands.app)
 app.add_typer(fleet.app)
