@@ -33,7 +33,8 @@ from tests.support.signers import PublisherKey
 from tests.support.stores import NAME, delete, everything, write
 
 SEEDS = (0, 1, 20, 21, 40, 45, 59)
-"""Of the orders and kills that every run of the tests tries, most of which a planted fault was found by; `make hostile NAME=promotions` tries others."""
+"""Of the orders and kills that every run of the tests tries: those of most have found a planted fault. `make hostile
+NAME=promotions` tries others."""
 PLACES = (0, 3, 6, 9, 11, 12, 13, 14)
 
 
