@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
-from aidre.engine.index.text.analysis import find_sequences
+from aidre.engine.index.text import find_sequences
 from benchmarks.bench_embed import texts
 from benchmarks.bench_text import BLOCK, PASSAGES, material, questions, records_of, vectors_of
 from benchmarks.metrics import figure, ratio

@@ -17,6 +17,9 @@ from benchmarks.plots import Line, Panel
 GOALS: Final = (0.99, 0.95, 0.9)
 """Recall levels at which engines are compared."""
 
+COMPARISON: Final = "Comparison with other engines at three recalls"
+"""Sections of that name without recalls are of a release that had one; `benchmarks.capacity` takes times from them."""
+
 HEADING: Final = "## "
 """Begins a section of the report."""
 
@@ -106,8 +109,8 @@ def sections(text: str) -> dict[str, str]:
 def page(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
     yield from INTRODUCTION.splitlines()
     for raw in found.contests:
-        title = f"Comparison with other engines, {raw['rows']:,} rows"
-        yield from _section(title, raw["machine"], shown.get(f"recall_{raw['rows']}"))
+        title = f"{COMPARISON}, {raw['rows']:,} rows"
+        yield from _section(title, raw["machine"], shown.get(f"recalls_{raw['rows']}"))
         yield "Query latency at the fastest setting of each engine that reaches the recall, relative to aidre asked for"
         yield "that recall. The build is processor time, relative to that of aidre's whole store (with text, look-up"
         yield "tables and postings, synced to disk)."
@@ -120,7 +123,7 @@ def page(found: Measured, shown: Mapping[str, str]) -> Iterator[str]:
             yield ""
             yield from batch_table(raw)
         if raw["filtered"]:
-            yield from ["", f"### Filters, {raw['rows']:,} rows", "", shown.get(f"filters_{raw['rows']}", ""), ""]
+            yield from ["", f"### Filters, {raw['rows']:,} rows", "", shown.get(f"filtered_{raw['rows']}", ""), ""]
             yield "Latency relative to aidre under the same filter, at the shallowest setting that reaches recall 0.99,"
             yield "else at the deepest; then the recall. A correlated filter passes rows that are neighbours in vector"
             yield "space. Libraries received a prebuilt bitmap; stores, and aidre, evaluate the filter with each query."
@@ -345,9 +348,9 @@ def _cell(value: Any) -> str:
 
 def pictures(found: Measured) -> Iterator[tuple[str, list[Panel]]]:
     for raw in found.contests:
-        yield f"recall_{raw['rows']}", [_recall_panel(raw, kind) for kind in QUERIES]
+        yield f"recalls_{raw['rows']}", [_recall_panel(raw, kind) for kind in QUERIES]
         if raw["filtered"]:
-            yield f"filters_{raw['rows']}", [_filter_panel(raw, field) for field in FIELDS]
+            yield f"filtered_{raw['rows']}", [_filter_panel(raw, field) for field in FIELDS]
     if any(growth(raw["cases"]) for raw in found.curves):
         yield "growth", _growth_panels(found.curves)
     for name, figures in found.figures.items():

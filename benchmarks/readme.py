@@ -10,13 +10,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from benchmarks.pages import HEADING, sections
+from benchmarks.pages import COMPARISON, HEADING, sections
 
 ENGINES: Final = ("aidre", "aidre previous", "rabitqlib", "faiss HNSW", "chromadb", "lancedb")
 """Rows of the table: both releases, the fastest of all, and those that are met most often."""
 MOST_ENGINES: Final = 6
 SHOWN: Final = {"aidre previous": "previous release"}
-COMPARISON: Final = f"{HEADING}Comparison with other engines, "
 LATENCY: Final = "questions, recall ≥ 0.95"
 COLUMNS: Final = {
     "engine": "engine",
@@ -74,13 +73,14 @@ def table(report: str) -> Iterator[str]:
         yield f"| {' | '.join(COLUMNS.values())} |"
         yield f"|{'---|' * len(COLUMNS)}"
     for name in chosen:
-        cells = [SHOWN.get(name, name), *(_median(engines[name][column]) for column in list(COLUMNS)[1:])]
+        shown = (_median(engines[name][column]).removeprefix("1 = ") for column in list(COLUMNS)[1:])
+        cells = [SHOWN.get(name, name), *shown]
         yield f"| {' | '.join(cells)} |"
 
 
 def _comparison(found: Mapping[str, str]) -> Table:
     """The comparison over 60,000 rows, else the first, by the engines' names without versions."""
-    titles = [title for title in found if title.startswith(COMPARISON)]
+    titles = [title for title in found if title.startswith(f"{HEADING}{COMPARISON}, ")]
     title = next((one for one in titles if "60,000 rows" in one), titles[0] if titles else "")
     header, _, rest = ("| engine |" + found.get(title, "").partition("\n| engine |")[2]).partition("\n")
     return {re.sub(r"( \d.*|, .*)$", "", name): cells for name, cells in _rows(rest, header).items()}

@@ -250,6 +250,10 @@ class AsyncCollection(AsyncCollectionView):
         return await asyncio.to_thread(self.collection.add, rows, vectors=vectors)
 
     @own_words
+    async def adopt(self, source: str | Path) -> list[str]:
+        """As `Collection.adopt`."""
+        return await asyncio.to_thread(self.collection.adopt, source)
+
     async def upsert(self, rows: Rows, *, vectors: Any = None) -> list[str]:
         """As `Collection.upsert`."""
         return await asyncio.to_thread(self.collection.upsert, rows, vectors=vectors)

@@ -720,8 +720,8 @@ class Collection(CollectionView):
             >>> len(docs.adopt(files / "parts"))
             1
         """
-        from aidre.engine.collection import local_store
-        from aidre.engine.maintenance import adopt_segments, place_of
+        from aidre.engine.collection import adopt_segments, local_store
+        from aidre.engine.maintenance import place_of
 
         self._check_open()
         store, reader = local_store(self._source, "add the rows themselves"), self.reader

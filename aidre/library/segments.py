@@ -70,7 +70,8 @@ def write(
         >>> "tea" in docs, docs.adopt(files / "parts")
         (True, [])
     """
-    from aidre.engine.maintenance import check_name, place_of
+    from aidre.engine.collection import check_name
+    from aidre.engine.maintenance import place_of
 
     place = place_of(into)
     named_dates = to_names(dates, "dates")
@@ -89,7 +90,7 @@ def write(
 
 
 def _write_piece(made: Any, piece: Rows, matrices: Any, place: Any, name: str) -> None:
-    from aidre.engine.maintenance import put_segment
+    from aidre.engine.collection import put_segment
 
     with made.writer() as writer:
         writer.add(piece, vectors=matrices)

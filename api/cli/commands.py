@@ -96,7 +96,8 @@ def report(
     The page needs no other file. It shows texts of private collections, too, so only its owner may read it. With
     --json the facts are printed, one object for each collection. Exit status 1: a collection cannot be opened.
     """
-    from aidre.api.cli.report import facts_of, render, report_of
+    from aidre.api.cli.report.facts import facts_of, report_of
+    from aidre.api.cli.report.page import render
     from aidre.api.config import load_settings
 
     settings = load_settings(config)

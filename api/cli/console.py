@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:  # importing numpy would double the time of `aidre --help`
     from aidre.engine.maintenance import CollectionReport, Problem
@@ -199,6 +199,12 @@ def verification_record(
     }
 
 
+_HISTORY: Final = (
+    "history alone, which nothing rebuilds: clients of the change feed that are behind it begin again, and a commit "
+    "removes it 31 days after it was written"
+)
+
+
 def verification_lines(reports: Iterable[CollectionReport], log_problems: Iterable[Problem] = ()) -> Iterable[str]:
     """One line for each collection, and one for each file that fails its check."""
     for report in reports:
@@ -206,9 +212,8 @@ def verification_lines(reports: Iterable[CollectionReport], log_problems: Iterab
         counts = f"{counted(report.documents, 'document')}, {counted(report.chunks, 'chunk')}"
         yield f"{report.collection}: {state}, generation {report.generation}, {counts}"
         for problem in report.problems:
-            maker = "the next commit" if "/changes/" in problem.file else "`aidre compact`"
-            cure = f" (derived: {maker} rebuilds it)" if problem.derived else ""
-            yield f"  {problem.file} {problem.what}{cure}"
+            cure = _HISTORY if "/changes/" in problem.file else "derived: `aidre compact` rebuilds it"
+            yield f"  {problem.file} {problem.what}{f' ({cure})' if problem.derived else ''}"
         for problem in report.older:
             yield f"  {problem.file} {problem.what} (of an older generation: a rollback to it is not possible)"
     for problem in log_problems:

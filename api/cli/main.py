@@ -190,8 +190,8 @@ def adopt(
     a lock, and this command makes the collection of them. What a run that failed has written is kept: begin it again,
     and what is whole is not computed again.
     """
-    from aidre.engine.collection import Store
-    from aidre.engine.maintenance import adopt_segments, place_of
+    from aidre.engine.collection import Store, adopt_segments
+    from aidre.engine.maintenance import place_of
 
     opened = Store(store)
     with terminable():
@@ -424,7 +424,8 @@ def doctor(
 
     Exit status 1: a server would refuse to start; each reason is marked, with its cure. Nothing is changed.
     """
-    from aidre.api.cli.doctor import Subject, examine, facts_of, show
+    from aidre.api.cli.doctor.findings import Subject
+    from aidre.api.cli.doctor.screen import examine, facts_of, show
 
     found = list(examine(Subject(store, config, host, port)))
     if as_json:

@@ -56,8 +56,8 @@ def collection_statuses(
 
 
 def _publication_facts(store: Path, name: str) -> Facts:
-    """When a replica's publication was signed, None if that was not verified; and why the last pull left the collection
-    as it was, None if it did not."""
+    """Of the cache of a replica: when its publication was signed, None if that was not verified, and why the last pull
+    could not replace it, None if it could."""
     from aidre.engine.maintenance import accepted_at, pull_problem, replicated_url
 
     url = replicated_url(store)

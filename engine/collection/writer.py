@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.collection import garbage
 from aidre.engine.collection.commit import Committer, Declaration
-from aidre.engine.collection.generations import Generations, LARGE_SEGMENT_ROWS
+from aidre.engine.collection.generations import LARGE_SEGMENT_ROWS, Generations
 from aidre.engine.collection.lookup import DocumentLocator, find_vectors, live_documents, stored_records
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.errors import DocumentMissing, InvalidDocument, InvalidInput, SpaceConflict, StorageFailed

@@ -45,7 +45,7 @@ from aidre.engine.embedding.graph import (
 )
 from aidre.engine.embedding.models import FOUR_BITS, read_four_bits
 from aidre.engine.embedding.self_test import SelfTest, probe_vectors, reference_of, self_test, with_languages
-from aidre.engine.embedding.tokens import Tokenizer, open_tokenizer
+from aidre.engine.embedding.tokens.tokenizer import Tokenizer, open_tokenizer
 from aidre.engine.embedding.torch import replace_surrogates, require_dimensions
 from aidre.engine.embedding.weights import Tensors, Weights, find_weights, read_tensors, revision_of
 from aidre.engine.errors import ModelUnavailable

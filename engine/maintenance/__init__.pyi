@@ -1,6 +1,6 @@
 from . import verify as verify
 from .backup import back_up as back_up
-from .bucket import Bucket as Bucket, BucketAddress as BucketAddress
+from .bucket import Bucket as Bucket, BucketAddress as BucketAddress, place_of as place_of
 from .copying import copy_collection as copy_collection
 from .history import keep_generations as keep_generations, list_generations as list_generations, roll_back as roll_back
 from .inventory import (
@@ -8,12 +8,6 @@ from .inventory import (
     kept_for_readers as kept_for_readers,
     leftovers as leftovers,
     take_inventory as take_inventory,
-)
-from .loose import (
-    adopt_segments as adopt_segments,
-    check_name as check_name,
-    place_of as place_of,
-    put_segment as put_segment,
 )
 from .promotion import Promoted as Promoted, beat as beat, home_of as home_of, promote as promote
 from .publication import read_heartbeat as read_heartbeat

@@ -7,6 +7,7 @@ publishers on one machine take a lock instead.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +18,10 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
-from aidre.engine.errors import BucketFailed, ConfigurationError, StoreDamaged
+import orjson
+
+from aidre.engine.collection import RECORD, FolderPlace, LooseSegment, Place, is_name
+from aidre.engine.errors import BucketFailed, ConfigurationError, StorageFailed, StoreDamaged
 from aidre.engine.storage import locked_folder
 
 _TIMEOUT = timedelta(seconds=60)
@@ -287,3 +291,43 @@ def _open(address: BucketAddress, *, make: bool) -> Any:
         raise ConfigurationError(
             f"{address.url} is no bucket: give an address such as s3://bucket/prefix ({shown})"
         ) from error
+
+
+# -- loose segments ------------------------------------------------------------------------------------------------
+
+
+def place_of(address: str | Path, *, endpoint: str | None = None, region: str | None = None) -> Place:
+    """The folder, or the bucket at an address such as s3://bucket/prefix. ConfigurationError."""
+    text = os.fspath(address)
+    if "://" in text:
+        return _BucketPlace(Bucket(BucketAddress(text, endpoint, region), make=True))
+    return FolderPlace(Path(text))
+
+
+class _BucketPlace:
+    """Loose segments in a bucket, or below a prefix of one: a `Place`."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket, self.url = bucket, bucket.url
+
+    def names(self) -> list[str]:
+        keys = (found.key for found in self._bucket.list(""))
+        names = (key.removesuffix(RECORD) for key in keys if key.endswith(RECORD))
+        return sorted(name for name in names if is_name(name))
+
+    def read(self, name: str) -> bytes | None:
+        found = self._bucket.get(f"{name}{RECORD}")
+        return None if found is None else found[0]
+
+    def put(self, segment: LooseSegment, folder: Path) -> None:
+        keys = {f"{segment.folder}/{name}": folder / name for name in segment.entry.files}
+        for key, path in keys.items():
+            self._bucket.put(key, path)
+        if not self._bucket.put_new(f"{segment.name}{RECORD}", orjson.dumps(segment)):
+            self._bucket.delete(list(keys))
+
+    def fetch(self, segment: LooseSegment, target: Path) -> None:
+        for name in segment.entry.files:
+            with (target / name).open("xb") as file:
+                if not self._bucket.download(f"{segment.folder}/{name}", file):
+                    raise StorageFailed(f"{segment.folder}/{name} is missing in {self.url}: write it again", file=name)

@@ -14,7 +14,7 @@ import orjson
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
-from aidre.ingest.formats.pages import extract_fragment_text
+from aidre.ingest.formats.pages.main_text import extract_fragment_text
 from aidre.ingest.formats.xml import MalformedXml, decode_xml, escape_ampersands, read_events
 from aidre.ingest.records import (
     File,

@@ -14,7 +14,7 @@ from ctypes import byref, c_double, c_float, c_int
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from aidre.ingest.formats.pages import Cell, write_cells
+from aidre.ingest.formats.pages.markdown_table import Cell, write_cells
 from aidre.ingest.formats.pdf_lines import UNSPACED
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 from urllib.parse import unquote
 
 from aidre.engine.errors import ConfigurationError
-from aidre.ingest.sites.settings import PAGES, split_name
+from aidre.ingest.sites.settings.place import PAGES, split_name
 
 _FENCE = re.compile(r"[ \t>]{0,80}(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,9})?(`{3,}|~{3,})([^\n]*)")
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(?:.*?[^`])\1(?!`)")

@@ -24,10 +24,10 @@ from urllib.parse import quote
 from aidre.engine.model import Json
 from aidre.ingest.formats import read_front_matter
 from aidre.ingest.records import File, LeftOut, Rejected, escape_unprintable, read_publication
-from aidre.ingest.sites.generators import GENERATORS
+from aidre.ingest.sites.generators.registry import GENERATORS
 from aidre.ingest.sites.includes import Expansion
 from aidre.ingest.sites.links import UrlStyle, rewrite_links, split_target, styled
-from aidre.ingest.sites.settings import PAGES, Folder, Generator, Place, Source, below, left_out
+from aidre.ingest.sites.settings.place import PAGES, Folder, Generator, Place, Source, below, left_out
 
 _MAX_FOLDERS = 20_000
 _MAX_DEPTH = 8

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from aidre.engine.embedding.hashing import HashingEmbedder
 from benchmarks import bench_words
 from tests.support.ingests import WORDS
+
+
+class ByLength:
+    """A vector for each length of a text."""
+
+    space = WORDS
+
+    def embed_documents(self, texts: Sequence[str]) -> Any:
+        rows = [np.random.default_rng(len(text)).standard_normal(WORDS.dimensions) for text in texts]
+        return np.array([row / np.linalg.norm(row) for row in rows], np.float32)
+
+    embed_queries = embed_documents
 
 
 @pytest.mark.process
@@ -22,7 +35,7 @@ def test_an_engine_that_is_missing_leaves_the_times_of_aidre(
     monkeypatch.setattr(bench_words, "texts", lambda _: iter(passages))
     monkeypatch.setattr(bench_words, "PASSAGES", 200)
     monkeypatch.setattr("benchmarks.peers.environments.folder", lambda environment: results / environment)
-    files = bench_words.prepared(tmp_path, HashingEmbedder(WORDS), 300, 60)
+    files = bench_words.prepared(tmp_path, cast(Any, ByLength()), 300, 60)
     options = Namespace(turns=2, queries=3, peers=["tantivy"], previous=None, folder=tmp_path)
     found, raw = bench_words.contest(files, options)
     assert found["aidre"].keys() >= {"words", "vectors", "hybrid"} and found["times_of_aidre"] == {}

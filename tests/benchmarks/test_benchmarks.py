@@ -40,7 +40,7 @@ from tests.support.judged_sets import judged
 
 ELSEWHERE = {
     "codes", "extraction", "feedback", "footprint", "group", "languages", "page", "quality", "relevance", "typos",
-    "wording",
+    "wording", "words",
 }  # fmt: skip
 """Have tests of their own."""
 

@@ -30,7 +30,7 @@ from aidre.api.http import (
     read_body,
     renders_errors_with,
 )
-from aidre.api.protocols.nlweb.answer import Service
+from aidre.api.protocols.nlweb.answer.service import Service
 from aidre.api.protocols.nlweb.envelope import to_failure
 from aidre.api.protocols.nlweb.mcp_server import INVALID_PARAMS, create_server
 from aidre.api.protocols.nlweb.stream import cancel_on_disconnect

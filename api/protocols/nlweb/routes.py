@@ -36,7 +36,9 @@ from aidre.api.http import (
     renders_errors_with,
 )
 from aidre.api.protocols.nlweb import mcp
-from aidre.api.protocols.nlweb.answer import ChatModel, Items, Service, answer, complete_answer, find_items
+from aidre.api.protocols.nlweb.answer.items import Items
+from aidre.api.protocols.nlweb.answer.llm import ChatModel
+from aidre.api.protocols.nlweb.answer.service import Service, answer, complete_answer, find_items
 from aidre.api.protocols.nlweb.envelope import (
     VERSION,
     AnswerResponse,
@@ -63,15 +65,8 @@ from aidre.api.protocols.nlweb.messages import (
 )
 from aidre.api.protocols.nlweb.promise_table import MAX_PROMISES
 from aidre.api.protocols.nlweb.promises import Promises
-from aidre.api.protocols.nlweb.query import (
-    MODES,
-    RESPONSE_FORMATS,
-    Body,
-    detect_dialect,
-    parse_parameters,
-    read_ask,
-    to_canonical,
-)
+from aidre.api.protocols.nlweb.query.dialects import Body, detect_dialect, parse_parameters, to_canonical
+from aidre.api.protocols.nlweb.query.request import MODES, RESPONSE_FORMATS, read_ask
 from aidre.api.protocols.nlweb.stream import (
     EVENT_STREAM,
     EventStream,

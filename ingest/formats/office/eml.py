@@ -13,7 +13,8 @@ from typing import Any
 
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.markup import TextWriter, to_line
-from aidre.ingest.formats.pages import check_depth, extract_fragment
+from aidre.ingest.formats.pages.bounds import check_depth
+from aidre.ingest.formats.pages.main_text import extract_fragment
 from aidre.ingest.records import decode, find_mark
 
 MAX_PARTS = 1000

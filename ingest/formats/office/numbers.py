@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from aidre.ingest.formats.pages import to_roman
+from aidre.ingest.formats.pages.inline import to_roman
 
 if TYPE_CHECKING:
     from docx.document import Document

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aidre.engine.embedding.tokens import NMT, Tokenizer, open_tokenizer
+from aidre.engine.embedding.tokens.tokenizer import NMT, Tokenizer, open_tokenizer
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 PIECES = {

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aidre.ingest.sites.settings import Folder, below, split_name
+from aidre.ingest.sites.settings.place import Folder, below, split_name
 
 
 def test_only_files_inside_of_the_bounds_are_read(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.ingest.sites.settings import eleventy_slug, github_slug, hugo_path, hugo_slug, jekyll_slug
+from aidre.ingest.sites.settings.place import eleventy_slug, github_slug, hugo_path, hugo_slug, jekyll_slug
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ from typing import Final, Protocol
 import msgspec
 import orjson
 
-from aidre.engine.collection import Store, Writer
+from aidre.engine.collection.store import Store
+from aidre.engine.collection.writer import Writer
 from aidre.engine.errors import InvalidInput, Missing, SpaceConflict, StorageFailed
-from aidre.engine.maintenance.bucket import Bucket, BucketAddress
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.ports import Reader
 from aidre.engine.segment import Staging
@@ -34,7 +34,7 @@ from aidre.engine.storage import SegmentEntry, durable
 FORMAT: Final = 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]{0,199}")
 _ATTEMPT = re.compile(r"[0-9a-f]{16}")
-_RECORD: Final = ".json"
+RECORD: Final = ".json"
 _PREFIX: Final = "segments "
 """Before the address of a place, in the states of sources."""
 
@@ -73,17 +73,13 @@ class Place(Protocol):
         """Copy the files of a segment into a folder."""
 
 
-def place_of(address: str | Path, *, endpoint: str | None = None, region: str | None = None) -> Place:
-    """The folder, or the bucket at an address such as s3://bucket/prefix. ConfigurationError."""
-    text = os.fspath(address)
-    if "://" in text:
-        return _BucketPlace(Bucket(BucketAddress(text, endpoint, region), make=True))
-    return _FolderPlace(Path(text))
+def is_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
 
 
 def check_name(name: str) -> str:
     """InvalidInput."""
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise InvalidInput(f"{name!r} is no name of a part: use letters, digits and -_.=, at most 200")
     return name
 
@@ -196,19 +192,19 @@ def _decoded(name: str, record: bytes) -> LooseSegment:
     try:
         segment = msgspec.json.decode(record, type=LooseSegment)
     except (msgspec.DecodeError, ValueError) as error:
-        raise StorageFailed(f"{name}{_RECORD} is no record of a segment: write it again", file=name) from error
+        raise StorageFailed(f"{name}{RECORD} is no record of a segment: write it again", file=name) from error
     names = [*segment.entry.files, segment.attempt]
     is_inside = _ATTEMPT.fullmatch(segment.attempt) and not any("/" in one or one.startswith(".") for one in names)
     if segment.format != FORMAT or segment.name != name or not is_inside:
-        raise StorageFailed(f"{name}{_RECORD} is of another release, or of another segment: write it again", file=name)
+        raise StorageFailed(f"{name}{RECORD} is of another release, or of another segment: write it again", file=name)
     return segment
 
 
-# -- places ------------------------------------------------------------------------------------------------------
+# -- a folder ------------------------------------------------------------------------------------------------------
 
 
-class _FolderPlace:
-    """A folder that all processes share."""
+class FolderPlace:
+    """A folder that all processes share: a `Place`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()
@@ -216,18 +212,18 @@ class _FolderPlace:
 
     def names(self) -> list[str]:
         with durable.read_errors(self._folder), suppress(FileNotFoundError):
-            found = [path.name.removesuffix(_RECORD) for path in self._folder.iterdir() if path.name.endswith(_RECORD)]
-            return sorted(name for name in found if _NAME.fullmatch(name))
+            found = [path.name.removesuffix(RECORD) for path in self._folder.iterdir() if path.name.endswith(RECORD)]
+            return sorted(name for name in found if is_name(name))
         return []
 
     def read(self, name: str) -> bytes | None:
         with suppress(FileNotFoundError), durable.read_errors(self._folder):
-            return (self._folder / f"{name}{_RECORD}").read_bytes()
+            return (self._folder / f"{name}{RECORD}").read_bytes()
         return None
 
     def put(self, segment: LooseSegment, folder: Path) -> None:
         durable.make_folder(self._folder)
-        target, record = self._folder / segment.folder, self._folder / f"{segment.name}{_RECORD}"
+        target, record = self._folder / segment.folder, self._folder / f"{segment.name}{RECORD}"
         temporary = self._folder / f".{segment.folder}.tmp"
         with durable.write_errors(target):
             shutil.copytree(folder, temporary)
@@ -247,32 +243,3 @@ class _FolderPlace:
     def fetch(self, segment: LooseSegment, target: Path) -> None:
         for name in segment.entry.files:
             shutil.copyfile(self._folder / segment.folder / name, target / name)
-
-
-class _BucketPlace:
-    """A bucket, or a prefix in one."""
-
-    def __init__(self, bucket: Bucket) -> None:
-        self._bucket, self.url = bucket, bucket.url
-
-    def names(self) -> list[str]:
-        keys = (found.key for found in self._bucket.list(""))
-        names = (key.removesuffix(_RECORD) for key in keys if key.endswith(_RECORD))
-        return sorted(name for name in names if _NAME.fullmatch(name))
-
-    def read(self, name: str) -> bytes | None:
-        found = self._bucket.get(f"{name}{_RECORD}")
-        return None if found is None else found[0]
-
-    def put(self, segment: LooseSegment, folder: Path) -> None:
-        keys = {f"{segment.folder}/{name}": folder / name for name in segment.entry.files}
-        for key, path in keys.items():
-            self._bucket.put(key, path)
-        if not self._bucket.put_new(f"{segment.name}{_RECORD}", orjson.dumps(segment)):
-            self._bucket.delete(list(keys))
-
-    def fetch(self, segment: LooseSegment, target: Path) -> None:
-        for name in segment.entry.files:
-            with (target / name).open("xb") as file:
-                if not self._bucket.download(f"{segment.folder}/{name}", file):
-                    raise StorageFailed(f"{segment.folder}/{name} is missing in {self.url}: write it again", file=name)

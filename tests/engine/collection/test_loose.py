@@ -10,9 +10,10 @@ from unittest import mock
 import orjson
 import pytest
 
+from aidre.engine.collection.loose import Place, adopt_segments, check_name, put_segment
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import InvalidInput, Missing, SpaceConflict, StorageFailed
-from aidre.engine.maintenance.loose import Place, adopt_segments, check_name, place_of, put_segment
+from aidre.engine.maintenance.bucket import place_of
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import durable
