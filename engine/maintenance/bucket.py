@@ -25,6 +25,7 @@ from aidre.engine.storage import locked_folder
 
 if TYPE_CHECKING:
     from aidre.engine.collection import LooseSegment, Place
+    from aidre.engine.ports import Reader, Source
 
 _TIMEOUT = timedelta(seconds=60)
 """For one request; a slower connection needs smaller objects."""
@@ -296,6 +297,26 @@ def _open(address: BucketAddress, *, make: bool) -> Any:
 
 
 # -- loose segments ------------------------------------------------------------------------------------------------
+
+
+def adopt(
+    store: Source,
+    collection: str,
+    address: str | Path,
+    *,
+    endpoint: str | None = None,
+    region: str | None = None,
+    dates: Sequence[str] = (),
+    wait: float = 0.0,
+    previous: Reader | None = None,
+) -> list[str]:
+    """`adopt_segments` of a place by its address; the names of the segments that were new. Unsupported for a store of
+    another engine."""
+    from aidre.engine.collection import adopt_segments, local_store
+
+    own = local_store(store, "add the rows themselves")
+    place = place_of(address, endpoint=endpoint, region=region)
+    return adopt_segments(own, collection, place, dates=dates, wait=wait, previous=previous)
 
 
 def place_of(address: str | Path, *, endpoint: str | None = None, region: str | None = None) -> Place:
