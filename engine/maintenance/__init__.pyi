@@ -1,6 +1,6 @@
 from . import verify as verify
 from .backup import back_up as back_up
-from .bucket import Bucket as Bucket, BucketAddress as BucketAddress, place_of as place_of
+from .bucket import Bucket as Bucket, BucketAddress as BucketAddress, adopt as adopt, place_of as place_of
 from .copying import copy_collection as copy_collection
 from .history import keep_generations as keep_generations, list_generations as list_generations, roll_back as roll_back
 from .inventory import (
