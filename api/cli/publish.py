@@ -56,24 +56,30 @@ def follow(
 
     stopped = stopped or threading.Event()
     marks: dict[str, Hashable] = {}
-    problem, wait = "", _LOOK_SECONDS
+    aliases, problem, wait = None, "", _LOOK_SECONDS
     while not stopped.wait(wait):
         former, problem, wait = problem, "", _LOOK_SECONDS
         names = _names(store, collection)
         if marks.keys() - set(names):
             problem = _publish_drops(publisher)
             marks = {name: mark for name, mark in marks.items() if problem or name in names}
-        for name in names:
-            try:
-                mark = store.mark(name)
-                if mark is not None and mark != marks.get(name):
-                    publisher.publish([name])
-                    marks[name], wait = mark, max(wait, spacing)
-            except PublishConflict as error:
-                marks[name] = mark
-                console.print_message(str(error))
-            except (AidreError, OSError) as error:
-                problem, wait = str(error), _RETRY_SECONDS
+        newest = {name: mark for name in names if (mark := store.mark(name)) is not None}
+        due = [name for name, mark in newest.items() if mark != marks.get(name)]
+        try:
+            now_meant = store.aliases()
+            if due or now_meant != aliases:
+                done = publisher.publish_each(due)
+                aliases = now_meant
+                marks |= {name: newest[name] for name in due if name not in done.failures}
+                for name, error in done.failures.items():
+                    if isinstance(error, PublishConflict):
+                        marks[name] = newest[name]
+                        console.print_message(str(error))
+                    else:
+                        problem, wait = str(error), _RETRY_SECONDS
+                wait = max(wait, spacing)
+        except (AidreError, OSError) as error:
+            problem, wait = str(error), _RETRY_SECONDS
         if problem and problem != former:
             console.print_message(f"not published: {problem}")
 
@@ -116,8 +122,8 @@ def publishing(store: Source, settings: Settings, collection: str | None = None)
         stopped.set()
         thread.join(_RETRY_SECONDS)
     try:
-        for name in _names(store, collection):
-            publisher.publish([name])
+        for failure in publisher.publish_each(_names(store, collection)).failures.values():
+            raise failure
     except (AidreError, OSError) as error:
         console.print_message(f"what was committed is stored, but not published: {error}; `aidre publish` sends it")
 

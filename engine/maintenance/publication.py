@@ -1,19 +1,21 @@
 """What a bucket holds: the objects of a published store, and the two small ones that change.
 
-    PREFIX/collections.json              the format, and the names of all collections
+    PREFIX/collections.json              the names of all collections, the newest publication of each, the aliases
     PREFIX/<collection>/CURRENT          the newest publication: generation, checksum of its manifest, what was purged
     PREFIX/<collection>/manifests/...    as in the store (engine/storage), byte for byte, as are:
     PREFIX/<collection>/segments/..., deletes/..., changes/...
     PREFIX/<collection>/signed/...       of signed publications: the SHA-256 of each file (`statement`)
+    PREFIX/<collection>/packs/...        all objects of a first, small publication in one (`fleet/packs`)
 
 All objects but the first two are written once. A publication puts the files that the former manifest did not name, then
-the manifest, then CURRENT, by comparison with the ETag that it read before: of two publishers exactly one wins.
+the manifest, then CURRENT, by comparison with the ETag that it read before: of two publishers exactly one wins. The
+catalog comes last. It says where to look and no more: a replica takes nothing that CURRENT does not name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -35,6 +37,8 @@ from aidre.engine.storage import (
 )
 
 FORMAT = 1
+_PACKED_FORMAT = 2
+"""Of the CURRENT of a packed publication, which releases before packs refuse by name."""
 CATALOG = "collections.json"
 MAX_COUNT = 1 << 53
 Count = Annotated[int, msgspec.Meta(ge=0, lt=MAX_COUNT)]
@@ -61,10 +65,33 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """What the catalog says of a publication: with another token than before there is something to pull."""
+
+    generation: Count
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedAlias:
+    """An alias of the published store; `former` as in `model.Alias`."""
+
+    collection: str
+    former: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Catalog:
-    """The collections of a bucket, sorted."""
+    """The collections of a bucket, sorted; releases up to 0.2.0 write and read nothing else.
+
+    `publications` are the newest ones, as far as publishers entered them. `statement` signs all members, see
+    `fleet/catalog.py`.
+    """
 
     collections: tuple[str, ...] = ()
+    publications: Mapping[str, Listed] = field(default_factory=dict)
+    aliases: Mapping[str, ListedAlias] = field(default_factory=dict)
+    statement: str | None = None
 
 
 def checksum(content: bytes) -> str:
@@ -105,18 +132,24 @@ def read_publication(bucket: Bucket, collection: str) -> tuple[Publication, str]
     return None if found is None else (decode_record(found[0], Publication, bucket, key), found[1])
 
 
-def encode_record(record: Publication | Catalog) -> bytes:
+def encode_record(record: Publication | Catalog, *, packed: bool = False) -> bytes:
     members = {name: value for name, value in msgspec.to_builtins(record).items() if value is not None}
-    return seal(msgspec.json.encode({"format": FORMAT, **members}))
+    return seal(msgspec.json.encode({"format": _PACKED_FORMAT if packed else FORMAT, **members}))
+
+
+def is_packed(content: bytes) -> bool:
+    """Whether a CURRENT that was decoded is that of a packed publication."""
+    return int(msgspec.json.decode(unseal(content))["format"]) == _PACKED_FORMAT
 
 
 def decode_record(content: bytes, kind: type[_T], bucket: Bucket, key: str) -> _T:
     """StoreDamaged, FormatTooNew."""
     try:
         value = msgspec.json.decode(unseal(content))
-        if value["format"] > FORMAT:
+        newest = _PACKED_FORMAT if kind is Publication else FORMAT
+        if value["format"] > newest:
             raise FormatTooNew(
-                f"{bucket.url} was published in format {value['format']}, this release reads up to {FORMAT}: "
+                f"{bucket.url} was published in format {value['format']}, this release reads up to {newest}: "
                 "upgrade aidre",
                 format=value["format"],
             )

@@ -31,7 +31,8 @@ from aidre.engine.errors import (
     StorageFailed,
     StoreDamaged,
 )
-from aidre.engine.maintenance.bucket import Bucket
+from aidre.engine.maintenance.bucket import Bucket, Objects
+from aidre.engine.maintenance.fleet import Due, Packed, accept_catalog, open_pack
 from aidre.engine.maintenance.publication import (
     CATALOG,
     Catalog,
@@ -41,6 +42,7 @@ from aidre.engine.maintenance.publication import (
     current_key,
     damaged,
     decode_record,
+    is_packed,
     manifest_key,
     named_files,
 )
@@ -55,6 +57,7 @@ from aidre.engine.maintenance.statement import (
     seen,
     sha256_of,
 )
+from aidre.engine.model import Alias
 from aidre.engine.storage import (
     CHANGES,
     CURRENT,
@@ -62,6 +65,7 @@ from aidre.engine.storage import (
     MANIFESTS,
     REPLICA,
     SEGMENTS,
+    Aliases,
     FileEntry,
     FileProblem,
     Manifest,
@@ -80,6 +84,11 @@ logger = logging.getLogger("aidre")
 LOCK_SECONDS = 60.0
 """How long a pull waits for that of another process of this cache."""
 _DOWNLOADS = 4
+"""Files of a collection that are pulled at a time."""
+_COLLECTIONS = 8
+"""Collections that are pulled at a time."""
+_CATALOG_STATEMENT = ".catalog.statement"
+"""In the cache: that of the newest catalog whose aliases were taken."""
 _RETRY_SECONDS = 5.0
 """After a failed pull; the former generation answers meanwhile."""
 
@@ -106,6 +115,8 @@ class Replica:
         self._etags: dict[str, str] = {}
         self._opened: dict[str, Manifest] = {}
         self._catalog = Catalog()
+        self._due = Due()
+        self._packs: dict[str, Packed] = {}
 
     @property
     def source(self) -> Store:
@@ -136,14 +147,11 @@ class Replica:
         BucketFailed, PublicationRefused, StoreDamaged, FormatTooNew, StorageFailed.
         """
         self._read_catalog()
-        changed, failures = list[str](), list[AidreError]()
-        for name in self._catalog.collections:
-            try:
-                changed += [name] if self._pull_newest(name) else []
-            except BucketFailed:
-                raise
-            except AidreError as failure:
-                failures.append(failure)
+        changed, failures = self._pull_due()
+        try:
+            self._take_aliases()
+        except AidreError as failure:
+            failures.append(failure)
         for name in sorted(set(self._local_names()).difference(self._catalog.collections)):
             try:
                 self._check_unseen(name, f"is no longer named by {CATALOG}, which nobody signs")
@@ -156,6 +164,59 @@ class Replica:
             raise failures[0]
         os.utime(self.cache / REPLICA)  # the time of the last complete pull
         return changed
+
+    def _pull_due(self) -> tuple[list[str], list[AidreError]]:
+        """Pull the collections that may have changed, several at a time; the names of those that did, and why others
+        could not be pulled. BucketFailed."""
+        due, changed, failures = self._due.names(self._catalog, self._is_broken), list[str](), list[AidreError]()
+
+        def pull(name: str) -> None:
+            if any(isinstance(failure, BucketFailed) for failure in failures):
+                return
+            try:
+                if self._pull_newest(name):
+                    changed.append(name)
+                self._due.done(name, self._catalog)
+            except AidreError as failure:
+                failures.append(failure)
+
+        if len(due) < 2:
+            list(map(pull, due))
+        else:
+            with ThreadPoolExecutor(_COLLECTIONS, thread_name_prefix="pull") as threads:
+                list(threads.map(pull, due))
+        for failure in failures:
+            if isinstance(failure, BucketFailed):
+                raise failure
+        return sorted(changed), failures
+
+    def _is_broken(self, name: str) -> bool:
+        """Whether a file was removed, or is shorter now."""
+        opened = self._opened.get(name)
+        if opened is None or self._is_complete(name, opened):
+            return False
+        self._forget(name)
+        return True
+
+    def _take_aliases(self) -> None:
+        """Those of the catalog in one step, each as soon as what it means was pulled. PublicationRefused."""
+        own, listed = Aliases(self.cache), self._catalog.aliases
+        known, path = own.known(), self.cache / _CATALOG_STATEMENT
+        if self._keys is not None and (listed or path.exists()):
+            former = path.read_text(encoding="utf-8", errors="replace") if path.exists() else None
+            statement = accept_catalog(self._bucket, self._catalog, self._keys, former)
+            if statement != former:
+                durable.replace_file(path, statement.encode())
+        taken = dict[str, Alias]()
+        for name, one in listed.items():
+            if self._is_there(one.collection):
+                taken[name] = Alias(one.collection, one.former)
+            elif name in known:
+                taken[name] = known[name]
+        own.replace(taken)
+
+    def _is_there(self, name: str) -> bool:
+        return is_collection_name(name) and (self.cache / name / CURRENT).exists()
 
     def follow(self, stopped: threading.Event, poll: float) -> None:
         """Pull every `poll` seconds until `stopped`; a problem is logged once and does not end it."""
@@ -178,13 +239,15 @@ class Replica:
         with self._lock(collection):
             if (folder / MANIFESTS / manifest_name(generation)).exists():
                 return True
-            older = self._find_older(collection, generation)
-            if older is None:
-                return False
-            manifest, content, files = older
-            garbage.pin(folder, generation)
-            self._pull_files(collection, manifest, files)
-            durable.replace_file(folder / MANIFESTS / manifest_name(generation), content)
+            is_packed = self._bucket.size(manifest_key(collection, generation)) is None
+            with self._unpacked(collection, generation, is_needed=is_packed):
+                older = self._find_older(collection, generation)
+                if older is None:
+                    return False
+                manifest, content, files = older
+                garbage.pin(folder, generation)
+                self._pull_files(collection, manifest, files)
+                durable.replace_file(folder / MANIFESTS / manifest_name(generation), content)
         return True
 
     def _find_older(self, collection: str, generation: int) -> tuple[Manifest, bytes, Mapping[str, str] | None] | None:
@@ -193,10 +256,12 @@ class Replica:
         if found is None:
             return None
         newest = decode_record(found[0], Publication, self._bucket, current_key(collection))
+        if is_packed(found[0]) and generation != newest.generation:
+            return None  # it is the first one
         files = None
         if self._keys is not None:
             claims = self._accept(collection, newest, self._keys).claims
-            signed = accept_older(self._bucket, claims, generation, self._keys)
+            signed = accept_older(self._objects(collection), claims, generation, self._keys)
             if signed is None:
                 return None
             files = signed.files
@@ -224,6 +289,22 @@ class Replica:
                 reason="missing",
             )
 
+    @contextmanager
+    def _unpacked(self, name: str, generation: int, *, is_needed: bool) -> Iterator[None]:
+        """Within this context the objects of a pack are found as if they were there one by one."""
+        pack = open_pack(self._bucket, name, generation) if is_needed else None
+        if pack is None:
+            yield
+            return
+        self._packs[name] = pack
+        try:
+            yield
+        finally:
+            self._packs.pop(name, None)
+
+    def _objects(self, name: str) -> Objects:
+        return self._packs.get(name, self._bucket)
+
     def _forget(self, name: str) -> None:
         """The next pull takes nothing of this collection for granted."""
         self._etags.pop(current_key(name), None)
@@ -231,16 +312,13 @@ class Replica:
 
     def _pull_newest(self, name: str) -> bool:
         key = current_key(name)
-        opened = self._opened.get(name)
-        if opened is not None and not self._is_complete(name, opened):
-            self._forget(name)  # a file was removed, or is shorter now
         found = self._bucket.get(key, unless=self._etags.get(key))
         if found is None:
             if key not in self._etags:
                 self._check_unseen(name, "is missing in the bucket")
             return False
         publication = decode_record(found[0], Publication, self._bucket, key)
-        with self._lock(name):
+        with self._lock(name), self._unpacked(name, publication.generation, is_needed=is_packed(found[0])):
             changed = self._open_publication(name, publication, self._admit(name, publication))
         self._etags[key] = found[1]  # not before: a failed pull is repeated
         return changed
@@ -249,7 +327,7 @@ class Replica:
 
     def _accept(self, name: str, publication: Publication, keys: Opener) -> Accepted:
         """PublicationRefused."""
-        accepted = accept(self._bucket, name, publication, keys)
+        accepted = accept(self._objects(name), name, publication, keys)
         check_succeeds(self._bucket, accepted.claims, seen(self.cache / name), self._widened)
         return accepted
 
@@ -341,7 +419,7 @@ class Replica:
 
     def _get_manifest(self, name: str, generation: int, signed: Mapping[str, str] | None) -> bytes | None:
         key = manifest_key(name, generation)
-        found = self._bucket.get(key)
+        found = self._objects(name).get(key)
         if found is None:
             return None
         self._check_signed(name, key, hashlib.sha256(found[0]).hexdigest(), signed)
@@ -382,7 +460,7 @@ class Replica:
         with durable.write_errors(path), _temporary(path) as temporary:
             with temporary.open("wb") as file:
                 target = _Checked(file, entry.size, problem)
-                exists = self._bucket.download(key, target)  # type: ignore[arg-type]
+                exists = self._objects(name).download(key, target)  # type: ignore[arg-type]
             if not exists:
                 raise damaged(self._bucket, key, "is missing")
             if target.size != entry.size or target.digest.hexdigest() != entry.checksum:
@@ -398,7 +476,7 @@ class Replica:
     def _pull_changelogs(self, name: str, publication: Publication, signed: Mapping[str, str] | None) -> None:
         """Bring the folder of changelogs to what the bucket lists; the feed verifies each when it reads it."""
         folder, prefix = self.cache / name / CHANGES, changes_prefix(name)
-        named = [found for found in self._bucket.list(prefix) if signed is None or found.key in signed]
+        named = [found for found in self._objects(name).list(prefix) if signed is None or found.key in signed]
         listed = {found.key.rpartition("/")[2]: found for found in named}
         listed = {file: found for file, found in listed.items() if _is_changelog(file, publication)}
         durable.make_folder(folder)
@@ -410,7 +488,7 @@ class Replica:
         def pull(file: str) -> None:
             with durable.write_errors(folder / file), _temporary(folder / file) as temporary:
                 with temporary.open("wb") as target:
-                    exists = self._bucket.download(f"{prefix}/{file}", target)
+                    exists = self._objects(name).download(f"{prefix}/{file}", target)
                 if exists:  # else it was packed meanwhile
                     if signed is not None:
                         self._check_signed(name, f"{prefix}/{file}", sha256_of(temporary), signed)
