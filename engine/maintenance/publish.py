@@ -206,7 +206,7 @@ class Publisher:
             with ThreadPoolExecutor(_COLLECTIONS, thread_name_prefix="publish") as threads:
                 list(threads.map(attempt, names))
         aliases = self._store.aliases()
-        if newest or aliases:
+        if newest or not failures:
             entered = {name: one.publication for name, one in newest.items()}
             enter(self._bucket, Entries(entered, aliases, self._store.collections()), self._signer, repair=repair)
         published = [newest[name].published for name in names if name in newest]
@@ -264,7 +264,8 @@ class Publisher:
                 self._swap(ours, newest, etag, packed=True)
                 return _Newest(_published(manifest, sent, is_signed=self._signer is not None), newest)
             sent = self._put_all(ours, former, before, accepted, paths, force=force, repair=repair)
-            if former is not None and is_same and self._signer is None:
+            is_in_pack = former is not None and (name, former.generation) in self._in_packs
+            if former is not None and is_same and self._signer is None and not is_in_pack:
                 return _Newest(_published(manifest, sent, is_signed=False), former)
             newest = self._succeeding(ours, former, before, is_first=is_first)
             newest, listed = self._signed(ours, newest, accepted)

@@ -96,7 +96,8 @@ def _with_entries(catalog: Catalog, entries: Entries, *, trusts_aliases: bool) -
         if one.collection in names
     }
     publications = {name: one for name, one in catalog.publications.items() if name in names}
-    return Catalog(names, _sorted(publications | listed), _sorted(kept | own))
+    members = {"publications": _sorted(publications | listed), "aliases": _sorted(kept | own)}
+    return replace(catalog, collections=names, statement=None, **members)
 
 
 def _sorted(members: Mapping[str, _T]) -> dict[str, _T]:
@@ -151,7 +152,7 @@ def accept_catalog(bucket: Bucket, catalog: Catalog, keys: Opener, former: str |
     if claims is None or catalog.statement is None:
         reason = "unsigned" if catalog.statement is None else "forged"
         raise _refused(bucket, reason, "is not signed by a key of store.publisher_keys, and its aliases are not taken")
-    if seen is not None and claims.iat < seen.iat:
+    if seen is not None and (claims.iat < seen.iat or (claims.iat == seen.iat and claims != seen)):
         raise _refused(bucket, "older", "is older than one that this replica has seen, and its aliases are not taken")
     return catalog.statement
 
