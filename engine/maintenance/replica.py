@@ -26,13 +26,24 @@ from aidre.engine.collection import Store, garbage
 from aidre.engine.errors import (
     AidreError,
     BucketFailed,
+    CollectionMissing,
     FormatTooNew,
     PublicationRefused,
     StorageFailed,
     StoreDamaged,
 )
 from aidre.engine.maintenance.bucket import Bucket, Objects
-from aidre.engine.maintenance.fleet import Due, Packed, accept_catalog, open_pack
+from aidre.engine.maintenance.fleet import (
+    Due,
+    Facts,
+    Keeping,
+    LazyCache,
+    LazyStore,
+    Packed,
+    accept_catalog,
+    note_use,
+    open_pack,
+)
 from aidre.engine.maintenance.publication import (
     CATALOG,
     Catalog,
@@ -49,6 +60,7 @@ from aidre.engine.maintenance.publication import (
 from aidre.engine.maintenance.statement import (
     STATEMENT,
     Accepted,
+    Claims,
     Opener,
     accept,
     accept_older,
@@ -97,7 +109,8 @@ class Replica:
     """Pulls one bucket into one folder. `max_bytes` bounds what the generations take there; 0: no bound.
 
     With `keys`, publications that these have not signed are refused, and those that are older than what was accepted,
-    or make a collection public that was private and is none of `widened`.
+    or make a collection public that was private and is none of `widened`. With `lazy`, collections are pulled by
+    `pull_collection` alone, and let go when they are not used.
     """
 
     def __init__(
@@ -108,6 +121,7 @@ class Replica:
         max_bytes: int = 0,
         keys: Opener | None = None,
         widened: Collection[str] = (),
+        lazy: Keeping | None = None,
     ) -> None:
         self._bucket, self._max_bytes = bucket, max_bytes
         self._keys, self._widened = keys, frozenset(widened)
@@ -117,11 +131,12 @@ class Replica:
         self._catalog = Catalog()
         self._due = Due()
         self._packs: dict[str, Packed] = {}
+        self._lazy = None if lazy is None else LazyCache(self.cache, lazy, max_bytes)
 
     @property
     def source(self) -> Store:
         """What serves the cache."""
-        return Store(self.cache, self.fetch)
+        return Store(self.cache, self.fetch) if self._lazy is None else LazyStore(self.cache, self)
 
     # -- the newest publication --------------------------------------------------------------------------------
 
@@ -149,6 +164,8 @@ class Replica:
         self._read_catalog()
         changed, failures = self._pull_due()
         try:
+            if self._lazy is not None:
+                self._lazy.keep(self._catalog.collections)
             self._take_aliases()
         except AidreError as failure:
             failures.append(failure)
@@ -160,6 +177,8 @@ class Replica:
                 continue
             self._forget(name)
             durable.remove(self.cache / name)
+        if self._lazy is not None:
+            self._lazy.let_go()
         if failures:
             raise failures[0]
         os.utime(self.cache / REPLICA)  # the time of the last complete pull
@@ -174,8 +193,13 @@ class Replica:
             if any(isinstance(failure, BucketFailed) for failure in failures):
                 return
             try:
-                if self._pull_newest(name):
-                    changed.append(name)
+                if self._lazy is not None and not self._is_there(name):
+                    if self._lazy.is_known(name, self._catalog):
+                        return
+                    done = self._learn(name)
+                else:
+                    done = self._pull_newest(name)
+                changed.extend([name] if done else [])
                 self._due.done(name, self._catalog)
             except AidreError as failure:
                 failures.append(failure)
@@ -209,11 +233,41 @@ class Replica:
                 durable.replace_file(path, statement.encode())
         taken = dict[str, Alias]()
         for name, one in listed.items():
-            if self._is_there(one.collection):
+            if self._is_there(one.collection) or (self._lazy is not None and one.collection in self._lazy.facts.read()):
                 taken[name] = Alias(one.collection, one.former)
             elif name in known:
                 taken[name] = known[name]
         own.replace(taken)
+
+    def pull_collection(self, name: str) -> None:
+        """Bring a collection into the cache of a lazy replica, where it is not there already: of processes that ask at
+        once one pulls, and the others wait. What `pull` raises; CollectionMissing."""
+        if self._lazy is None or name not in self._lazy.facts.read():
+            raise CollectionMissing(f"there is no collection {name!r} in this store", collection=name)
+        note_use(self.cache, name)
+        self._forget(name)
+        self._pull_newest(name)
+
+    def _learn(self, name: str) -> bool:
+        """Bring what is known of a collection that is not in the cache up to date."""
+        assert self._lazy is not None
+        key = current_key(name)
+        found = self._bucket.get(key)
+        if found is None:
+            self._check_unseen(name, "is missing in the bucket")
+            return False
+        publication = decode_record(found[0], Publication, self._bucket, key)
+        with self._unpacked(name, publication.generation, is_needed=is_packed(found[0])):
+            accepted = None if self._keys is None else self._accept(name, publication, self._keys)
+            manifest, _ = self._published_manifest(name, publication, None if accepted is None else accepted.files)
+        self._lazy.learn(name, Facts.of(manifest, publication.token, None if accepted is None else accepted.statement))
+        return True
+
+    def _seen(self, name: str) -> Claims | None:
+        """The newest publication that was accepted."""
+        known = None if self._lazy is None else self._lazy.claims(name)
+        stored = seen(self.cache / name)
+        return max(filter(None, (known, stored)), key=lambda claims: claims.iat, default=None)
 
     def _is_there(self, name: str) -> bool:
         return is_collection_name(name) and (self.cache / name / CURRENT).exists()
@@ -321,6 +375,9 @@ class Replica:
         with self._lock(name), self._unpacked(name, publication.generation, is_needed=is_packed(found[0])):
             changed = self._open_publication(name, publication, self._admit(name, publication))
         self._etags[key] = found[1]  # not before: a failed pull is repeated
+        if self._lazy is not None:
+            statement = None if self._keys is None else publication.statement
+            self._lazy.learn(name, Facts.of(self._opened[name], publication.token, statement))
         return changed
 
     # -- signatures --------------------------------------------------------------------------------------------
@@ -328,7 +385,7 @@ class Replica:
     def _accept(self, name: str, publication: Publication, keys: Opener) -> Accepted:
         """PublicationRefused."""
         accepted = accept(self._objects(name), name, publication, keys)
-        check_succeeds(self._bucket, accepted.claims, seen(self.cache / name), self._widened)
+        check_succeeds(self._bucket, accepted.claims, self._seen(name), self._widened)
         return accepted
 
     def _admit(self, name: str, publication: Publication) -> Mapping[str, str] | None:
@@ -357,7 +414,7 @@ class Replica:
 
     def _check_unseen(self, name: str, what: str) -> None:
         """PublicationRefused where the bucket lacks a collection of which a signed publication was accepted."""
-        if self._keys is not None and (self.cache / name / STATEMENT).exists():
+        if self._keys is not None and self._seen(name) is not None:
             what = f"{what}: its last generation goes on being served"
             raise refused(self._bucket, name, "withdrawn", what)
 
@@ -379,10 +436,7 @@ class Replica:
                     self._pull_changelogs(name, publication, files)
                 self._clean(name, local, local, publication, files)
                 return False
-        found = self._get_manifest(name, generation, files)
-        if found is None or checksum(found) != publication.manifest:
-            raise damaged(self._bucket, manifest_key(name, generation), "is not the manifest that was published")
-        manifest = decode_manifest(found, generation, name)
+        manifest, found = self._published_manifest(name, publication, files)
         self._pull_files(name, manifest, files)
         self._pull_changelogs(name, publication, files)
         durable.replace_file(folder / MANIFESTS / manifest_name(generation), found)
@@ -423,15 +477,24 @@ class Replica:
         if found is None:
             return None
         self._check_signed(name, key, hashlib.sha256(found[0]).hexdigest(), signed)
-        durable.make_folder(self.cache / name / MANIFESTS)
         return found[0]
+
+    def _published_manifest(
+        self, name: str, publication: Publication, signed: Mapping[str, str] | None
+    ) -> tuple[Manifest, bytes]:
+        """StoreDamaged, PublicationRefused."""
+        found = self._get_manifest(name, publication.generation, signed)
+        if found is None or checksum(found) != publication.manifest:
+            key = manifest_key(name, publication.generation)
+            raise damaged(self._bucket, key, "is not the manifest that was published")
+        return decode_manifest(found, publication.generation, name), found
 
     def _pull_files(self, name: str, manifest: Manifest, signed: Mapping[str, str] | None) -> None:
         files = [
             (key, entry) for key, entry in named_files(name, manifest) if not _has_size(self.cache / key, entry.size)
         ]
         self._make_room(name, manifest, sum(entry.size for _, entry in files))
-        for parent in sorted({(self.cache / key).parent for key, _ in files}):
+        for parent in sorted({self.cache / name / MANIFESTS, *((self.cache / key).parent for key, _ in files)}):
             durable.make_folder(parent)
         with ThreadPoolExecutor(_DOWNLOADS, thread_name_prefix="pull") as threads:
             for _ in threads.map(lambda file: self._pull_file(name, file[0], file[1], signed), files):
@@ -441,6 +504,8 @@ class Replica:
         """StorageFailed where the generation does not fit beside the newest ones of the other collections."""
         if not self._max_bytes:
             return
+        if self._lazy is not None:
+            self._lazy.let_go(missing, spared=name)
         if _size_of(self.cache) + missing > self._max_bytes:
             for other in self._local_names():
                 local = self._local_manifest(other)

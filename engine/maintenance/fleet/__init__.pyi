@@ -1,4 +1,11 @@
 from .catalog import Due as Due, Entries as Entries, accept_catalog as accept_catalog, enter as enter
+from .lazy import (
+    Facts as Facts,
+    Keeping as Keeping,
+    LazyCache as LazyCache,
+    LazyStore as LazyStore,
+    note_use as note_use,
+)
 from .packs import (
     FEWEST as FEWEST,
     MAX_BYTES as MAX_BYTES,

@@ -96,8 +96,8 @@ def _with_entries(catalog: Catalog, entries: Entries, *, trusts_aliases: bool) -
         if one.collection in names
     }
     publications = {name: one for name, one in catalog.publications.items() if name in names}
-    members = {"publications": _sorted(publications | listed), "aliases": _sorted(kept | own)}
-    return replace(catalog, collections=names, statement=None, **members)
+    publications, aliases = _sorted(publications | listed), _sorted(kept | own)
+    return replace(catalog, collections=names, publications=publications, aliases=aliases, statement=None)
 
 
 def _sorted(members: Mapping[str, _T]) -> dict[str, _T]:

@@ -45,11 +45,11 @@ def _slot(moment: datetime) -> float:
 
 def generations(found: Iterable[StoredObject]) -> dict[int, StoredObject]:
     """The manifests and packs among some objects, by generation."""
-    named = ((one, *one.key.split("/")[1:]) for one in found if one.key.count("/") == 2)
+    named = ((one, one.key.split("/")) for one in found)
     return {
-        int(file.partition(".")[0]): one
-        for one, folder, file in named
-        if folder in (MANIFESTS, PACKS) and file.partition(".")[0].isdecimal()
+        int(parts[2].partition(".")[0]): one
+        for one, parts in named
+        if len(parts) == 3 and parts[1] in (MANIFESTS, PACKS) and parts[2].partition(".")[0].isdecimal()
     }
 
 

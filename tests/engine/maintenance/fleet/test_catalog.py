@@ -42,9 +42,7 @@ def test_an_idle_replica_asks_twice_however_many_collections_there_are(s3: S3, s
             assert methods(proxy.asked) == {"GET": 2}
 
 
-def test_a_commit_costs_a_replica_the_requests_of_that_collection_alone(
-    s3: S3, s3_place: S3Place, many: Path
-) -> None:
+def test_a_commit_costs_a_replica_the_requests_of_that_collection_alone(s3: S3, s3_place: S3Place, many: Path) -> None:
     publisher = s3_place.publisher(many)
     publisher.publish(Store(many).collections())
     with proxy_of(s3) as proxy:
@@ -201,9 +199,7 @@ def test_aliases_are_taken_from_signed_catalogs_alone(
     assert replica.source.open("handbook").collection.name == "tenant0002"
 
 
-def test_what_is_signed_already_is_not_written_again(
-    folder_place: FolderPlace, many: Path, key: PublisherKey
-) -> None:
+def test_what_is_signed_already_is_not_written_again(folder_place: FolderPlace, many: Path, key: PublisherKey) -> None:
     switched(folder_place, many, signer=key.signer)
     before = folder_place.contents()
     folder_place.publisher(many, key.signer).publish(tenants(3))
