@@ -41,6 +41,7 @@ from aidre.api.protocols.provenance import provenance_for
 from aidre.api.retrieval import SECRET_BYTES, SECRET_VARIABLE
 from aidre.api.server import Connection, connection_capacity
 from aidre.engine.errors import ConfigurationError
+from aidre.engine.ports import Source
 
 BACKLOG = 2_048
 """Connections that the kernel accepts before the server does."""

@@ -115,8 +115,7 @@ class Retrieval:
             await asyncio.to_thread(self.snapshots.refresh)
 
     async def find(self, name: str | None, cursor: str | None, caller: Caller, protocol: Protocol) -> VisibleCollection:
-        """As `collections.find`, once the collection was pulled; raises Conflict where the cursor is of a collection that
-        was dropped."""
+        """As `find_here`; raises Conflict where the cursor is of a collection that was dropped."""
         try:
             return await self.find_here(name, caller, protocol)
         except (CollectionMissing, BadRequest):

@@ -22,7 +22,7 @@ import msgspec
 import xxhash
 
 from aidre.engine.errors import FormatTooNew, StoreDamaged
-from aidre.engine.maintenance.bucket import Bucket
+from aidre.engine.maintenance.bucket import Bucket, Objects
 from aidre.engine.storage import (
     CHANGES,
     CURRENT,
@@ -158,7 +158,7 @@ def decode_record(content: bytes, kind: type[_T], bucket: Bucket, key: str) -> _
         raise damaged(bucket, key, "is no record of aidre") from error
 
 
-def damaged(bucket: Bucket, key: str, problem: str) -> StoreDamaged:
+def damaged(bucket: Objects, key: str, problem: str) -> StoreDamaged:
     return StoreDamaged(
         f"{bucket.url}/{key} {problem}: publish the store again with --repair",
         collection=key.partition("/")[0],

@@ -10,7 +10,6 @@ With a key, CURRENT is signed (`statement`), and signed anew where it was not, o
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 import threading
 import time
@@ -28,7 +27,6 @@ from aidre.engine.errors import (
     BucketFailed,
     FormatTooNew,
     InvalidInput,
-    PublicationRefused,
     PublishConflict,
     StoreDamaged,
 )
@@ -40,7 +38,14 @@ from aidre.engine.maintenance.fleet import (
     KEEP,
     MAX_BYTES,
     Entries,
+    Signing,
     Superseded,
+    changelogs,
+    check_whole,
+    content_of,
+    contents_of,
+    damaged_keys,
+    each_of,
     encode_pack,
     enter,
     generations,
@@ -64,15 +69,9 @@ from aidre.engine.maintenance.publication import (
 from aidre.engine.maintenance.statement import (
     Accepted,
     Signer,
-    accept,
-    claims_of,
-    encode_claims,
-    encode_list,
     is_list_of,
     list_key,
-    next_time,
     read_claims,
-    sha256_of,
 )
 from aidre.engine.ports import Source
 from aidre.engine.storage import (
@@ -80,20 +79,14 @@ from aidre.engine.storage import (
     DELETES,
     MANIFESTS,
     FileEntry,
-    FileProblem,
     Manifest,
-    check_file,
     decode_manifest,
-    encode_manifest,
     locked_folder,
-    manifest_name,
     read_manifest,
 )
 
 _UPLOADS = 4
 """Files that are sent at a time."""
-_COLLECTIONS = 8
-"""Collections that are published at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +141,8 @@ class Publisher:
     def __init__(self, store: Source, bucket: Bucket, signer: Signer | None = None) -> None:
         self._store = local_store(store)
         self._bucket = bucket
-        self._signer = signer
+        self._signing = Signing(bucket, signer)
+        self._is_signer = signer is not None
         self._manifests: dict[str, dict[int, Manifest]] = {}
         self._changelogs: dict[str, tuple[str, frozenset[str]]] = {}
         self._superseded: defaultdict[str, Superseded] = defaultdict(Superseded)
@@ -189,26 +183,13 @@ class Publisher:
     def _in_one_pass(
         self, names: Sequence[str], publish: Callable[[str], _Newest | None], repair: bool = False
     ) -> Pass:
-        newest, failures = dict[str, _Newest](), dict[str, AidreError]()
         self._names, self._folders, self._packs = frozenset(names), None, False
-
-        def attempt(name: str) -> None:
-            try:
-                # A bucket that has failed is not asked for the other collections.
-                found = None if any(isinstance(one, BucketFailed) for one in failures.values()) else publish(name)
-                newest.update({} if found is None else {name: found})
-            except AidreError as failure:
-                failures[name] = failure
-
-        if len(names) == 1:
-            attempt(names[0])
-        else:
-            with ThreadPoolExecutor(_COLLECTIONS, thread_name_prefix="publish") as threads:
-                list(threads.map(attempt, names))
+        newest, failures = each_of(names, publish)
         aliases = self._store.aliases()
         if newest or not failures:
             entered = {name: one.publication for name, one in newest.items()}
-            enter(self._bucket, Entries(entered, aliases, self._store.collections()), self._signer, repair=repair)
+            entries = Entries(entered, aliases, self._store.collections())
+            enter(self._bucket, entries, self._signing.signer, repair=repair)
         published = [newest[name].published for name in names if name in newest]
         return Pass(tuple(one for one in published if one is not None), failures)
 
@@ -226,16 +207,16 @@ class Publisher:
             if found is None or not is_due or found[0].lineage != manifest.lineage:
                 return None
             self._check_signs(ours, found[0])
-            accepted = self._accepted(name, found[0])
+            accepted = self._signing.accepted(name, found[0], is_in_pack=self._is_in_pack(name, found[0]))
             known = {} if accepted is None else accepted.files
             ours.digests.update(file for file in known.items() if file[0].startswith(changes_prefix(name)))
             sent = self._put_manifest(ours, replaces=False)
             wanted = self._succeeding(ours, found[0], None, is_first=False)
-            wanted, listed = self._signed(ours, wanted, accepted)
+            wanted, listed = self._signing.signed(manifest, wanted, ours.digests, accepted)
             self._put_lists(listed)
             self._swap(ours, wanted, found[1])
             self._collect(ours, wanted)
-        is_signed = self._signer is not None
+        is_signed = self._is_signer
         return _Newest(Published(name, manifest.generation, 0, 0, len(sent), sum(sent), is_signed), wanted)
 
     def _publish(self, name: str, *, force: bool, repair: bool) -> _Newest:
@@ -249,8 +230,8 @@ class Publisher:
             if former is not None and not force:
                 self._check_succeeds(ours, former, before)
             is_same = former is not None and former.manifest == checksum(ours.content)
-            accepted = self._accepted(name, former)
-            is_signed = self._signer is None or (accepted is not None and _is_by(self._signer, accepted))
+            accepted = self._signing.accepted(name, former, is_in_pack=self._is_in_pack(name, former))
+            is_signed = self._signing.is_current(accepted)
             if former is not None and is_same and is_signed and not repair:
                 if former.collected == 0:
                     self._collect(ours, former)
@@ -262,20 +243,19 @@ class Publisher:
             if is_first and not (force or repair) and self._is_packed(manifest):
                 sent, newest = self._put_pack(ours, paths)
                 self._swap(ours, newest, etag, packed=True)
-                return _Newest(_published(manifest, sent, is_signed=self._signer is not None), newest)
+                return _Newest(_published(manifest, sent, is_signed=self._is_signer), newest)
             sent = self._put_all(ours, former, before, accepted, paths, force=force, repair=repair)
-            is_in_pack = former is not None and (name, former.generation) in self._in_packs
-            if former is not None and is_same and self._signer is None and not is_in_pack:
+            if former is not None and is_same and not (self._is_signer or self._is_in_pack(name, former)):
                 return _Newest(_published(manifest, sent, is_signed=False), former)
             newest = self._succeeding(ours, former, before, is_first=is_first)
-            newest, listed = self._signed(ours, newest, accepted)
+            newest, listed = self._signing.signed(manifest, newest, ours.digests, accepted)
             self._put_lists(listed)
             self._swap(ours, newest, etag)
             if newest.collected == 0 or (former is not None and newest.collected != former.collected):
                 self._collect(ours, newest)
             else:
                 self._bucket.delete(self._superseded[name].due(time.time()))
-        return _Newest(_published(manifest, sent, is_signed=self._signer is not None), newest)
+        return _Newest(_published(manifest, sent, is_signed=self._is_signer), newest)
 
     def _is_new(self, name: str) -> bool:
         """Whether the bucket has no object of a collection; it is asked once for each pass."""
@@ -293,43 +273,17 @@ class Publisher:
 
     def _generation(self, name: str, manifest: Manifest) -> _Generation:
         folder = self._store.path / name
-        content = _content_of(folder, manifest)
+        content = content_of(folder, manifest)
         digests = {manifest_key(name, manifest.generation): hashlib.sha256(content).hexdigest()}
         return _Generation(name, folder, manifest, content, digests)
 
     # -- signatures --------------------------------------------------------------------------------------------
 
-    def _accepted(self, name: str, former: Publication | None) -> Accepted | None:
-        """What the bucket has, where one of our keys has signed it."""
-        if self._signer is None or former is None or former.statement is None:
-            return None
-        is_in_pack = (name, former.generation) in self._in_packs
-        objects = open_pack(self._bucket, name, former.generation) if is_in_pack else self._bucket
-        try:
-            return None if objects is None else accept(objects, name, former, self._signer)
-        except PublicationRefused:
-            return None
-
     def _check_signs(self, ours: _Generation, former: Publication) -> None:
         """PublishConflict where replicas would refuse what follows."""
-        if self._signer is None and former.statement is not None:
+        if not self._is_signer and former.statement is not None:
             what = "its publications are signed, and here is no provenance.key (set it, in the file of --config)"
             raise self._conflict(ours, former, what)
-
-    def _is_signed(self, ours: _Generation, key: str, path: Path) -> bool:
-        """Whether a file is what is to be signed; its xxh3 can be that of another one."""
-        return self._signer is None or sha256_of(path) == ours.digests[key]
-
-    def _signed(
-        self, ours: _Generation, wanted: Publication, former: Accepted | None
-    ) -> tuple[Publication, Mapping[str, bytes]]:
-        """The publication with its statement, and the list of that by its key."""
-        if self._signer is None:
-            return wanted, {}
-        time = next_time(None if former is None else former.claims)
-        claims = claims_of(ours.name, wanted, ours.manifest.visibility, time, ours.digests)
-        statement = self._signer.sign(encode_claims(claims))
-        return replace(wanted, statement=statement), {list_key(claims): encode_list(statement, ours.digests)}
 
     def _put_lists(self, lists: Mapping[str, bytes]) -> None:
         for key, content in lists.items():
@@ -407,20 +361,25 @@ class Publisher:
         repair: bool,
     ) -> list[int]:
         """Put the generation, its manifest last; returns the sizes of what was sent."""
-        is_in_pack = before is not None and (ours.name, before.generation) in self._in_packs
+        is_in_pack = self._is_in_pack(ours.name, before)
         replaces = repair or force
         published = {} if replaces or before is None or is_in_pack else dict(named_files(ours.name, before))
         known = {} if not published or accepted is None else accepted.files
-        self._sum_up(ours, published, known, descriptors)
+        ours.digests.update(self._signing.sum_up(ours.manifest, published, known, descriptors))
         if repair:
-            self._remove_damaged(ours)
+            for key in damaged_keys(self._bucket, ours.folder, ours.manifest, self._signing, ours.digests):
+                self._bucket.delete([key])
         if former is not None and former.lineage != ours.manifest.lineage:
             self._bucket.delete([found.key for found in self._bucket.list(changes_prefix(ours.name))])
+            self._changelogs.pop(ours.name, None)
         sent = self._put_files(ours, published, descriptors, replaces=replaces)
         since = 0 if before is None else before.generation
         stored = self._stored_changelogs(ours.name, former)
         sent += self._put_changelogs(ours, known, stored, since=since, replaces=replaces)
         return sent + self._put_manifest(ours, replaces=replaces)
+
+    def _is_in_pack(self, name: str, published: Publication | Manifest | None) -> bool:
+        return published is not None and (name, published.generation) in self._in_packs
 
     def _stored_changelogs(self, name: str, former: Publication | None) -> frozenset[str]:
         """The changelogs in the bucket: listed, unless the newest publication is that of this process."""
@@ -433,36 +392,14 @@ class Publisher:
 
     def _put_pack(self, ours: _Generation, descriptors: Mapping[str, int]) -> tuple[list[int], Publication]:
         """Put a first generation and what belongs to it as one object; the sizes of its parts."""
-        contents = dict[str, bytes]()
-        for key, entry in named_files(ours.name, ours.manifest):
-            path = Path(f"/proc/self/fd/{descriptors[key]}")
-            _check_whole(path, key, entry)
-            contents[key] = path.read_bytes()
-        for path in sorted((ours.folder / CHANGES).glob("*.arrow")):
-            contents[f"{changes_prefix(ours.name)}/{path.name}"] = path.read_bytes()
-        contents[manifest_key(ours.name, ours.manifest.generation)] = ours.content
+        contents = contents_of(ours.folder, ours.manifest, ours.content, descriptors)
         ours.digests.update({key: hashlib.sha256(content).hexdigest() for key, content in contents.items()})
-        sizes = [len(content) for content in contents.values()]
-        publication, lists = self._signed(ours, ours.publication, None)
+        publication, lists = self._signing.signed(ours.manifest, ours.publication, ours.digests, None)
         key, pack = pack_key(ours.name, ours.manifest.generation), encode_pack({**contents, **lists})
         if not self._bucket.put_new(key, pack) and not self._has(key, pack):
             raise self._differs(ours, key)
         self._in_packs.add((ours.name, ours.manifest.generation))
-        return sizes, publication
-
-    def _sum_up(
-        self,
-        ours: _Generation,
-        published: Mapping[str, FileEntry],
-        known: Mapping[str, str],
-        descriptors: Mapping[str, int],
-    ) -> None:
-        """Fill in the digests of the files; those that were signed before are not read again."""
-        if self._signer is None:
-            return
-        for key, entry in named_files(ours.name, ours.manifest):
-            is_known = key in known and published.get(key) == entry
-            ours.digests[key] = known[key] if is_known else sha256_of(Path(f"/proc/self/fd/{descriptors[key]}"))
+        return [len(content) for content in contents.values()], publication
 
     def _put_files(
         self, ours: _Generation, published: Mapping[str, FileEntry], descriptors: Mapping[str, int], *, replaces: bool
@@ -474,7 +411,7 @@ class Publisher:
             key, entry = file
             # By the open descriptor: garbage collection may remove the name meanwhile.
             path = Path(f"/proc/self/fd/{descriptors[key]}")
-            _check_whole(path, key, entry)
+            check_whole(path, key, entry)
             if self._bucket.put_new(key, path):
                 return entry.size
             if self._is_stored(key, entry):
@@ -506,14 +443,11 @@ class Publisher:
         """
         prefix = changes_prefix(ours.name)
         sent = []
-        for path in sorted((ours.folder / CHANGES).glob("*.arrow")):
+        for path, last in changelogs(ours.folder, ours.manifest.generation):
             key = f"{prefix}/{path.name}"
-            numbers = path.stem.split("-")
-            if not all(map(str.isdecimal, numbers)) or int(numbers[0]) > ours.manifest.generation:
-                continue
             with suppress(FileNotFoundError):  # packed meanwhile
-                is_old = key in stored and int(numbers[-1]) <= since and not replaces
-                if is_old and (self._signer is None or key in known):
+                is_old = key in stored and last <= since and not replaces
+                if is_old and (not self._is_signer or key in known):
                     ours.digests[key] = known.get(key, "")
                     continue
                 content = path.read_bytes()
@@ -637,52 +571,7 @@ class Publisher:
         prefix = changes_prefix(ours.name)
         return {f"{prefix}/{path.name}" for path in (ours.folder / CHANGES).glob("*.arrow")}
 
-    def _remove_damaged(self, ours: _Generation) -> None:
-        """Remove the objects of the generation that differ from their checksum, so that they are sent again."""
-        temporary = ours.folder / f".repair.{os.getpid()}.tmp"
-        try:
-            for key, entry in named_files(ours.name, ours.manifest):
-                with temporary.open("wb") as file:
-                    exists = self._bucket.download(key, file)
-                if exists and not (_is_whole(temporary, entry) and self._is_signed(ours, key, temporary)):
-                    self._bucket.delete([key])
-        finally:
-            temporary.unlink(missing_ok=True)
-
-
-def _is_by(signer: Signer, accepted: Accepted) -> bool:
-    """Whether the newest key has signed it, and not a former one."""
-    return signer.sign(encode_claims(accepted.claims)) == accepted.statement
-
 
 def _published(manifest: Manifest, sent: Sequence[int], *, is_signed: bool) -> Published:
     counts = manifest.generation, manifest.documents, manifest.chunks, len(sent), sum(sent)
     return Published(manifest.name, *counts, is_signed)
-
-
-def _content_of(folder: Path, manifest: Manifest) -> bytes:
-    try:
-        return (folder / MANIFESTS / manifest_name(manifest.generation)).read_bytes()
-    except FileNotFoundError:  # garbage collection removed it meanwhile
-        return encode_manifest(manifest)
-
-
-def _check_whole(path: Path, key: str, entry: FileEntry) -> None:
-    """StoreDamaged where a file of this store is not what its manifest says."""
-    try:
-        check_file(path, entry, whole=True)
-    except FileProblem as problem:
-        raise StoreDamaged(
-            f"{key} {problem}: restore it from a backup, it is not published",
-            collection=key.partition("/")[0],
-            file=key,
-            problem=str(problem),
-        ) from problem
-
-
-def _is_whole(path: Path, entry: FileEntry) -> bool:
-    try:
-        check_file(path, entry, whole=True)
-    except FileProblem:
-        return False
-    return True

@@ -17,10 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
 
 import orjson
-import xxhash
 
 from aidre.engine.collection import Store, garbage
 from aidre.engine.errors import (
@@ -41,8 +39,12 @@ from aidre.engine.maintenance.fleet import (
     LazyStore,
     Packed,
     accept_catalog,
+    check_signed,
+    each_of,
     note_use,
     open_pack,
+    pull_changelog,
+    pull_file,
 )
 from aidre.engine.maintenance.publication import (
     CATALOG,
@@ -78,11 +80,8 @@ from aidre.engine.storage import (
     REPLICA,
     SEGMENTS,
     Aliases,
-    FileEntry,
-    FileProblem,
     Manifest,
     WriterLock,
-    check_arrived,
     decode_manifest,
     durable,
     is_collection_name,
@@ -97,8 +96,6 @@ LOCK_SECONDS = 60.0
 """How long a pull waits for that of another process of this cache."""
 _DOWNLOADS = 4
 """Files of a collection that are pulled at a time."""
-_COLLECTIONS = 8
-"""Collections that are pulled at a time."""
 _CATALOG_STATEMENT = ".catalog.statement"
 """In the cache: that of the newest catalog whose aliases were taken."""
 _RETRY_SECONDS = 5.0
@@ -187,32 +184,22 @@ class Replica:
     def _pull_due(self) -> tuple[list[str], list[AidreError]]:
         """Pull the collections that may have changed, several at a time; the names of those that did, and why others
         could not be pulled. BucketFailed."""
-        due, changed, failures = self._due.names(self._catalog, self._is_broken), list[str](), list[AidreError]()
-
-        def pull(name: str) -> None:
-            if any(isinstance(failure, BucketFailed) for failure in failures):
-                return
-            try:
-                if self._lazy is not None and not self._is_there(name):
-                    if self._lazy.is_known(name, self._catalog):
-                        return
-                    done = self._learn(name)
-                else:
-                    done = self._pull_newest(name)
-                changed.extend([name] if done else [])
-                self._due.done(name, self._catalog)
-            except AidreError as failure:
-                failures.append(failure)
-
-        if len(due) < 2:
-            list(map(pull, due))
-        else:
-            with ThreadPoolExecutor(_COLLECTIONS, thread_name_prefix="pull") as threads:
-                list(threads.map(pull, due))
-        for failure in failures:
+        due = self._due.names(self._catalog, self._is_broken)
+        done, failures = each_of(due, self._pull_or_learn)
+        for failure in failures.values():
             if isinstance(failure, BucketFailed):
                 raise failure
-        return sorted(changed), failures
+        return sorted(name for name, has_changed in done.items() if has_changed), list(failures.values())
+
+    def _pull_or_learn(self, name: str) -> bool:
+        if self._lazy is None or self._is_there(name):
+            has_changed = self._pull_newest(name)
+        elif self._lazy.is_known(name, self._catalog):
+            return False
+        else:
+            has_changed = self._learn(name)
+        self._due.done(name, self._catalog)
+        return has_changed
 
     def _is_broken(self, name: str) -> bool:
         """Whether a file was removed, or is shorter now."""
@@ -418,12 +405,6 @@ class Replica:
             what = f"{what}: its last generation goes on being served"
             raise refused(self._bucket, name, "withdrawn", what)
 
-    def _check_signed(self, name: str, key: str, digest: str, files: Mapping[str, str] | None) -> None:
-        """PublicationRefused where a file is not the one that was signed."""
-        if files is not None and files.get(key) != digest:
-            what = f"names {key}, which is not the file that was signed: publish again with --repair"
-            raise refused(self._bucket, name, "forged", what)
-
     # -- a publication -----------------------------------------------------------------------------------------
 
     def _open_publication(self, name: str, publication: Publication, files: Mapping[str, str] | None) -> bool:
@@ -476,7 +457,7 @@ class Replica:
         found = self._objects(name).get(key)
         if found is None:
             return None
-        self._check_signed(name, key, hashlib.sha256(found[0]).hexdigest(), signed)
+        check_signed(self._objects(name), name, key, hashlib.sha256(found[0]).hexdigest(), signed)
         return found[0]
 
     def _published_manifest(
@@ -496,8 +477,9 @@ class Replica:
         self._make_room(name, manifest, sum(entry.size for _, entry in files))
         for parent in sorted({self.cache / name / MANIFESTS, *((self.cache / key).parent for key, _ in files)}):
             durable.make_folder(parent)
+        objects = self._objects(name)
         with ThreadPoolExecutor(_DOWNLOADS, thread_name_prefix="pull") as threads:
-            for _ in threads.map(lambda file: self._pull_file(name, file[0], file[1], signed), files):
+            for _ in threads.map(lambda file: pull_file(objects, self.cache / file[0], *file, signed), files):
                 pass
 
     def _make_room(self, name: str, manifest: Manifest, missing: int) -> None:
@@ -519,25 +501,6 @@ class Replica:
                 file=name,
             )
 
-    def _pull_file(self, name: str, key: str, entry: FileEntry, signed: Mapping[str, str] | None) -> None:
-        path = self.cache / key
-        problem = damaged(self._bucket, key, "does not have the size and the checksum of the stored file")
-        with durable.write_errors(path), _temporary(path) as temporary:
-            with temporary.open("wb") as file:
-                target = _Checked(file, entry.size, problem)
-                exists = self._objects(name).download(key, target)  # type: ignore[arg-type]
-            if not exists:
-                raise damaged(self._bucket, key, "is missing")
-            if target.size != entry.size or target.digest.hexdigest() != entry.checksum:
-                raise problem
-            if signed is not None:
-                self._check_signed(name, key, sha256_of(temporary), signed)
-            try:
-                check_arrived(temporary, entry)
-            except FileProblem as fault:
-                raise damaged(self._bucket, key, str(fault)) from fault
-            durable.publish_file(temporary, path)
-
     def _pull_changelogs(self, name: str, publication: Publication, signed: Mapping[str, str] | None) -> None:
         """Bring the folder of changelogs to what the bucket lists; the feed verifies each when it reads it."""
         folder, prefix = self.cache / name / CHANGES, changes_prefix(name)
@@ -551,13 +514,7 @@ class Replica:
         missing = [file for file, found in listed.items() if not _has_size(folder / file, found.size)]
 
         def pull(file: str) -> None:
-            with durable.write_errors(folder / file), _temporary(folder / file) as temporary:
-                with temporary.open("wb") as target:
-                    exists = self._objects(name).download(f"{prefix}/{file}", target)
-                if exists:  # else it was packed meanwhile
-                    if signed is not None:
-                        self._check_signed(name, f"{prefix}/{file}", sha256_of(temporary), signed)
-                    durable.publish_file(temporary, folder / file)
+            pull_changelog(self._objects(name), folder / file, f"{prefix}/{file}", signed)
 
         with ThreadPoolExecutor(_DOWNLOADS, thread_name_prefix="pull") as threads:
             for _ in threads.map(pull, missing):
@@ -583,33 +540,6 @@ class Replica:
     def _is_complete(self, name: str, manifest: Manifest) -> bool:
         paths = ((self.cache / key, entry.size) for key, entry in named_files(name, manifest))
         return all(_has_size(path, size) for path, size in paths)
-
-
-class _Checked:
-    """A file that sums up what is written to it, and raises `problem` for more than `limit` bytes."""
-
-    def __init__(self, file: IO[bytes], limit: int, problem: StoreDamaged) -> None:
-        self._write = file.write
-        self._limit, self._problem = limit, problem
-        self.size = 0
-        self.digest = xxhash.xxh3_128()
-
-    def write(self, block: bytes) -> int:
-        self.size += len(block)
-        if self.size > self._limit:
-            raise self._problem
-        self.digest.update(block)
-        return self._write(block)
-
-
-@contextmanager
-def _temporary(path: Path) -> Iterator[Path]:
-    """The name under which a file is written; gone at the end."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def replicated_url(folder: Path) -> str | None:

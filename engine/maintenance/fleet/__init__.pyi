@@ -15,10 +15,20 @@ from .packs import (
     open_pack as open_pack,
     pack_key as pack_key,
 )
+from .passes import each_of as each_of
+from .pulling import check_signed as check_signed, pull_changelog as pull_changelog, pull_file as pull_file
 from .retention import (
     COLLECT_SECONDS as COLLECT_SECONDS,
     KEEP as KEEP,
     Superseded as Superseded,
     generations as generations,
     needed as needed,
+)
+from .signing import Signing as Signing
+from .sound import (
+    changelogs as changelogs,
+    check_whole as check_whole,
+    content_of as content_of,
+    contents_of as contents_of,
+    damaged_keys as damaged_keys,
 )

@@ -20,8 +20,8 @@ from aidre.engine.errors import (
     PublishConflict,
     StoreDamaged,
 )
-from aidre.engine.maintenance.publication import CATALOG, encode_record, read_catalog, read_publication
 from aidre.engine.maintenance.fleet.retention import COLLECT_SECONDS
+from aidre.engine.maintenance.publication import CATALOG, encode_record, read_catalog, read_publication
 from aidre.engine.maintenance.publish import Publisher
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.storage.arrow import open_bytes

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.stores import copied
-from tests.support.tenants import tenants, write_tenants
+from tests.support.tenants import make_tenants, tenants
 
 MANY = 20
 
@@ -15,7 +15,7 @@ MANY = 20
 @pytest.fixture(scope="package")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("many") / "store"
-    write_tenants(path, tenants(MANY))
+    make_tenants(path, tenants(MANY))
     return path
 
 
