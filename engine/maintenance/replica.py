@@ -234,6 +234,8 @@ class Replica:
         note_use(self.cache, name)
         self._forget(name)
         self._pull_newest(name)
+        if not self._is_there(name):
+            raise damaged(self._bucket, current_key(name), "is missing")
 
     def _learn(self, name: str) -> bool:
         """Bring what is known of a collection that is not in the cache up to date."""
@@ -479,7 +481,9 @@ class Replica:
             durable.make_folder(parent)
         objects = self._objects(name)
         with ThreadPoolExecutor(_DOWNLOADS, thread_name_prefix="pull") as threads:
-            for _ in threads.map(lambda file: pull_file(objects, self.cache / file[0], *file, signed), files):
+            for _ in threads.map(
+                lambda file: pull_file(objects, self.cache / file[0], file[0], file[1], signed), files
+            ):
                 pass
 
     def _make_room(self, name: str, manifest: Manifest, missing: int) -> None:
