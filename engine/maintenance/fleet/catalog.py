@@ -19,19 +19,23 @@ from typing import Literal, TypeVar
 import msgspec
 
 from aidre.engine.errors import PublicationRefused, StoreDamaged
-from aidre.engine.maintenance.bucket import Bucket
-from aidre.engine.maintenance.publication import (
+from aidre.engine.maintenance import (
     CATALOG,
+    MALFORMED,
+    Bucket,
     Catalog,
     Count,
     Listed,
     ListedAlias,
+    Opener,
     Publication,
+    Sha256,
+    Signer,
     damaged,
     encode_record,
+    payload_of,
     read_catalog,
 )
-from aidre.engine.maintenance.statement import MALFORMED, Opener, Sha256, Signer, payload_of
 from aidre.engine.model import Alias
 from aidre.engine.storage import CURRENT, is_collection_name
 

@@ -15,8 +15,11 @@ from typing import IO, Annotated
 
 import msgspec
 
-from aidre.engine.maintenance.bucket import Bucket, StoredObject
-from aidre.engine.maintenance.publication import damaged
+from aidre.engine.maintenance import (
+    Bucket,
+    StoredObject,
+    damaged,
+)
 
 PACKS = "packs"
 MAX_BYTES = 1 << 20

@@ -11,9 +11,12 @@ from typing import IO
 import xxhash
 
 from aidre.engine.errors import StoreDamaged
-from aidre.engine.maintenance.bucket import Objects
-from aidre.engine.maintenance.publication import damaged
-from aidre.engine.maintenance.statement import refused, sha256_of
+from aidre.engine.maintenance import (
+    Objects,
+    damaged,
+    refused,
+    sha256_of,
+)
 from aidre.engine.storage import FileEntry, FileProblem, check_arrived, durable
 
 
