@@ -31,7 +31,7 @@ from typing import IO, Any
 import numpy as np
 
 from aidre.engine.collection import Store
-from aidre.engine.maintenance import Bucket, BucketAddress, Keeping, Publisher, Replica
+from aidre.engine.maintenance import Bucket, BucketAddress, Publisher, Replica
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Query, Record
 from aidre.engine.storage import MANIFESTS, encode_manifest, manifest_name, read_manifest
 from benchmarks.report import record
@@ -159,7 +159,7 @@ def lazy_replica(folder: Path, count: int) -> dict[str, Any]:
     store, link = folder / "store", Link()
     names = fill(store, count)
     publisher, figures = first_publication(store, folder, link, names)
-    replica = Replica(Far((folder / "bucket").as_uri(), link), folder / "cache", lazy=Keeping(3_600.0))
+    replica = Replica(Far((folder / "bucket").as_uri(), link), folder / "cache", keep_seconds=3_600.0)
     figures |= first_pull(replica, link)
     asked = names[:: max(1, count // WARM)][:WARM]
     for name in asked:
@@ -244,7 +244,7 @@ def cold_collection(folder: Path, rows: int) -> dict[str, Any]:
             writer.upsert(records, {LARGE.id: writer.encode(LARGE.id, vectors)}, {})
         writer.commit()
     Publisher(store, Far((folder / "bucket").as_uri(), Link())).publish(["cold"])
-    replica = Replica(Far((folder / "bucket").as_uri(), link), folder / "cache", lazy=Keeping(3_600.0))
+    replica = Replica(Far((folder / "bucket").as_uri(), link), folder / "cache", keep_seconds=3_600.0)
     replica.prepare()
     replica.pull()
     link.asked.clear()

@@ -156,12 +156,18 @@ def replicating(url: str, cache: Path, settings: Settings) -> Iterator[Replica]:
 def replica_for(url: str, cache: Path, settings: Settings) -> Replica:
     """ConfigurationError."""
     from aidre.api.protocols.provenance import publisher_keys
-    from aidre.engine.maintenance import Bucket, Keeping, Replica
+    from aidre.engine.maintenance import Bucket, Replica
 
     bucket, stored = Bucket(address_of(url, settings)), settings.store
-    lazy = Keeping(stored.keep, stored.keep_files) if stored.lazy else None
-    keys = publisher_keys(settings)
-    return Replica(bucket, cache, max_bytes=stored.cache_bytes, keys=keys, widened=stored.widened, lazy=lazy)
+    return Replica(
+        bucket,
+        cache,
+        max_bytes=stored.cache_bytes,
+        keys=publisher_keys(settings),
+        widened=stored.widened,
+        keep_seconds=float(stored.keep) if stored.lazy else None,
+        max_files=stored.keep_files,
+    )
 
 
 def seconds_since_pull(cache: Path) -> float:

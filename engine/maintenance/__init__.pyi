@@ -2,7 +2,6 @@ from . import verify as verify
 from .backup import back_up as back_up
 from .bucket import Bucket as Bucket, BucketAddress as BucketAddress, Objects as Objects, StoredObject as StoredObject
 from .copying import copy_collection as copy_collection
-from .fleet import Keeping as Keeping
 from .history import keep_generations as keep_generations, list_generations as list_generations, roll_back as roll_back
 from .inventory import (
     Inventory as Inventory,

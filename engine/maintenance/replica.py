@@ -34,7 +34,6 @@ from aidre.engine.maintenance.bucket import Bucket, Objects
 from aidre.engine.maintenance.fleet import (
     Due,
     Facts,
-    Keeping,
     LazyCache,
     LazyStore,
     Packed,
@@ -106,8 +105,9 @@ class Replica:
     """Pulls one bucket into one folder. `max_bytes` bounds what the generations take there; 0: no bound.
 
     With `keys`, publications that these have not signed are refused, and those that are older than what was accepted,
-    or make a collection public that was private and is none of `widened`. With `lazy`, collections are pulled by
-    `pull_collection` alone, and let go when they are not used.
+    or make a collection public that was private and is none of `widened`. With `keep_seconds` it is lazy:
+    collections are pulled by `pull_collection` alone, and let go when they were not used for so long, or `max_files`
+    or `max_bytes` are exceeded.
     """
 
     def __init__(
@@ -118,7 +118,8 @@ class Replica:
         max_bytes: int = 0,
         keys: Opener | None = None,
         widened: Collection[str] = (),
-        lazy: Keeping | None = None,
+        keep_seconds: float | None = None,
+        max_files: int = 0,
     ) -> None:
         self._bucket, self._max_bytes = bucket, max_bytes
         self._keys, self._widened = keys, frozenset(widened)
@@ -128,7 +129,9 @@ class Replica:
         self._catalog = Catalog()
         self._due = Due()
         self._packs: dict[str, Packed] = {}
-        self._lazy = None if lazy is None else LazyCache(self.cache, lazy, max_bytes)
+        self._lazy = None
+        if keep_seconds is not None:
+            self._lazy = LazyCache(self.cache, keep_seconds, max_bytes, max_files)
 
     @property
     def source(self) -> Store:

@@ -1,7 +1,6 @@
 from .catalog import Due as Due, Entries as Entries, accept_catalog as accept_catalog, enter as enter
 from .lazy import (
     Facts as Facts,
-    Keeping as Keeping,
     LazyCache as LazyCache,
     LazyStore as LazyStore,
     note_use as note_use,

@@ -56,14 +56,6 @@ _USED_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
-    """How long a collection stays that nobody asks for, and how many files those that stay may have, 0: any number."""
-
-    seconds: float
-    files: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Facts:
     """What is known of a collection. `manifest` is that of the newest publication without segments; `statement` the one
     of that publication, where it was verified."""
@@ -115,12 +107,13 @@ class FactsFile:
 
 
 class LazyCache:
-    """What a replica knows and keeps. `max_bytes` bounds the cache, 0: no bound."""
+    """What a replica knows, and keeps until nobody has asked for it for `keep_seconds`. `max_bytes` bounds the cache,
+    0: no bound, and `max_files` the files of the collections that stay, 0: half of what the process may open."""
 
-    def __init__(self, cache: Path, keeping: Keeping, max_bytes: int) -> None:
+    def __init__(self, cache: Path, keep_seconds: float, max_bytes: int, max_files: int) -> None:
         self.facts = FactsFile(cache)
-        self._cache, self._keeping, self._max_bytes = cache, keeping, max_bytes
-        self._max_files = keeping.files or resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+        self._cache, self._keep_seconds, self._max_bytes = cache, keep_seconds, max_bytes
+        self._max_files = max_files or resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
         self._learned: dict[str, Facts] = {}
         self._learned_at: dict[str, float] = {}
         self._leaving: dict[Path, float] = {}
@@ -160,7 +153,7 @@ class LazyCache:
         held, files_held = wanted + _measure(self._cache)[0], sum(_measure(self._cache / name)[1] for _, name in pulled)
         for moment, name in pulled:
             is_over = 0 < self._max_bytes < held or 0 < self._max_files < files_held
-            is_old = moment < time.time() - self._keeping.seconds
+            is_old = moment < time.time() - self._keep_seconds
             if is_over or is_old:
                 before = _measure(self._cache / name)
                 self._release(name)

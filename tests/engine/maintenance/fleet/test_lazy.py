@@ -12,7 +12,7 @@ import pytest
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import CollectionMissing, PublicationRefused
 from aidre.engine.maintenance.fleet import lazy as lazy_module
-from aidre.engine.maintenance.fleet.lazy import USED, Keeping, LazyStore
+from aidre.engine.maintenance.fleet.lazy import USED, LazyStore
 from aidre.engine.maintenance.replica import Replica
 from aidre.engine.ports import Unpulled
 from aidre.engine.storage.lock import WriterLock
@@ -21,7 +21,7 @@ from tests.support.signers import PublisherKey
 from tests.support.stores import everything
 from tests.support.tenants import methods, tenants, write_tenants
 
-HOUR = Keeping(3_600.0)
+HOUR = 3_600.0
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def published(folder_place: FolderPlace, many: Path) -> FolderPlace:
 
 
 def lazy(place: FolderPlace | S3Place, cache: Path, **settings: object) -> Replica:
-    return place.replica(cache, **{"lazy": HOUR, **settings})
+    return place.replica(cache, **{"keep_seconds": HOUR, **settings})
 
 
 def pulled(replica: Replica) -> list[str]:
@@ -123,7 +123,7 @@ def test_processes_that_ask_at_once_pull_once(s3: S3, s3_place: S3Place, many: P
     lazy(s3_place, tmp_path / "cache")
     with proxy_of(s3) as proxy:
         place = s3_place.through(proxy)
-        asking = [place.unpulled(tmp_path / "cache", lazy=HOUR) for _ in range(4)]
+        asking = [place.unpulled(tmp_path / "cache", keep_seconds=HOUR) for _ in range(4)]
         barrier = threading.Barrier(4)
 
         def ask(replica: Replica) -> list[str]:
@@ -190,7 +190,7 @@ def test_the_least_recently_used_make_room(published: FolderPlace, tmp_path: Pat
 
 
 def test_open_files_are_bounded(published: FolderPlace, tmp_path: Path) -> None:
-    replica = lazy(published, tmp_path / "cache", lazy=Keeping(3_600.0, 40))
+    replica = lazy(published, tmp_path / "cache", max_files=40)
     for number, name in enumerate(tenants(10)):
         replica.pull_collection(name)
         age(replica, name, 1_000 - number)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.fleet import retention
 from aidre.engine.maintenance.fleet.retention import KEEP, SLOT, Superseded
 from tests.support.buckets import S3, S3Place, proxy_of
@@ -81,4 +82,4 @@ def test_a_publisher_that_runs_lists_nothing_and_leaves_little(
             publisher.publish([NAME])
         assert methods(proxy.asked)["LIST"] == 0
     kept = [key for key in s3_place.contents() if "/manifests/" in key]
-    assert kept == [f"{NAME}/manifests/000001.json", f"{NAME}/manifests/000005.json"]
+    assert kept == [f"{NAME}/manifests/{Store(path).current(NAME):06d}.json"]

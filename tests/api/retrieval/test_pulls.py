@@ -12,7 +12,6 @@ import pytest
 
 from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.bucket import BucketAddress
-from aidre.engine.maintenance.fleet.lazy import Keeping
 from aidre.engine.maintenance.replica import Replica
 from tests.support.buckets import FolderPlace
 from tests.support.clients import Client, a_document, fill, serving
@@ -51,7 +50,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fleet(published: Path, tmp_path: Path) -> Iterator[Fleet]:
     shutil.copytree(published, tmp_path, dirs_exist_ok=True)
     store, place = tmp_path / "store", place_in(tmp_path)
-    replica = place.replica(tmp_path / "cache", lazy=Keeping(3_600.0))
+    replica = place.replica(tmp_path / "cache", keep_seconds=3_600.0)
     with serving(replica.cache, source=replica.source) as client:
         yield Fleet(store, place, replica, client)
 
@@ -137,7 +136,7 @@ def test_an_alias_of_an_unpulled_collection_is_answered(fleet: Fleet) -> None:
 def test_what_was_let_go_is_pulled_again_and_the_server_forgets_it(fleet: Fleet) -> None:
     snapshots = fleet.client.app.state.retrieval.snapshots
     ids(fleet, "tea")
-    lazy = fleet.place.unpulled(fleet.replica.cache, lazy=Keeping(-1.0))
+    lazy = fleet.place.unpulled(fleet.replica.cache, keep_seconds=-1.0)
     lazy.pull()
     assert fleet.pulled() == []
     snapshots.refresh()
