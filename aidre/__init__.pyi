@@ -1,3 +1,4 @@
+from . import segments as segments
 from .engine.embedding.endpoint import Endpoint as Endpoint
 from .engine.errors import (
     AccessDenied as AccessDenied,

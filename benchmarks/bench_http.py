@@ -10,10 +10,10 @@ process on the server's core, an echo server under uvicorn, vector and text sear
 at half of the highest rate reached, with requests due evenly and at random, where latency counts from the moment a
 request was due. What a request costs beyond the scan is the processor time of the server per request minus that of the
 raw scan. Peers are measured at the shallowest depth that reaches recall 0.99 for the kind of query, else at the
-deepest. `--previous` serves another release of aidre, `--python` runs all of this under another interpreter
-(`benchmarks.interpreters`), and `--only-beside` measures peers and the other release alone. All latencies are kept in
-results/raw; `--figures` recomputes the figures from them. A ratio is taken within a turn and given as the median
-(minimum to maximum) over the turns.
+deepest. `--previous` serves another release of aidre, by vector and by text; `--python` runs all of this under another
+interpreter (`benchmarks.interpreters`), and `--only-beside` measures peers and the other release alone. All latencies
+are kept in results/raw; `--figures` recomputes the figures from them. A ratio is taken within a turn and given as the
+median (minimum to maximum) over the turns.
 """
 
 from __future__ import annotations
@@ -358,6 +358,9 @@ def beside(bench: Bench, name: str, scratch: Path, options: argparse.Namespace) 
         else:
             ours = {VECTOR[kind]: bench.vectors(kind) for kind in KINDS}
             theirs = {VECTOR[kind]: deep_enough(bench, peer, kind, judged) for kind, judged in bench.truths().items()}
+        if name == PREVIOUS:  # the same requests: text is compared, too
+            ours |= (by_text := {"hybrid new": questions.new_texts(bench.texts())})
+            theirs |= by_text
         for _ in range(options.rounds):
             for connections in BESIDE:
                 for series in ours:

@@ -6,10 +6,11 @@
 Queries are of two kinds (`benchmarks.real`): `ind`, passages of documents that are not stored, and `ood`, questions.
 `--previous` measures another release of aidre as one more engine: the interpreter of an environment in which it is
 installed. Every contender runs in its own process and virtual environment (`python -m benchmarks.peers install`), on
-one core, one query per call. Before each batch of its queries aidre answers the same queries with its default settings
-(the anchor): a ratio compares two medians taken within about a second of each other, and its spread is the range over
-the turns. Raw samples are written to benchmarks/results/ as soon as a contender is done. A contender that cannot run is
-reported with the reason.
+one core, one query per call. Before each batch of its queries aidre answers the same queries (the anchor), by default
+and asked for each recall of RECALLS: an engine at a recall is compared with aidre asked for that recall. A ratio
+compares two medians taken within about a second of each other, and its spread is the range over the turns. Raw samples
+are written to benchmarks/results/ as soon as a contender is done. A contender that cannot run is reported with the
+reason.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from numpy.typing import NDArray
 
 from benchmarks import report
 from benchmarks.metrics import cheapest, figure, points, ratio
+from benchmarks.peers.aidre import PRODUCT
 from benchmarks.peers.client import PeerMissing, Running, running
 from benchmarks.peers.protocol import ENTRIES, Below, entry
 from benchmarks.real import KINDS, ROWS, VECTORS, Kind, Real, blocks, real, say, synthetic
@@ -38,7 +40,9 @@ from benchmarks.truth import Truth, truth
 
 K: Final = 10
 QUERIES: Final = 500
-PRODUCT: Final = 0
+RECALLS: Final = (0.90, 0.95, 0.99)
+"""Recalls at which engines are compared."""
+
 SATURATED_RECALL: Final = 0.9975
 """Settings deeper than the first one that reaches this recall are skipped."""
 
@@ -101,7 +105,7 @@ class Contest:
                 for setting in list(settings[series.kind]):
                     run = self._side_by_side(peer, series, setting, turn, self._count)
                     self.runs.append(run)
-                    if turn == 0 and _recall(run) >= SATURATED_RECALL and setting != PRODUCT:
+                    if turn == 0 and _recall(run) >= SATURATED_RECALL and peer is not self._anchor:
                         settings[series.kind] = [one for one in settings[series.kind] if one <= setting]
                         break
 
@@ -118,15 +122,18 @@ class Contest:
                 self.filtered.append({**run, "field": series.only.field, "share": series.share})
 
     def batch(self, peer: Running) -> None:
-        """Measures batches against single queries at the cheapest setting that reaches GOAL, ours by default."""
+        """Measures batches against single queries, ours at each setting, others at the cheapest that reaches GOAL."""
         for series in self._plain:
-            reached = cheapest(points(self.runs, K), peer.name, series.kind, GOAL)
-            first = int(peer.facts["settings"][0])
-            setting = reached.setting if reached and first != PRODUCT else first
-            found = peer.batch(series.kind, setting, K, BATCH)
-            counts = [series.truth.found(number, rows) for number, rows in enumerate(found.pop("rows"))]
-            named = {"contender": peer.name, "kind": series.kind, "setting": setting, "size": BATCH}
-            self.batches.append({**named, **found, "recall": sum(counts) / max(1, len(counts) * series.truth.count)})
+            settings = list(peer.facts["settings"])
+            if peer is not self._anchor:
+                reached = cheapest(points(self.runs, K), peer.name, series.kind, GOAL)
+                settings = [reached.setting if reached else settings[0]]
+            for setting in settings:
+                found = peer.batch(series.kind, setting, K, BATCH)
+                counts = [series.truth.found(number, rows) for number, rows in enumerate(found.pop("rows"))]
+                reached_recall = sum(counts) / max(1, len(counts) * series.truth.count)
+                named = {"contender": peer.name, "kind": series.kind, "setting": setting, "size": BATCH}
+                self.batches.append({**named, **found, "recall": reached_recall})
 
     def _deep_enough(self, peer: Running, settings: Sequence[int], series: Series) -> int:
         for setting in settings:
@@ -139,6 +146,7 @@ class Contest:
     def _side_by_side(self, peer: Running, series: Series, setting: int, turn: int, count: int) -> dict[str, Any]:
         first = turn * count % len(self._data.queries[series.kind])
         beside = self._anchor.search(series.kind, PRODUCT, K, first, count, only=_named(series))
+        anchors = {} if series.only else self._anchors(series.kind, first, count)
         asked = peer.search(series.kind, setting, K, first, count, only=_named(series))
         return {
             "contender": peer.name,
@@ -152,6 +160,15 @@ class Contest:
             "anchor": beside["microseconds"],
             "anchor_processor_us": beside["processor_us"],
             "anchor_found": self._found(series, first, beside["rows"]),
+            "anchors": anchors,
+        }
+
+    def _anchors(self, kind: Kind, first: int, count: int) -> dict[str, list[float]]:
+        """Microseconds of the same queries, asked for each recall."""
+        settings = {f"{recall:g}": round(1000 * recall) for recall in RECALLS}
+        return {
+            name: self._anchor.search(kind, setting, K, first, count)["microseconds"]
+            for name, setting in settings.items()
         }
 
     def _found(self, series: Series, first: int, answers: Sequence[Sequence[int]]) -> list[int]:

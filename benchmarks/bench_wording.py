@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
-from aidre.engine.index.text.phrases import comparable_text, phrase_pattern
+from aidre.engine.index.text.words import comparable_text, phrase_pattern
 from aidre.engine.model import EmbeddingSpace, Mode
 from aidre.engine.ports import Reader
 from aidre.engine.retrieve import Answer, Question, State, answer, run

@@ -35,7 +35,9 @@ class Point:
     p99: float
     mean: float
     ratio: Ratio
-    """p50 over the p50 of the anchor, which was measured side by side in every turn."""
+    """p50 over the p50 of the anchor by default, which was measured side by side in every turn."""
+    at: Mapping[str, Ratio]
+    """The same over the p50 of the anchor that was asked for a recall, by that recall."""
 
     @property
     def rate(self) -> float:
@@ -73,7 +75,7 @@ def _point(name: str, kind: str, setting: int, turns: Sequence[Mapping[str, Any]
     found = [count for turn in turns for count in turn["found"]]
     recall = sum(found) / max(1, len(found) * min(k, turns[0].get("possible", k)))
     medians = [median(turn["microseconds"]) for turn in turns]
-    anchors = [median(turn["anchor"]) for turn in turns]
+    asked = turns[0].get("anchors", {})
     return Point(
         name,
         kind,
@@ -82,7 +84,8 @@ def _point(name: str, kind: str, setting: int, turns: Sequence[Mapping[str, Any]
         float(np.percentile(times, 50)),
         float(np.percentile(times, 99)),
         float(times.mean()),
-        ratio(medians, anchors),
+        ratio(medians, [median(turn["anchor"]) for turn in turns]),
+        {goal: ratio(medians, [median(turn["anchors"][goal]) for turn in turns]) for goal in asked},
     )
 
 

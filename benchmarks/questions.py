@@ -1,6 +1,7 @@
 """Requests for the load generator: prebuilt bytes for every protocol over one store.
 
-Vectors are written with eight decimals, as clients print them. New texts get a random suffix, which defeats caches.
+Vectors are written with eight decimals, as clients print them. New texts end in random small words, which defeat
+caches: random letters and digits would be searched for as a part number.
 """
 
 from __future__ import annotations
@@ -50,6 +51,10 @@ collection = "bench"
 """
 """Server configuration for all of these requests, over a collection named "bench": keys, limits, metrics and access log
 are on, answers are not signed."""
+
+FILLERS = ("the", "of", "and", "to", "in", "is", "for", "on", "that", "with", "as", "by", "at", "from", "are", "was")
+ADDED = 4
+"""Small words at the end of a new text."""
 
 INTAKE_SESSION = "7d444840-9dc0-41d1-b245-5ffdce74fad2"
 AGENT = {"id": "bench", "platform": "bench", "consent_scope": ["intake", "offer"]}
@@ -137,7 +142,10 @@ def _retrieve(text: str) -> bytes:
 
 
 def _new(texts: Sequence[str], make: Callable[[str], bytes]) -> list[Request]:
-    return [partial(lambda text: make(f"{text} {secrets.token_hex(4)}"), text) for text in texts]
+    def made(text: str) -> bytes:
+        return make(" ".join([text, *(secrets.choice(FILLERS) for _ in range(ADDED))]))
+
+    return [partial(made, text) for text in texts]
 
 
 def _search(text: str, mode: str | None) -> Mapping[str, Any]:

@@ -106,7 +106,7 @@ def _comparable(value: Any) -> tuple[int, Any]:
 
 
 def _value(chunk: RetrievedChunk, name: str) -> Any:
-    """Of a member, or of metadata at a dotted path."""
+    """The value of a member, or of metadata at a dotted path."""
     if name in {"id", "document_id"}:
         return chunk.document_id
     if name in _MEMBERS:

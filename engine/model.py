@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from aidre_client.values import (
     Document as Document,
+    FusionMethod as FusionMethod,
     Group as Group,
     Heading as Heading,
     Highlight as Highlight,
@@ -120,11 +121,13 @@ class Collection:
 class Fusion:
     """Weights of a hybrid search: score = a * cosine + (1 - a) * bm25 / (bm25 + c), 0 <= a <= 1, c > 0.
 
-    A bonus for codes and the feedback of the best hits have weights in proportion to 1 - a and to a.
+    A bonus for codes and the feedback of the best hits have weights in proportion to 1 - a and to a. By `method` "rrf"
+    the score is that of the ranks in the lists that dense and lexical search give.
     """
 
     a: float = 0.5
     c: float = 20.0
+    method: FusionMethod = "score"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,10 @@ RECALLS = (0.90, 0.95, 0.99, 0.995)
 
 COSTED_RESULTS = 10
 """Hits of the searches whose costs are shown by recall."""
+
+
+FUSED_RANKS = 30
+"""Chunks of each list, at least, whose ranks are fused: on nine test sets as good as 100, in .74 of the time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,13 @@ PARTS: Final = (
     "recipeIngredient", "recipeInstructions", "step", "itemListElement", "mainEntity", "acceptedAnswer",
     "suggestedAnswer", "qualifications", "responsibilities", "skills",
 )  # fmt: skip
-"""What follows the summary."""
+"""Members whose texts follow the summary."""
 
 TITLES: Final = ("title", "name", "headline", "alternativeHeadline")
 """The first of these names an object. Titles are shown where texts are withheld, too."""
 
 PART_MEMBERS: Final = ("@value", "name", "text", "description", *PARTS, "item")
-"""What the text of an object inside of a text is made of, such as a step or a question."""
+"""Members that make the text of a nested object, such as a step or a question."""
 
 LABELS: Final = frozenset(
     {

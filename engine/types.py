@@ -50,7 +50,7 @@ class RetrievedChunk(FoundChunk, Protocol):
 
     @property
     def signature(self) -> bytes | None:
-        """By which near-copies of the text are known (`engine/index/shingles.py`); None where none is stored."""
+        """The signature that detects near-copies (`engine/index/shingles.py`); None if not stored."""
 
     @property
     def document_chunk_count(self) -> int: ...

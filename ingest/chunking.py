@@ -66,10 +66,10 @@ _RULE = re.compile(r"^[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)
 """The line below the names of the columns of a Markdown table."""
 
 _CAPTION_CHARACTERS = 120
-"""Of a line above a table that its chunks repeat."""
+"""Longest line above a table that is repeated in its chunks."""
 
 _MIN_TABBED = 0.9
-"""Of the lines of a table with tabs between its cells, the share that has as many as the first."""
+"""Share of the lines of a tab-separated table that must have as many cells as the first."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 _SPACED = re.compile(r"\w\S*")

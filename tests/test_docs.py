@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,12 @@ from aidre.api.protocols.intake.envelope import STATUS as INTAKE_CODES
 from aidre.api.protocols.nlweb.envelope import STATUS_BY_CODE as NLWEB_CODES
 from aidre.engine import errors as engine_errors
 from aidre.engine.errors import ConfigurationError
+from aidre.engine.index.vectors.quantizer import MIN_LISTED_ROWS
+from aidre.engine.model import RECALLS, Fusion
+from aidre.engine.retrieve.relevance import FIRST_HITS
+from aidre.engine.search import hybrid
+from aidre.engine.storage.format import MAX_SEGMENT_ROWS, MIN_FLOAT16_DIMENSIONS
+from aidre.engine.storage.manifest import MIN_KEPT_GENERATIONS
 from benchmarks import readme
 from benchmarks.__main__ import names as benchmark_names
 from tests import ROOT
@@ -36,6 +42,19 @@ CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 SITE = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 NAVIGATION = yaml.safe_load(SITE)["nav"]
+CODE = ("engine", "ingest", "api", "aidre/library", "packages", "benchmarks", "tests")
+FIGURES = (
+    ("a segment has at most 2^21 rows", MAX_SEGMENT_ROWS == 1 << 21),
+    ("vectors are float16 in cosine spaces of 64 dimensions and more", MIN_FLOAT16_DIMENSIONS == 64),
+    ("The newest two generations (or as many as are configured)", MIN_KEPT_GENERATIONS == 2),
+    ("**inverted lists**: in segments of 50,000 rows", MIN_LISTED_ROWS == 50_000),
+    ("reach .90, .95, .99 and .995 for every kind", RECALLS == (0.90, 0.95, 0.99, 0.995)),
+    ("The best 25 hits are then ordered anew", hybrid.FEEDBACK_DEPTH == 25),
+    ("the mean of the first ten", hybrid._FEEDBACK_SEEDS == 10),
+    ("`a = 0.5`, `c = 20`", (Fusion().a, Fusion().c) == (0.5, 20.0)),
+    ("the best of the first three hits", FIRST_HITS == 3),
+)
+"""Sentences of the architecture with a number, and whether the code has it."""
 COMMANDS: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
@@ -103,6 +122,35 @@ def test_what_the_architecture_finds_is_there() -> None:
 def test_a_name_that_a_file_does_not_define_is_found(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("class Kept:\n    def kept(self) -> None: ...\n")
     assert missing_names("`a.py` (`Kept`, `kept`, `gone`)", tmp_path) == ["a.py: gone"]
+
+
+def unknown_words(text: str, files: Collection[str], code: str) -> list[str]:
+    """Files and names in backquotes that no folder has, and no line of code."""
+    words = set(re.findall(r"\w+", code))
+    quoted = re.findall(r"`([\w./]+)`", text)
+    paths = [name for name in quoted if re.search(r"\.(py|c|h|toml|md)$", name)]
+    names = [name for name in quoted if re.fullmatch(r"[A-Za-z_][\w.]*", name) and name not in paths]
+    lost = [path for path in paths if not any(file == path or file.endswith(f"/{path}") for file in files)]
+    return lost + [name for name in names if not words.issuperset(name.split("."))]
+
+
+def test_every_file_and_name_of_the_architecture_is_in_the_code() -> None:
+    paths = [path for folder in CODE for path in (ROOT / folder).rglob("*.*") if "build" not in path.parts]
+    files = [path.relative_to(ROOT).as_posix() for path in [*paths, *ROOT.glob("*.*")]]
+    texts = [path.read_text(encoding="utf-8") for path in paths if path.suffix in {".py", ".pyi", ".c", ".h"}]
+    assert unknown_words((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), files, "\n".join(texts)) == []
+
+
+def test_a_file_and_a_name_that_are_nowhere_are_found() -> None:
+    text = "`kept.py`, `a/gone.py`, `Kept.kept`, `Kept.gone`, `a * b`"
+    assert unknown_words(text, ["a/kept.py"], "class Kept: kept = 1") == ["a/gone.py", "Kept.gone"]
+
+
+@pytest.mark.parametrize(("claim", "is_so"), FIGURES)
+def test_a_figure_of_the_architecture_is_that_of_the_code(claim: str, is_so: bool) -> None:
+    text = " ".join((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split())
+    assert claim in text, "the sentence reads otherwise now: change it in FIGURES, too"
+    assert is_so, claim
 
 
 def test_the_link_checks_find_what_leads_nowhere(tmp_path: Path) -> None:
@@ -207,7 +255,7 @@ def test_the_figures_of_the_readme_are_those_of_the_report() -> None:
 
 def test_the_table_of_the_readme_fits_a_phone() -> None:
     rows = re.findall(r"^\|.*\|$", README.partition("<!-- figures -->")[2].partition("<!-- /figures -->")[0], re.M)
-    assert len(rows) == 7 and all(row.count("|") == 5 and len(row) < 60 for row in rows)
+    assert len(rows) == 8 and all(row.count("|") == 6 and len(row) < 60 for row in rows)
 
 
 def test_the_readme_is_short() -> None:

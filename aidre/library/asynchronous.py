@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
-from aidre.engine.model import Document, EmbeddingSpace, Group, HighlightLimits, Json, Mode
+from aidre.engine.model import Document, EmbeddingSpace, FusionMethod, Group, HighlightLimits, Json, Mode
 from aidre.engine.types import Facet
 from aidre.library.collection import WAIT_SECONDS, Collection, CollectionView, OrderBy, Reranker
 from aidre.library.database import Database
@@ -76,6 +76,7 @@ class AsyncCollectionView:
         recall: float | None = None,
         order: SearchOrder | None = None,
         weights: Weights | None = None,
+        fusion: FusionMethod | None = None,
         rerank: Reranker | None = None,
     ) -> Hits:
         """As `CollectionView.search`."""
@@ -98,6 +99,7 @@ class AsyncCollectionView:
             recall=recall,
             order=order,
             weights=weights,
+            fusion=fusion,
             rerank=rerank,
         )
 
@@ -112,6 +114,7 @@ class AsyncCollectionView:
         space: str | None = None,
         operators: bool = True,
         recall: float | None = None,
+        fusion: FusionMethod | None = None,
     ) -> SearchResults:
         """As `CollectionView.search_many`."""
         return await asyncio.to_thread(
@@ -123,6 +126,7 @@ class AsyncCollectionView:
             space=space,
             operators=operators,
             recall=recall,
+            fusion=fusion,
         )
 
     @overload
@@ -246,6 +250,10 @@ class AsyncCollection(AsyncCollectionView):
         return await asyncio.to_thread(self.collection.add, rows, vectors=vectors)
 
     @own_words
+    async def adopt(self, source: str | Path) -> list[str]:
+        """As `Collection.adopt`."""
+        return await asyncio.to_thread(self.collection.adopt, source)
+
     async def upsert(self, rows: Rows, *, vectors: Any = None) -> list[str]:
         """As `Collection.upsert`."""
         return await asyncio.to_thread(self.collection.upsert, rows, vectors=vectors)

@@ -22,7 +22,7 @@ from aidre.engine.errors import (
 )
 from aidre.engine.index.fields import Filter, field_name
 from aidre.engine.listing import MAX_LIMIT, check_limits, documents, some_of, stored_document, to_order as to_listing
-from aidre.engine.model import Document, EmbeddingSpace, Group, HighlightLimits, Json, Mode
+from aidre.engine.model import Document, EmbeddingSpace, FusionMethod, Group, HighlightLimits, Json, Mode
 from aidre.engine.retrieve import Policy, State, answer, query_of, read, run
 from aidre.engine.storage import check_collection_name
 from aidre.engine.types import Facet
@@ -33,8 +33,8 @@ from aidre.library.documents import (
 )
 from aidre.library.foreign import no_attribute, own_words
 from aidre.library.rerank import to_rerank
-from aidre.library.results import to_hits
 from aidre.library.spaces import Spaces
+from aidre.library.values import to_hits
 from aidre.library.writer import CollectionWriter
 from aidre_client.values import (
     Facets,
@@ -44,6 +44,7 @@ from aidre_client.values import (
     Weights,
     as_html,
     beginning,
+    check_fusion,
     check_group,
     check_least,
     check_range,
@@ -157,6 +158,7 @@ class CollectionView:
         recall: float | None = None,
         order: SearchOrder | None = None,
         weights: Weights | None = None,
+        fusion: FusionMethod | None = None,
         rerank: Reranker | None = None,
     ) -> Hits:
         """The `k` best chunks after the `offset` best ones, best first; those below `min_score` are left out.
@@ -173,7 +175,9 @@ class CollectionView:
         vector; without it that of the collection holds, .99 unless configured. `order` puts the relevant ones of the
         hundred best hits first, by the greatest number or date that each has in a field, those without one last; the
         others follow by score. `weights` are those of vectors and words
-        in a hybrid search, as {"dense": 0.7, "lexical": 0.3}. `rerank` scores the best 50 hits anew, by their texts: a
+        in a hybrid search, as {"dense": 0.7, "lexical": 0.3}. `fusion` "rrf" joins both by their ranks in two short
+        lists, which is faster and finds less; without it that of the collection holds, "score" unless configured.
+        `rerank` scores the best 50 hits anew, by their texts: a
         function of the text and a list of texts to numbers, the id of a second space, a cross-encoder or its folder.
         InvalidInput, InvalidFilter, InvalidVector, DimensionMismatch, SpaceMissing, ModelUnavailable, Unsupported.
 
@@ -197,6 +201,7 @@ class CollectionView:
             recall: The share of the nearest vectors to find: lower is faster, 1 compares all.
             order: A field with numbers or dates, `"-field"` for the greatest first.
             weights: The weights of meaning and of words in a hybrid search.
+            fusion: How a hybrid search joins both: "score", or "rrf", by ranks.
             rerank: What orders the best hits anew.
 
         Examples:
@@ -221,6 +226,7 @@ class CollectionView:
         check_least(min_score)
         check_group(group)
         check_recall(recall)
+        check_fusion(fusion)
         if rerank is not None and text is None:
             raise InvalidInput("rerank= needs a text: it compares that with the texts of hits")
         if rerank is not None and order is not None:
@@ -239,9 +245,9 @@ class CollectionView:
             question = question._replace(recall=float(recall))
         if ordered is not None:
             question = question._replace(order=ordered)
-        if weight is not None or rerank is not None:
+        if weight is not None or fusion is not None or rerank is not None:
             by = None if rerank is None else to_rerank(rerank, reader, self._spaces)
-            question = question._replace(weight=weight, rerank=by)
+            question = question._replace(weight=weight, fusion=fusion, rerank=by)
         found = run(answer(question, State(reader, self._policy)), self._spaces.embed)
         self._log_unknown(found.ignored)
         if found.problem is not None:
@@ -259,11 +265,12 @@ class CollectionView:
         space: str | None = None,
         operators: bool = True,
         recall: float | None = None,
+        fusion: FusionMethod | None = None,
     ) -> SearchResults:
         """The hits of each query: texts, or vectors as a matrix (queries, dimensions), which share the scan.
 
         With `operators` quotes, `-word` and conditions in a text are read as `search` does; such a text is searched by
-        itself. `recall` is that of `search`.
+        itself. `recall` and `fusion` are those of `search`.
 
         Parameters:
             queries: Texts, or vectors of shape (queries, dimensions).
@@ -274,6 +281,7 @@ class CollectionView:
             space: The id of the embedding space; None: the first that can answer.
             operators: Whether quotes, `-word` and conditions in the text are read.
             recall: The share of the nearest vectors to find: lower is faster, 1 compares all.
+            fusion: How a hybrid search joins vectors and words: "score", or "rrf", by ranks.
 
         Examples:
             >>> found = docs.search_many(["a warm dish", "a flat tyre"], k=1)
@@ -281,6 +289,7 @@ class CollectionView:
             ['soup', 'tyre']
         """
         check_recall(recall)
+        check_fusion(fusion)
         reader, queries = self.reader, to_queries(queries)
         if reader is None:
             return SearchResults([Hits() for _ in queries])
@@ -290,8 +299,8 @@ class CollectionView:
         for number, query in enumerate(queries):
             text, vector = (query, None) if isinstance(query, str) else (None, query)
             question = to_question(text, vector, k=k, offset=0, filter=parsed, mode=mode, space=space)
-            if recall is not None:
-                question = question._replace(recall=float(recall))
+            if recall is not None or fusion is not None:
+                question = question._replace(recall=None if recall is None else float(recall), fusion=fusion)
             if operators and text is not None and run(read(text, [state]), self._spaces.embed) is not None:
                 found[number] = to_hits(run(answer(question, state), self._spaces.embed), None)
             else:
@@ -696,6 +705,28 @@ class Collection(CollectionView):
         """
         with self.writer() as writer:
             return writer.add_all(rows, vectors=vectors)
+
+    def adopt(self, source: str | Path) -> list[str]:
+        """Take the segments that `aidre.segments.write` wrote into a folder or a bucket, in one commit, each once;
+        return the names of those that were new here. Of two documents with one id that of the later name is kept, and
+        each replaces a stored one. SpaceConflict, Missing, StoreLocked, StorageFailed, BucketFailed.
+
+        Parameters:
+            source: The folder or the bucket.
+
+        Examples:
+            >>> aidre.segments.write([{"id": "tea", "text": "Green tea."}], files / "parts")
+            ['000000-0000-...']
+            >>> len(docs.adopt(files / "parts"))
+            1
+        """
+        from aidre.engine.collection import adopt_segments, local_store
+        from aidre.engine.maintenance import place_of
+
+        self._check_open()
+        store, reader = local_store(self._source, "add the rows themselves"), self.reader
+        wait = self._wait
+        return adopt_segments(store, self.name, place_of(source), dates=self._dates, wait=wait, previous=reader)
 
     @own_words
     def upsert(self, rows: Rows, *, vectors: Any = None) -> list[str]:

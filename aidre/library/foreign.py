@@ -34,7 +34,8 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
     **dict.fromkeys(["order", "sort", "sort_by", "orderby"], "order_by="),
     "order_by": "order=",
     **dict.fromkeys(["select", "columns"], "fields="),
-    **dict.fromkeys(["alpha", "weight", "fusion"], "weights="),
+    **dict.fromkeys(["alpha", "weight"], "weights="),
+    **dict.fromkeys(["ranker", "rrf", "rank_constant", "fusion_method"], 'fusion="rrf"'),
     "skip": "offset=",
 }  # fmt: skip
 """By an argument of another library, what stands for it here."""

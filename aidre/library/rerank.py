@@ -76,7 +76,7 @@ class _BySpace:
 
 
 def to_scores(given: Any, count: int) -> list[float]:
-    """One finite number for each hit. InvalidInput."""
+    """The scores of a reranker: one finite number for each hit, else InvalidInput."""
     try:
         scores = np.asarray(given, np.float64)
     except (TypeError, ValueError):

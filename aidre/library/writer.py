@@ -7,14 +7,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from aidre.engine.errors import Closed, InvalidInput
-from aidre.engine.model import Json
+from aidre.engine.model import Document, Json
 from aidre.library.arguments import to_filter
-from aidre.library.documents import Row, Rows, to_changes, to_columns, to_documents, to_matrices
+from aidre.library.documents import Rows, to_changes, to_columns, to_documents, to_matrices
 from aidre.library.spaces import Spaces
 from aidre_client.values import to_ids
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aidre.engine.collection import Writer
     from aidre.engine.ports import Reader, Sink, Source
+    from aidre.engine.storage import SegmentEntry
     from aidre.ingest.pipeline import DocumentWriter
     from aidre.ingest.records import RowBatch
 
@@ -24,12 +28,14 @@ BATCH_DOCUMENTS = 1_000
 
 class CollectionWriter:
     """Writes to a collection under one lock. What was added is durable after `commit`, and at the end of the context;
-    an error inside the context discards what is not committed.
+    an error inside the context discards what is not committed. Of what waits for the commit some 160 MB are in memory,
+    the rest in files of the store.
 
     Examples:
         >>> with docs.writer() as writer:
-        ...     writer.add("One text of many.")
+        ...     writer.add({"id": "tea", "text": "Green tea."})
         ...     writer.delete(["soup"])
+        ['tea']
         1
         >>> len(docs)
         3
@@ -47,7 +53,7 @@ class CollectionWriter:
     ) -> None:
         self._open = (source, name, spaces, reader, wait)
         self._dates = dates
-        self._rows: list[Row] = []
+        self._waiting: list[Document] = []
         self._is_entered = False
 
     def __enter__(self) -> CollectionWriter:
@@ -92,26 +98,36 @@ class CollectionWriter:
         if not self._is_entered:
             raise Closed("the writer is not open: use it by `with collection.writer() as writer`")
 
-    def add(self, row: Row) -> None:
-        """Add one document; it is chunked and embedded with those that follow. A document that is refused is named by
-        the call that completes its batch, and nothing of the batch is kept then.
+    def add(self, rows: Rows, *, vectors: Any = None) -> list[str]:
+        """As `Collection.add`, without the commit. Single documents are chunked and embedded with those that follow:
+        one whose text or vectors are refused is named by the call that completes its batch, and nothing of the batch is
+        kept then.
 
         Parameters:
-            row: A text, a mapping or a `Document`.
+            rows: A text, a mapping, a `Document`, an iterable of them, or a table with a column `text`.
+            vectors: Vectors of the rows, shape (rows, dimensions), or such matrices by space.
 
         Examples:
             >>> with docs.writer() as writer:
             ...     writer.add({"id": "tea", "text": "Green tea."})
+            ...     writer.add([{"id": "jam", "text": "Plum jam."}, {"id": "rice", "text": "Rice for two."}])
+            ['tea']
+            ['jam', 'rice']
             >>> "tea" in docs
             True
         """
         self._check_entered()
-        self._rows.append(row)
-        if len(self._rows) >= BATCH_DOCUMENTS:
+        if vectors is not None or not isinstance(rows, str | Mapping | Document):
             self._flush()
+            return self._write(rows, vectors)
+        (document,) = to_documents(rows, {})
+        self._waiting.append(document)
+        if len(self._waiting) >= BATCH_DOCUMENTS:
+            self._flush()
+        return [document.id]
 
     def add_all(self, rows: Rows, *, vectors: Any = None) -> list[str]:
-        """As `Collection.add`, without the commit.
+        """`add`, at once also for a single document.
 
         Parameters:
             rows: A text, a mapping, a `Document`, an iterable of them, or a table with a column `text`.
@@ -176,6 +192,7 @@ class CollectionWriter:
             ...     writer.add({"id": "tea", "text": "Green tea."})
             ...     writer.commit()
             ...     "tea" in docs
+            ['tea']
             True
         """
         self._check_entered()
@@ -183,9 +200,9 @@ class CollectionWriter:
         self._sink.commit()
 
     def _flush(self) -> None:
-        rows, self._rows = self._rows, []
-        if rows:
-            self._write(rows, None)
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._write(waiting, None)
 
     def _write(self, rows: Rows, vectors: Any) -> list[str]:
         matrices = to_matrices(vectors, list(self._sink.spaces))
@@ -207,3 +224,13 @@ class CollectionWriter:
                 self._sink.commit()
             self._documents.write_columns(batch)
         return [document_id for batch in batches for document_id in batch.ids]
+
+
+def stage(writer: CollectionWriter) -> tuple[Writer, Path, list[SegmentEntry]]:
+    """All that was added to a writer and not committed, as segments in a folder, and the writer of the engine."""
+    from aidre.engine.collection import Writer
+
+    writer._flush()
+    sink = writer._sink
+    assert isinstance(sink, Writer)
+    return sink, *sink.staged_rows()

@@ -9,7 +9,7 @@ from .caller import (
     may_see as may_see,
     visibility_in_force as visibility_in_force,
 )
-from .client_address import ClientAddresses as ClientAddresses
+from .client_address import ClientAddresses as ClientAddresses, OriginalTarget as OriginalTarget
 from .guard import (
     UNMETERED as UNMETERED,
     WELL_KNOWN as WELL_KNOWN,
@@ -18,5 +18,4 @@ from .guard import (
     mark_private as mark_private,
 )
 from .metadata import MCP as MCP, RESOURCE_METADATA as RESOURCE_METADATA
-from .original_target import OriginalTarget as OriginalTarget
 from .web_origins import WebOrigins as WebOrigins

@@ -31,7 +31,7 @@ from aidre.api.access.limits import (
     RedisBuckets,
     Slot,
     TokenBuckets,
-    headers,
+    token_bucket,
 )
 from aidre.api.access.web_origins import METRICS
 from aidre.api.config import Rate, Settings, is_loopback
@@ -160,7 +160,7 @@ class Guard:
         if charge is not None and state is not None:
             if not state.admitted:
                 raise _too_many(charge[1], state)
-            fields = headers.rate_limit_fields(charge[1], state)
+            fields = token_bucket.rate_limit_fields(charge[1], state)
         if isinstance(grant, Unauthorized):
             raise self._challenged(grant, path)
         if path == METRICS:
@@ -237,5 +237,5 @@ def _is_unmetered(path: str) -> bool:
 def _too_many(rate: Rate, state: BucketState) -> RateLimited:
     return RateLimited(
         f"more than {rate.count} requests in {rate.seconds} seconds: wait for the seconds that Retry-After says",
-        headers.rejection_fields(rate, state),
+        token_bucket.rejection_fields(rate, state),
     )

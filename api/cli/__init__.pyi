@@ -1,1 +1,1 @@
-from . import console as console, exposure as exposure, maintenance as maintenance, search as search, select as select
+from . import console as console, maintenance as maintenance, search as search, select as select, serve as serve

@@ -2,6 +2,11 @@
 
 Promises, the cursor secret and the counters of limits are left out: they belong to the running server. The temporary
 copies are unlinked before they are written, so that none remains however the process ends.
+
+Verifies the logs of the protocols: databases by row checksums and SQLite's own check.
+
+The event log of an older release, as long as it is not taken over, is checked by the checksums in its ledger and line
+by line.
 """
 
 from __future__ import annotations
@@ -14,7 +19,10 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from aidre.api.access.limits import chunk_budget, token_bucket
+from aidre.api.http import connect_read_only, find_damage
+from aidre.api.protocols.intent import LEDGER_FILE, log_faults
 from aidre.engine.errors import StorageFailed
+from aidre.engine.maintenance import Problem
 
 LOG_FOLDER = ".log"
 _SQLITE_MAGIC = b"SQLite format 3\0"
@@ -75,3 +83,27 @@ def _copy(path: Path, copies: ExitStack) -> Path:
     except sqlite3.Error as error:
         raise StorageFailed(f"{LOG_FOLDER}/{path.name} cannot be read: {error}", file=path.name) from error
     return Path(f"/proc/self/fd/{copy.fileno()}")
+
+
+_DATABASES = {LEDGER_FILE: False, "intake.sqlite": False, "nlweb-promises.sqlite": True}
+"""By file name: whether its loss does no harm. Promises are valid for minutes."""
+
+
+def log_problems(store: Path, folder: Path | None = None) -> Iterator[Problem]:
+    """Damage in the folder of receipts, offers, binds and promises, by default that in the store."""
+    folder = store / LOG_FOLDER if folder is None else folder
+    for name, is_expendable in _DATABASES.items():
+        if (folder / name).exists():
+            fault = find_damage(folder / name)
+            if fault is not None:
+                yield Problem(f"{LOG_FOLDER}/{name}", fault, is_expendable)
+    for path, fault, is_derived in _log_faults(folder):
+        yield Problem(f"{LOG_FOLDER}/{path.relative_to(folder).as_posix()}", fault, is_derived)
+
+
+def _log_faults(folder: Path) -> list[tuple[Path, str, bool]]:
+    try:
+        with closing(connect_read_only(folder / LEDGER_FILE)) as connection:
+            return list(log_faults(folder, connection))
+    except sqlite3.Error:  # without its ledger, whose damage was reported above
+        return list(log_faults(folder, None))

@@ -23,7 +23,7 @@ from aidre.api.cli.options import (
     print_result,
     terminable,
 )
-from aidre.api.cli.select import open_store, select_collection, select_collections
+from aidre.api.cli.select import NOTHING_STORED, open_store, select_collection, select_collections
 from aidre.engine.errors import AidreError, ConfigurationError
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ keys = typer.Typer(help="Make keys: for callers, and for signing answers.")
 app.add_typer(keys, name="keys")
 model = typer.Typer(help="Fetch, add, list and remove the models that texts are embedded with.")
 app.add_typer(model, name="model")
-
-_EMPTY = "there is no collection in {}: `aidre ingest` makes one"
 
 
 def _open(path: Path, config: Path | None) -> Source:
@@ -56,7 +54,7 @@ def _open_filled(path: Path, config: Path | None) -> Source:
     """An existing store. An empty one is reported, since the user may have meant another folder."""
     store = _open(path, config)
     if not store.collections():
-        console.print_message(_EMPTY.format(store.path))
+        console.print_message(NOTHING_STORED.format(store.path))
     return store
 
 
@@ -98,7 +96,8 @@ def report(
     The page needs no other file. It shows texts of private collections, too, so only its owner may read it. With
     --json the facts are printed, one object for each collection. Exit status 1: a collection cannot be opened.
     """
-    from aidre.api.cli.report import facts_of, render, report_of
+    from aidre.api.cli.report.facts import facts_of, report_of
+    from aidre.api.cli.report.page import render
     from aidre.api.config import load_settings
 
     settings = load_settings(config)
@@ -122,12 +121,12 @@ def verify(store: StoreOption, config: ConfigOption = None, as_json: JsonOption 
 
     Exit status 1: a file is damaged that cannot be derived from the others.
     """
-    from aidre.api.cli.verify_logs import log_problems
+    from aidre.api.cli.backup import log_problems
     from aidre.engine.maintenance import verify as verification
 
     reports, problems = verification.verify(_open(store, config)), list(log_problems(store, _state(store, config)))
     if not reports:
-        console.print_message(_EMPTY.format(store))
+        console.print_message(NOTHING_STORED.format(store))
     ok = all(report.ok for report in reports) and all(problem.derived for problem in problems)
     if as_json:
         console.print_json(console.verification_record(reports, ok, problems))
@@ -407,47 +406,6 @@ def backup(
         for saved in back_up(opened, select_collections(opened, collection), file, logs):
             facts = asdict(saved)
             print_result(as_json, f"{console.collection_line(facts)}, saved in {file}", **facts)
-    return 0
-
-
-@app.command()
-def publish(
-    store: StoreOption,
-    collection: EveryCollection = None,
-    to: Annotated[
-        str | None,
-        typer.Option("--to", metavar="URL", help="Bucket, as in s3://bucket/prefix; default: store.publish."),
-    ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Publish every new generation, until stopped.")] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace what another store, or a newer state of this one, published.")
-    ] = False,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Compare every object with its checksum, and send damaged ones again.")
-    ] = False,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
-) -> int:
-    """Put the newest generation of each collection into a bucket, from which replicas pull it.
-
-    Credentials come from the environment, such as AWS_ACCESS_KEY_ID; endpoint and region from the configuration. Where
-    that has provenance.key, publications are signed; `aidre keys public` prints what replicas need of it.
-    """
-    from aidre.api.cli import publish as publishing
-    from aidre.api.config import load_settings
-
-    opened, settings = _open_filled(store, config), load_settings(config)
-    publisher = publishing.publisher_for(opened, settings, to)
-    with terminable():
-        drops = publisher.publish_drops() if collection is None else []
-        names = select_collections(opened, collection)
-        for published in drops + (publisher.publish(names, force=force, repair=repair) if names or not drops else []):
-            facts = asdict(published)
-            how = ", signed" if published.signed else ""
-            text = f"{console.collection_line(facts)}, {published.files} files sent ({published.bytes:,} bytes){how}"
-            print_result(as_json, text, **facts)
-        if follow:
-            publishing.follow(publisher, opened, collection, settings.store.poll)
     return 0
 
 

@@ -1,10 +1,16 @@
-"""`aidre conformance`: tests another server by the conformance kit and prints the verdicts."""
+"""`aidre conformance`: tests another server by the conformance kit and prints the verdicts.
+
+Runs the benchmarks, which are part of a checkout but of no wheel.
+"""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -82,3 +88,15 @@ def conformance(
 
 def _print(line: str) -> None:
     console.print_line(console.printable(line))
+
+
+CHECKOUT: Final = Path(__file__).resolve().parents[2]
+
+
+def run_benchmarks(arguments: Sequence[str], checkout: Path = CHECKOUT) -> int:
+    """Run `python -m benchmarks ARGUMENTS`; returns its exit status. Raises ConfigurationError without a checkout."""
+    if not (checkout / "benchmarks" / "__main__.py").is_file():
+        raise ConfigurationError(
+            "bench: the benchmarks are no part of the installed package: run `make bench` in a clone of the repository"
+        )
+    return subprocess.run([sys.executable, "-m", "benchmarks", *arguments], cwd=checkout, check=False).returncode

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:  # importing numpy would double the time of `aidre --help`
     from aidre.engine.maintenance import CollectionReport, Problem
@@ -27,7 +27,7 @@ _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066
 
 
 def print_json(value: Mapping[str, Json]) -> None:
-    """Print one JSON object on one line of stdout; what steers a terminal is written as JSON escapes it."""
+    """Print one JSON object on one line of stdout; control characters are escaped."""
     line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     print(_STEERING.sub(_escape, line), flush=True)  # noqa: T201
 
@@ -42,7 +42,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_message(message: str) -> None:
-    """Print one line on stderr; line breaks in the message become spaces, and what steers a terminal is escaped."""
+    """Print one line on stderr; line breaks in the message become spaces, and control characters are escaped."""
     line = _STEERING.sub(_escape, " ".join(message.split()))
     print(f"aidre: {line}", file=sys.stderr, flush=True)  # noqa: T201
 
@@ -145,6 +145,8 @@ def status_lines(status: Mapping[str, Json]) -> Iterable[str]:
         moment = "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
         signed = f"signed, of {moment}" if moment else "not verified (store.publisher_keys)"
         yield f"  publication: of {printable(status['replica_of'])}, {signed}"
+        if status["not_pulled"]:
+            yield f"  not brought up to date: {printable(status['not_pulled'])}"
     if status.get("lacking"):
         yield f"  this engine lacks {', '.join(status['lacking'])}"
     yield from (f"  warning: {printable(warning)}" for warning in status["warnings"])
@@ -197,6 +199,12 @@ def verification_record(
     }
 
 
+_HISTORY: Final = (
+    "history alone, which nothing rebuilds: clients of the change feed that are behind it begin again, and a commit "
+    "removes it 31 days after it was written"
+)
+
+
 def verification_lines(reports: Iterable[CollectionReport], log_problems: Iterable[Problem] = ()) -> Iterable[str]:
     """One line for each collection, and one for each file that fails its check."""
     for report in reports:
@@ -204,9 +212,8 @@ def verification_lines(reports: Iterable[CollectionReport], log_problems: Iterab
         counts = f"{counted(report.documents, 'document')}, {counted(report.chunks, 'chunk')}"
         yield f"{report.collection}: {state}, generation {report.generation}, {counts}"
         for problem in report.problems:
-            maker = "the next commit" if "/changes/" in problem.file else "`aidre compact`"
-            cure = f" (derived: {maker} rebuilds it)" if problem.derived else ""
-            yield f"  {problem.file} {problem.what}{cure}"
+            cure = _HISTORY if "/changes/" in problem.file else "derived: `aidre compact` rebuilds it"
+            yield f"  {problem.file} {problem.what}{f' ({cure})' if problem.derived else ''}"
         for problem in report.older:
             yield f"  {problem.file} {problem.what} (of an older generation: a rollback to it is not possible)"
     for problem in log_problems:

@@ -117,7 +117,7 @@ class Ingestion:
             )
 
     def published(self) -> AbstractContextManager[None]:
-        """Within this context what is committed is published, where the configuration says so."""
+        """A context that publishes the commits inside it, if the configuration says so."""
         return nullcontext() if self.options.dry_run else publishing(self.store, self.settings, self.collection)
 
     def _spaces(self) -> tuple[EmbeddingSpace, ...]:

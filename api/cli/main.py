@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from aidre.api.cli import commands, completion, conformance, console
+from aidre.api.cli import commands, completion, conformance, console, fleet
 from aidre.api.cli.coercion import convert_plainly
 from aidre.api.cli.options import (
     AnyCollection,
@@ -171,6 +171,39 @@ def ingest(
 
 
 @app.command()
+def adopt(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="Folder with segments, or a bucket, as in s3://bucket/prefix.")
+    ],
+    store: StoreOption,
+    collection: NamedCollection,
+    wait: WaitOption = 30.0,
+    endpoint: Annotated[
+        str | None, typer.Option("--endpoint", metavar="URL", help="A server that speaks S3 elsewhere than at AWS.")
+    ] = None,
+    region: Annotated[str | None, typer.Option("--region", metavar="R", help="Region of the bucket.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Take the segments that `aidre.segments.write` wrote, in one commit, each once.
+
+    So executors of Spark, Dask or another cluster ingest: each writes its part of the rows, without a store and without
+    a lock, and this command makes the collection of them. What a run that failed has written is kept: begin it again,
+    and what is whole is not computed again.
+    """
+    from aidre.engine.collection import Store, adopt_segments
+    from aidre.engine.maintenance import place_of
+
+    opened = Store(store)
+    with terminable():
+        adopted = adopt_segments(opened, collection, place_of(source, endpoint=endpoint, region=region), wait=wait)
+    snapshot = opened.open(collection)
+    line = f"{len(adopted):,} new segments; {collection}: {snapshot.documents:,} documents, {snapshot.chunks:,} chunks"
+    facts = {"documents": snapshot.documents, "chunks": snapshot.chunks, "generation": snapshot.generation}
+    print_result(as_json, line, collection=collection, adopted=adopted, **facts)
+    return 0
+
+
+@app.command()
 def watch(
     sources: FoldersArgument,
     store: StoreOption,
@@ -228,7 +261,7 @@ def embed(
 
     Queries use the other spaces until the new one is complete. An interrupted run is resumed.
     """
-    from aidre.api.cli import spaces
+    from aidre.api.cli import models
     from aidre.api.cli.progress import Reporter
     from aidre.api.config import load_settings
     from aidre.ingest.pipeline import drop_space
@@ -238,7 +271,7 @@ def embed(
     name = select_collection(opened, collection)
     if space is not None and drop is None:
         with Reporter(as_json) as report:
-            spaces.embed(opened, settings, name, space, report)
+            models.embed(opened, settings, name, space, report)
     elif drop is not None and space is None:
         generation = drop_space(opened, name, drop)
         print_result(
@@ -328,6 +361,15 @@ def search(
             "that of the collection.",
         ),
     ] = None,
+    fusion: Annotated[
+        Literal["score", "rrf"] | None,
+        typer.Option(
+            "--fusion",
+            metavar="F",
+            help="How mode hybrid joins vectors and words: score, or rrf, by ranks, which is faster. Default: that of "
+            "the collection.",
+        ),
+    ] = None,
     facets: Annotated[
         list[str] | None,
         typer.Option("--facets", metavar="FIELD", help="Count the values of a field in all matches; may be repeated."),
@@ -353,7 +395,7 @@ def search(
     if collection is None and default is not None and has_collection(opened, default):
         collection = default
     snapshot = opened.open(select_collection(opened, collection))
-    asked = Asked(query, k, filter, mode, facets or (), not as_typed, not as_typed, group, not copies, recall)
+    asked = Asked(query, k, filter, mode, facets or (), not as_typed, not as_typed, group, not copies, recall, fusion)
     found = find(snapshot, asked, settings, console.print_message)
     print_found(found, query, as_json=as_json)
     if not found.hits:
@@ -363,6 +405,7 @@ def search(
 
 
 app.add_typer(commands.app)
+app.add_typer(fleet.app)
 app.add_typer(conformance.app)
 
 
@@ -381,7 +424,8 @@ def doctor(
 
     Exit status 1: a server would refuse to start; each reason is marked, with its cure. Nothing is changed.
     """
-    from aidre.api.cli.doctor import Subject, examine, facts_of, show
+    from aidre.api.cli.doctor.findings import Subject
+    from aidre.api.cli.doctor.screen import examine, facts_of, show
 
     found = list(examine(Subject(store, config, host, port)))
     if as_json:
@@ -399,7 +443,7 @@ def bench(
     ] = None,
 ) -> int:
     """Run all benchmarks or the named ones, and write the report with its plots. Needs a checkout."""
-    from aidre.api.cli.bench import run_benchmarks
+    from aidre.api.cli.conformance import run_benchmarks
 
     return run_benchmarks(names or [])
 

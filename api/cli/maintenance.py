@@ -56,11 +56,14 @@ def collection_statuses(
 
 
 def _publication_facts(store: Path, name: str) -> Facts:
-    """Of the cache of a replica: when what it has was signed, None where that was not verified."""
-    from aidre.engine.maintenance import accepted_at, replicated_url
+    """Of the cache of a replica: when its publication was signed, None if that was not verified, and why the last pull
+    could not replace it, None if it could."""
+    from aidre.engine.maintenance import accepted_at, pull_problem, replicated_url
 
     url = replicated_url(store)
-    return {} if url is None else {"replica_of": url, "signed_at": accepted_at(store / name)}
+    if url is None:
+        return {}
+    return {"replica_of": url, "signed_at": accepted_at(store / name), "not_pulled": pull_problem(store, name)}
 
 
 def _model_facts(space: EmbeddingSpace) -> Facts | None:

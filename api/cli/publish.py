@@ -14,8 +14,9 @@ from aidre.engine.errors import AidreError, ConfigurationError, PublishConflict
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from aidre.api.cli.liveness import PublishRecord
     from aidre.api.config import Settings
-    from aidre.engine.maintenance import BucketAddress, Publisher, Replica
+    from aidre.engine.maintenance import BucketAddress, Promoted, Publisher, Replica
     from aidre.engine.ports import Source
 
 _LOOK_SECONDS = 0.25
@@ -47,13 +48,19 @@ def follow(
     collection: str | None = None,
     spacing: float = 1.0,
     stopped: threading.Event | None = None,
+    *,
+    record: PublishRecord | None = None,
 ) -> None:
     """Publish each new generation, at most one in `spacing` seconds, until stopped. A bucket that fails is tried again.
 
-    Another publisher that was faster is reported each time that there is something new to publish.
+    Another publisher that was faster is reported each time that there is something new to publish. With a record this
+    is a publisher that stays: replicas are given signs of life.
     """
     from aidre.api.cli import console
+    from aidre.api.cli.liveness import HEARTBEAT_SECONDS, PublishRecord
 
+    record, beats = record or PublishRecord(store.path, publisher.generations), record is not None
+    beaten: float | None = None
     stopped = stopped or threading.Event()
     marks: dict[str, Hashable] = {}
     aliases, problem, wait = None, "", _LOOK_SECONDS
@@ -66,22 +73,44 @@ def follow(
         newest = {name: mark for name in names if (mark := store.mark(name)) is not None}
         due = [name for name, mark in newest.items() if mark != marks.get(name)]
         try:
-            now_meant = store.aliases()
-            if due or now_meant != aliases:
+            meant = store.aliases()
+            if due or meant != aliases:
                 done = publisher.publish_each(due)
-                aliases = now_meant
+                aliases, wait = meant, max(wait, spacing)
+                record.succeeded({one.collection: one.generation for one in done.published})
                 marks |= {name: newest[name] for name in due if name not in done.failures}
                 for name, error in done.failures.items():
                     if isinstance(error, PublishConflict):
                         marks[name] = newest[name]
+                        record.failed()
                         console.print_message(str(error))
                     else:
                         problem, wait = str(error), _RETRY_SECONDS
-                wait = max(wait, spacing)
+        except PublishConflict as error:
+            marks |= newest
+            record.failed()
+            console.print_message(str(error))
         except (AidreError, OSError) as error:
             problem, wait = str(error), _RETRY_SECONDS
+        if beats and not problem and (beaten is None or time.monotonic() - beaten >= HEARTBEAT_SECONDS):
+            beaten = time.monotonic()
+            problem = _beat(publisher, store.path, record)
+        if problem:
+            record.failed()
         if problem and problem != former:
             console.print_message(f"not published: {problem}")
+
+
+def _beat(publisher: Publisher, store: Path, record: PublishRecord) -> str:
+    """Give a sign of life; returns why it could not be done."""
+    from aidre.engine.maintenance import beat
+
+    try:
+        beat(publisher.bucket, store, publisher.generations())
+        record.succeeded({})
+    except (AidreError, OSError) as error:
+        return str(error)
+    return ""
 
 
 def _publish_drops(publisher: Publisher) -> str:
@@ -103,18 +132,23 @@ def _names(store: Source, collection: str | None) -> list[str]:
 
 
 @contextmanager
-def publishing(store: Source, settings: Settings, collection: str | None = None) -> Iterator[None]:
+def publishing(
+    store: Source, settings: Settings, collection: str | None = None, *, stays: bool = False
+) -> Iterator[None]:
     """Within this context new generations are published in a thread, where the configuration says so; when it ends
     without an error, the newest ones are published. What cannot be published is reported: it is stored, and the next
-    ingest or `aidre publish` sends it."""
+    ingest or `aidre publish` sends it. What `stays` gives replicas signs of life."""
     from aidre.api.cli import console
+    from aidre.api.cli.liveness import PublishRecord
 
     if settings.store.publish is None:
         yield
         return
     publisher, stopped = publisher_for(store, settings), threading.Event()
     arguments = publisher, store, collection, settings.store.poll, stopped
-    thread = threading.Thread(target=follow, args=arguments, name="publish", daemon=True)
+    record = PublishRecord(store.path, publisher.generations)
+    named = {"record": record if stays else None}
+    thread = threading.Thread(target=follow, args=arguments, kwargs=named, name="publish", daemon=True)
     thread.start()
     try:
         yield
@@ -122,7 +156,9 @@ def publishing(store: Source, settings: Settings, collection: str | None = None)
         stopped.set()
         thread.join(_RETRY_SECONDS)
     try:
-        for failure in publisher.publish_each(_names(store, collection)).failures.values():
+        done = publisher.publish_each(_names(store, collection))
+        record.succeeded({one.collection: one.generation for one in done.published})
+        for failure in done.failures.values():
             raise failure
     except (AidreError, OSError) as error:
         console.print_message(f"what was committed is stored, but not published: {error}; `aidre publish` sends it")
@@ -136,21 +172,41 @@ def replicating(url: str, cache: Path, settings: Settings) -> Iterator[Replica]:
     BucketFailed, PublicationRefused, StorageFailed, StoreDamaged, FormatTooNew.
     """
     from aidre.api.cli import console
+    from aidre.api.cli.liveness import ReplicaWatch
+    from aidre.engine.maintenance import Bucket
 
     replica, stopped = replica_for(url, cache, settings), threading.Event()
+    watch = ReplicaWatch(replica, Bucket(address_of(url, settings)))
     replica.prepare()
     try:
-        replica.pull()
+        watch.pulled(replica.pull())
     except AidreError as error:
         if not replica.source.collections():
             raise
         console.print_message(f"{error}; the generations in the cache are served meanwhile")
-    thread = threading.Thread(target=replica.follow, args=(stopped, settings.store.poll), name="replica", daemon=True)
+    arguments = stopped, settings.store.poll, watch.pulled
+    thread = threading.Thread(target=replica.follow, args=arguments, name="replica", daemon=True)
     thread.start()
     try:
         yield replica
     finally:
         stopped.set()
+
+
+def promote(folder: Path, url: str | None, settings: Settings) -> Promoted:
+    """Make the replica in a folder the home node of its bucket; of that at `url`, where the folder is empty. Where it
+    is the home node already nothing is done. ConfigurationError, and what `promote` of the engine raises."""
+    from aidre.api.protocols.provenance import publication_signer, publisher_keys
+    from aidre.engine.maintenance import Bucket, Promoted, home_of, promote as take_over, replicated_url
+
+    terms, replicated = home_of(folder), replicated_url(folder)
+    if terms and url in (None, *terms):
+        address, term = max(terms.items(), key=lambda one: (one[0] == url, one[1]))
+        return Promoted(address, term, {})
+    if url is None and replicated is None:
+        raise ConfigurationError(f"{folder} is no replica: name its cache, or a bucket with --from")
+    bucket = Bucket(address_of(url or str(replicated), settings))
+    return take_over(bucket, folder, signer=publication_signer(settings), keys=publisher_keys(settings))
 
 
 def replica_for(url: str, cache: Path, settings: Settings) -> Replica:
@@ -172,6 +228,10 @@ def replica_for(url: str, cache: Path, settings: Settings) -> Replica:
 
 def seconds_since_pull(cache: Path) -> float:
     """How long ago the bucket of a replica was last read without a problem."""
+    from aidre.api.operations import fleet
     from aidre.engine.maintenance import pulled_at
 
+    state = fleet.read_state(cache, fleet.PULLS, fleet.Pulling)
+    if state is not None:
+        return fleet.age(state, state.pulled)
     return max(0.0, time.time() - (pulled_at(cache) or 0.0))

@@ -15,7 +15,7 @@ from aidre.api.cli.filter_option import read_filter
 from aidre.api.config import Settings
 from aidre.engine.embedding import load_stored
 from aidre.engine.errors import InvalidInput
-from aidre.engine.model import EmbeddingSpace, Group, HighlightLimits, Mode
+from aidre.engine.model import EmbeddingSpace, FusionMethod, Group, HighlightLimits, Mode
 from aidre.engine.ports import Reader
 from aidre.engine.retrieve import Answer, EmbedText, Question, State, answer, run
 from aidre.engine.types import FacetRequest
@@ -28,7 +28,8 @@ VALUES: Final = 10
 class Asked(NamedTuple):
     """`filter` is JSON text; without a `mode` the best mode of the collection is used. `facets` are names of fields.
     With `correct` a text that finds little is answered without what may be typing errors in it; with `operators` its
-    quotes and `-word` are read. `k` counts what `group` names. Without `recall` that of the collection holds."""
+    quotes and `-word` are read. `k` counts what `group` names. Without `recall` and `fusion` those of the collection
+    hold."""
 
     text: str
     k: int
@@ -40,6 +41,7 @@ class Asked(NamedTuple):
     group: Group = "document"
     collapse: bool = True
     recall: float | None = None
+    fusion: FusionMethod | None = None
 
 
 def find(
@@ -64,8 +66,9 @@ def find(
         group=asked.group,
         collapse=asked.collapse,
         recall=asked.recall,
+        fusion=asked.fusion,
     )
-    # What a server withholds from its callers is no secret to who reads the store.
+    # What a server withholds from its callers is not withheld from one who can read the store.
     policy = replace(settings.collection(reader.collection.name).policy, shows_text=True)
     found = run(answer(question, State(reader, policy)), embed or embedding_of(settings))
     for name in found.ignored:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _SIMILARITY = 0.5
 """`difflib` ratio from which a name is suggested in place of a misspelled one."""
 
+NOTHING_STORED = "there is no collection in {}: `aidre ingest` makes one"
+
 
 def disk_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

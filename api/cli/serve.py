@@ -1,23 +1,33 @@
 """Runs the server: the listening socket, the workers and a graceful shutdown; or one MCP client on standard input.
 
-Everything that fails before the server listens is one ConfigurationError with one line.
+Everything that fails before the server listens is one ConfigurationError with one line. Checks that a configuration
+declares TLS and keys before a server listens beyond this machine.
+
+The folder that the workers of one server share, in memory if possible; removes the folders of dead servers.
+
+The process that creates a folder holds a lock on a file in it for its lifetime. The next server that starts removes
+every folder without a lock: this works after any signal, and does not depend on process ids, which are reused.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import functools
 import gc
+import logging
 import os
 import secrets
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -26,22 +36,113 @@ from msgspec.structs import replace
 from starlette.applications import Starlette
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
 
-from aidre.api.access import check_guard
+from aidre.api.access import check_guard, visibility_in_force
 from aidre.api.app import create_app, of_replica
 from aidre.api.cli import console
-from aidre.api.cli.exposure import check_exposure, private_collections
 from aidre.api.cli.models import fetch_served
 from aidre.api.cli.publish import publishing, replica_for, replicating, seconds_since_pull
 from aidre.api.cli.select import check_granted_collections, missing_collections
-from aidre.api.cli.shared_folder import shared_folder
-from aidre.api.config import Settings, load_settings
-from aidre.api.http import configure_logging
+from aidre.api.config import Settings, is_loopback, load_settings
+from aidre.api.http import configure_logging, count_restart
 from aidre.api.protocols.provenance import provenance_for
 from aidre.api.retrieval import SECRET_BYTES, SECRET_VARIABLE
 from aidre.api.server import Connection, connection_capacity
-from aidre.engine.errors import ConfigurationError
+from aidre.engine.errors import AidreError, ConfigurationError
 from aidre.engine.ports import Source
+
+MEMORY_FOLDER = Path("/dev/shm")
+"""A file system in memory."""
+
+PREFIX = "aidre-run-"
+OWNER_FILE = "owner"
+GRACE_SECONDS = 60.0
+"""A younger folder without a lock may belong to a server that is about to take the lock."""
+
+
+@contextmanager
+def shared_folder() -> Iterator[Path]:
+    """A folder of this process, removed at the end of the context. Abandoned folders are removed at its start."""
+    parent = MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else Path(tempfile.gettempdir())
+    remove_abandoned(parent)
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    descriptor = os.open(folder / f".{OWNER_FILE}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        (folder / f".{OWNER_FILE}").rename(folder / OWNER_FILE)  # under this name the file is always locked
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def remove_abandoned(parent: Path) -> None:
+    """Remove the folders of servers that have ended, those of other users excepted."""
+    for folder in parent.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            if _is_abandoned(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_abandoned(folder: Path) -> bool:
+    status = folder.lstat()
+    if folder.is_symlink() or status.st_uid != os.geteuid():
+        return False
+    try:
+        descriptor = os.open(folder / OWNER_FILE, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return status.st_mtime < time.time() - GRACE_SECONDS
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def check_exposure(settings: Settings, host: str, private: Iterable[str]) -> None:
+    """Raises ConfigurationError if a host beyond loopback lacks TLS, or a private collection keys and [oauth].
+
+    `private` are the names of the private collections. One that an editorial domain or an intake opens needs no key.
+    """
+    if is_loopback(host):
+        return
+    base_url = settings.server.base_url
+    if base_url is None or not base_url.lower().startswith("https://"):
+        problem = "is missing" if base_url is None else f"is {base_url}"
+        raise ConfigurationError(
+            f"server.base_url {problem}: to listen on {host}, set it to the https:// address that callers use"
+        )
+    if settings.server.tls != "proxy":
+        raise ConfigurationError(
+            f'to listen on {host}, put a proxy that speaks TLS in front and declare it with server.tls = "proxy"'
+        )
+    granted = {domain.collection for domain in settings.intent.editorial_domains.values()}
+    granted |= {intake.collection for intake in settings.intakes if intake.collection is not None}
+    unreachable = sorted(set(private) - granted)
+    if unreachable and not settings.keys and settings.oauth is None:
+        raise ConfigurationError(
+            f"collection {unreachable[0]!r} is private, but no key opens it: make one with `aidre keys new`, "
+            "or use [oauth]"
+        )
+
+
+def private_collections(store: Source, settings: Settings) -> list[str]:
+    """Names of the collections that are private by their manifest or by the configuration, or cannot be opened."""
+    private = []
+    for name in store.collections():
+        try:
+            visibility = store.open(name).collection.visibility
+        except AidreError:
+            visibility = "private"  # unknown: it must not count as public
+        if visibility_in_force(visibility, settings.collection(name)) == "private":
+            private.append(name)
+    return private
+
+
+logger = logging.getLogger("aidre")
 
 BACKLOG = 2_048
 """Connections that the kernel accepts before the server does."""
@@ -63,7 +164,7 @@ def serve(store: Path, settings_path: Path | None, host: str, port: int, workers
     settings = load_settings(settings_path)
     if settings.store.backend == "local" and not store.is_dir():
         raise ConfigurationError(f"there is no store at {store}: make one with `aidre ingest`")
-    with publishing(settings.store.open(store), settings):
+    with publishing(settings.store.open(store), settings, stays=True):
         _serve(store, settings, host, port, workers=workers)
 
 
@@ -148,7 +249,7 @@ def _listen(host: str, port: int) -> socket.socket:
         # asyncio sets TCP_NODELAY only on sockets created with IPPROTO_TCP; without it answers are delayed by 40 ms.
         listener = socket.socket(family, kind, protocol)
     except (OSError, OverflowError) as error:
-        raise ConfigurationError(f"{host}:{port} is no address to listen on: {_reason(error)}") from error
+        raise ConfigurationError(f"{host}:{port} is not an address to listen on: {_reason(error)}") from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -204,10 +305,39 @@ def _serve_workers(
     # Workers receive the settings, not the path: a restarted worker could read a file that has changed.
     with shared_folder() as folder:
         application = functools.partial(create_worker_app, store.resolve(), settings, os.getpid(), folder, replica_of)
-        supervisor = Multiprocess(_config(application, workers), sockets=[listener])
+        supervisor = _Supervisor(_config(application, workers), [listener], folder)
         supervisor.run()
     if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         raise _start_failure()
+
+
+class _Supervisor(Multiprocess):
+    """Also reports a worker that ended by itself, and counts it."""
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], folder: Path) -> None:
+        super().__init__(config, sockets)
+        self._folder = folder
+
+    def keep_subprocess_alive(self) -> None:
+        before, began = list(self.processes), time.monotonic()
+        super().keep_subprocess_alive()
+        waited = time.monotonic() - began >= WORKER_TIMEOUT_SECONDS
+        for former, now in zip(before, self.processes, strict=True):
+            if former is not now:
+                count_restart(self._folder)
+                logger.error("%s; worker %s takes its place", _ending(former, hung=waited), now.pid)
+
+
+def _ending(process: Process, *, hung: bool) -> str:
+    """How a worker ended."""
+    code = process.exitcode or 0
+    if hung:
+        return f"worker {process.pid} did not answer for {WORKER_TIMEOUT_SECONDS} seconds and was killed"
+    if code >= 0:
+        return f"worker {process.pid} ended with status {code}"
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else "a signal"
+    cause = ", as the kernel does where memory runs out (see dmesg)" if -code == signal.SIGKILL else ""
+    return f"worker {process.pid} was killed by signal {-code} ({name}){cause}"
 
 
 def _start_failure() -> ConfigurationError:

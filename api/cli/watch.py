@@ -32,11 +32,11 @@ MAX_DELAY_SECONDS: Final = 5.0
 TICK_SECONDS: Final = 1.0
 """Between two looks at single files and at whether the folders are there."""
 RETRY_SECONDS: Final = 5.0
-"""After a run that could not write."""
+"""Seconds after a run that could not write."""
 LOOK_SECONDS: Final = 60.0
 """Between two looks at the clock, while a document is to be published later: the machine may sleep meanwhile."""
 READY_SECONDS: Final = 30.0
-"""Within which the operating system has taken the request to tell of changes in all folders."""
+"""Seconds in which the operating system must have begun to watch all folders."""
 _NO_ROOM = "the system follows no more folders: raise fs.inotify.max_user_watches, or set WATCHFILES_FORCE_POLLING=true"
 
 Reporting: TypeAlias = Callable[[], AbstractContextManager[Callable[[Event], None]]]
@@ -134,7 +134,7 @@ class Changes:
         return is_readable(path.name, code=True, ocr=True) or not path.is_file()
 
     def _look(self) -> dict[Path, State]:
-        """Of a folder only which one it is: what changes in it is told."""
+        """The state of each path; of a folder its identity alone, since changes inside are reported."""
         looked: dict[Path, State] = {}
         for path in (*self.folders, *self.files):
             try:
@@ -158,11 +158,11 @@ def _refusal(error: Exception) -> str:
 
 @dataclass(slots=True)
 class News:
-    """Passes events on: all of the first run, of later ones what they change and what was not said before."""
+    """Filters the events of repeated runs: all of the first; later, changes and new problems."""
 
     report: Callable[[Event], None]
     said: frozenset[str] = frozenset()
-    """Of the run before."""
+    """Problems and notices of the run before, which are not repeated."""
     is_first: bool = False
     now: set[str] = field(default_factory=set)
     is_news: bool = False

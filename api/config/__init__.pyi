@@ -3,6 +3,9 @@ from .intake import (
     Intake as Intake,
     OfferedIntake as OfferedIntake,
     declared_retention as declared_retention,
+    fill_all_templates as fill_all_templates,
+    fill_template as fill_template,
+    hit_values as hit_values,
     retention_of as retention_of,
 )
 from .intent import (
@@ -22,25 +25,22 @@ from .nlweb import (
     LanguageModel as LanguageModel,
     QuestionSettings as QuestionSettings,
 )
-from .oauth import DEFAULT_GRANTS as DEFAULT_GRANTS, OAuth as OAuth
 from .origins import is_loopback as is_loopback
 from .settings import (
+    DEFAULT_GRANTS as DEFAULT_GRANTS,
     CollectionSettings as CollectionSettings,
     Embedding as Embedding,
     Key as Key,
     Limits as Limits,
+    OAuth as OAuth,
     Protocol as Protocol,
     Server as Server,
     Settings as Settings,
     Space as Space,
+    StoreSettings as StoreSettings,
+    declared_spaces as declared_spaces,
     load_settings as load_settings,
     settings_of as settings_of,
-)
-from .spaces import declared_spaces as declared_spaces, spaces_for as spaces_for
-from .store import StoreSettings as StoreSettings
-from .templates import (
-    fill_all_templates as fill_all_templates,
-    fill_template as fill_template,
-    hit_values as hit_values,
+    spaces_for as spaces_for,
 )
 from .toml import MIN_SECRET_CHARS as MIN_SECRET_CHARS, Rate as Rate

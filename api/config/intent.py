@@ -21,7 +21,7 @@ Filter: TypeAlias = Annotated[Any, like({"type": "Recipe"})]
 
 
 class Publisher(Section):
-    """Who publishes, as the declaration says it."""
+    """The publisher, as the declaration names it."""
 
     #: Default: made of `domain`.
     id: Annotated[str, matching(PUBLISHER_ID.pattern, "be 2 to 64 of a-z 0-9 _ -", "example")] | None = None
@@ -98,7 +98,7 @@ class Intent(Section):
 
 
 def check_filter(filter: Any) -> None:
-    """Raises ValueError for a value of a member `filter` that is none."""
+    """Raises ValueError for an invalid filter in a member `filter`."""
     try:
         if filter is not None:
             parse_filter(filter)

@@ -1,6 +1,8 @@
 """The configuration file `aidre.toml` as frozen structs: every key has a default and is checked when it is read.
 
-It opens no store: the configuration is compared with the manifests elsewhere.
+It opens no store: the configuration is compared with the manifests elsewhere. The embedding spaces that a collection
+is written in, by the configuration and the store. The `[oauth]` section: the accepted issuer, and what its tokens
+grant. Where the store is: segments on this machine, a bucket that they are published to, or another engine.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,9 +22,7 @@ from msgspec.structs import replace
 from aidre.api.config.intake import Intake, OfferedIntake
 from aidre.api.config.intent import Intent
 from aidre.api.config.nlweb import Nlweb
-from aidre.api.config.oauth import OAuth, Scope
 from aidre.api.config.origins import Host, Origin, check_proxies, check_sent_url, check_url
-from aidre.api.config.store import StoreSettings
 from aidre.api.config.toml import (
     CollectionName,
     Count,
@@ -43,14 +43,110 @@ from aidre.api.config.toml import (
 )
 from aidre.engine.embedding import DEFAULT_SPACE, HASHING, OPENAI, Endpoint, dimensions_of
 from aidre.engine.errors import ConfigurationError
-from aidre.engine.model import Distance, EmbeddingSpace, Fusion, Precision, Visibility
+from aidre.engine.model import Distance, EmbeddingSpace, Fusion, FusionMethod, Precision, Visibility
 from aidre.engine.schema_text import TITLES
 from aidre.engine.storage import MAX_KEPT_GENERATIONS, MIN_KEPT_GENERATIONS
 from aidre.ingest.records import parse_mappings
 from aidre.ingest.sites import UrlStyle
 
 if TYPE_CHECKING:
+    from aidre.engine import Address
+    from aidre.engine.ports import Source
     from aidre.engine.retrieve import Policy
+
+
+class StoreSettings(Section):
+    """Another engine in place of local segments, and the bucket of `aidre publish` and of replicas."""
+
+    backend: Literal["local", "postgres", "milvus"] = "local"  #: What holds the collections.
+    #: The address of the engine, which every backend but `local` needs.
+    uri: Annotated[Secret, like("env:SECRET")] | None = None
+    #: Where every commit is published to; `aidre publish` without `--to` publishes there, too.
+    publish: Annotated[str, like("s3://bucket/prefix")] | None = None
+    endpoint: Annotated[str, like("https://s3.example.com")] | None = None  #: Of a bucket elsewhere than at AWS.
+    region: Annotated[str, like("eu-central-1")] | None = None  #: Of the bucket; default: from the environment.
+    poll: Period = Period(1)  #: Between two looks of a replica for a new generation.
+    #: The most bytes of a replica's cache; a generation that needs more is not opened. 0: no limit.
+    cache_bytes: Whole = 0
+    #: A replica pulls a collection at the first question to it, and not before.
+    lazy: bool = False
+    #: How long a lazy replica keeps a collection that nobody asks for.
+    keep: Period = Period(3_600)
+    #: The most files of the collections that a lazy replica keeps; 0: half of what the process may open.
+    keep_files: Whole = 0
+    #: A file of public keys, as `aidre keys public` prints them, searched beside the configuration first: a replica
+    #: then refuses publications that none of them has signed, and older ones than it has seen.
+    publisher_keys: Annotated[str, like("publisher.pem")] | None = None
+    #: The collections that a signed publication may make public although they were private.
+    widened: Annotated[tuple[CollectionName, ...], like(["handbook"])] = ()
+
+    def open(self, folder: Path) -> Source:
+        """What holds the collections: segments in the folder, or the engine; the folder then has the state of this
+        host. ConfigurationError where the address is none or the driver is not installed."""
+        from aidre.engine import open_source
+
+        address = self.address
+        return open_source(folder) if address is None else open_source(folder, address)
+
+    @property
+    def address(self) -> Address | None:
+        """The address of the engine; None for local segments."""
+        from aidre.engine import Address
+
+        return None if self.backend == "local" or self.uri is None else Address(self.backend, str(self.uri))
+
+    def __post_init__(self) -> None:
+        if self.backend != "local" and self.uri is None:
+            raise ValueError(f'.uri is missing: say where the engine {self.backend} is, as in "env:AIDRE_STORE_URI"')
+        if self.backend == "local" and self.uri is not None:
+            raise ValueError('.uri needs a backend: set backend = "postgres" or "milvus"')
+        if self.backend != "local" and self.publish is not None:
+            raise ValueError(".publish publishes local segments: leave it out, the engine replicates by itself")
+
+
+Algorithm: TypeAlias = Literal[
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"
+]
+"""Asymmetric algorithms only: a verification key can then never be confused with an HMAC secret."""
+Scope: TypeAlias = Literal["search", "vectors", "write"]
+
+
+class OAuthGrant(Section):
+    """What a word of the scope claim grants. Without a grant of their own, the words `search` and `vectors` grant the
+    scope of that name."""
+
+    collections: tuple[CollectionName, ...] = ()  #: Collections beside the public ones.
+    scopes: tuple[Scope, ...] = ("search",)  #: `vectors`: also to get vectors, and to ask by them.
+
+
+DEFAULT_GRANTS: Mapping[str, OAuthGrant] = {"search": OAuthGrant(), "vectors": OAuthGrant(scopes=("vectors",))}
+"""The grants of the words `search` and `vectors`, unless the configuration overrides them."""
+
+
+class OAuth(Section):
+    """Bearer tokens of one issuer, accepted beside the keys: JSON Web Tokens, checked against the issuer's keys, which
+    either `jwks_uri` or `jwks` names."""
+
+    issuer: Annotated[Text, like("https://login.example.com")]  #: The issuer, as the claim `iss` names it.
+    audience: Annotated[Text, like("https://ai.example.com")]  #: What the claim `aud` must contain.
+    jwks_uri: Annotated[str, like("https://login.example.com/jwks")] | None = None  #: The issuer's keys, a URL.
+    jwks: Annotated[str, like("issuer.jwks.json")] | None = None  #: The same as a file, searched beside this one first.
+    algorithms: tuple[Algorithm, ...] = ("RS256", "ES256", "EdDSA", "Ed25519")  #: Accepted for signatures.
+    scope_claim: Text = "scope"  #: The claim whose words grant.
+    collections_claim: Annotated[str, like("groups")] | None = None  #: A claim that lists collections, and grants them.
+    grants: Mapping[str, OAuthGrant] = {}
+    rate: Rate | None = None  #: The rate of each subject; without it `limits.rate` applies.
+    leeway: Duration = Duration(30)  #: The tolerated difference between clocks, at most five minutes.
+
+    def __post_init__(self) -> None:
+        check_url(self.jwks_uri, ".jwks_uri")
+        if (self.jwks_uri is None) == (self.jwks is None):
+            raise ValueError("needs exactly one of jwks_uri (an https:// address) and jwks (a file)")
+        if not self.algorithms:
+            raise ValueError(".algorithms must name at least one algorithm, such as ES256")
+        if not 0 <= self.leeway <= 300:
+            raise ValueError(f".leeway must be at most 5m, not {self.leeway:g} seconds")
+
 
 Protocol: TypeAlias = Literal["aidre", "nlweb", "intent", "intake"]
 
@@ -134,7 +230,12 @@ class Limits(Section):
 
 
 class FusionSettings(Section):
-    """The hybrid score: `a * cosine + (1 - a) * bm25 / (bm25 + c)`, and a bonus for rare codes such as part numbers."""
+    """The hybrid score: `a * cosine + (1 - a) * bm25 / (bm25 + c)`, and a bonus for rare codes such as part numbers; or
+    that of ranks."""
+
+    #: How words and vectors are joined unless a search says it: `rrf` by the ranks of two short lists, which is faster
+    #: and finds less, without `c`, codes and `rescore`.
+    method: FusionMethod = "score"
 
     a: Annotated[float, Meta(ge=0, le=1)] = 0.5  #: From 0 (BM25 alone) to 1 (vectors alone).
     #: The BM25 score that counts as one half.
@@ -184,7 +285,7 @@ class CollectionSettings(Section):
         return Policy(
             lexical=self.lexical,
             spaces=self.spaces,
-            fusion=Fusion(fusion.a, fusion.c),
+            fusion=Fusion(fusion.a, fusion.c, fusion.method),
             rescore=fusion.rescore,
             depth=fusion.depth,
             shows_text=self.return_text,
@@ -462,3 +563,25 @@ def _check(settings: Settings) -> None:
         for space in collection.spaces or ():
             if space not in declared:
                 raise ValueError(f"{where}.spaces names {space!r}, which no [[spaces]] declares: {', '.join(declared)}")
+
+
+def spaces_for(
+    settings: Settings, collection: str, stored: Sequence[EmbeddingSpace], supplied: Collection[str]
+) -> tuple[EmbeddingSpace, ...]:
+    """The spaces to ingest a collection into.
+
+    Those that `collections.NAME.spaces` lists. Without that list: the `stored` spaces of the collection, or for a new
+    one the default text space, and every declared space that rows bring vectors for (`supplied`, by id).
+    """
+    declared = declared_spaces(settings)
+    listed = settings.collection(collection).spaces
+    if listed is not None:
+        return tuple(declared[name] for name in listed)
+    spaces = {space.id: declared.get(space.id, space) for space in stored or (declared[DEFAULT_SPACE.id],)}
+    spaces |= {name: space for name, space in declared.items() if name in supplied and name not in spaces}
+    return tuple(spaces.values())
+
+
+def declared_spaces(settings: Settings) -> dict[str, EmbeddingSpace]:
+    """The default text space and those of `[[spaces]]`, by id."""
+    return {space.id: space for space in (DEFAULT_SPACE, *settings.spaces)}

@@ -1,13 +1,11 @@
 from .access_log import AccessLog as AccessLog, configure_logging as configure_logging
-from .conditional import (
-    answer_unless_known as answer_unless_known,
-    cacheable_response as cacheable_response,
-    etag_digest as etag_digest,
-)
 from .endpoint import (
     ErrorRenderer as ErrorRenderer,
     PreparedResponse as PreparedResponse,
     Rejection as Rejection,
+    answer_unless_known as answer_unless_known,
+    cacheable_response as cacheable_response,
+    etag_digest as etag_digest,
     prepare_headers as prepare_headers,
     renders_errors_with as renders_errors_with,
 )
@@ -81,6 +79,7 @@ from .metrics import (
     Metrics as Metrics,
     Numbers as Numbers,
     Worker as Worker,
+    count_restart as count_restart,
 )
 from .operation import Content as Content, Operation as Operation, Parameter as Parameter, link as link
 from .request import (

@@ -17,7 +17,7 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from aidre.api.http.conditional import answer_unless_known, http_date
+from aidre.api.http.endpoint import answer_unless_known, http_date
 from aidre.api.http.errors import HttpError, NotAcceptable
 from aidre.api.http.media_types import AIDRE_JSON, JSON, PROBLEM_JSON, exact_quality, quality
 from aidre.api.http.messages import Error

@@ -16,7 +16,7 @@ import hashlib
 import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import count, takewhile
 from pathlib import Path
@@ -43,6 +43,7 @@ OTHER_STATUS = len(STATUSES)
 STATUS_WIDTH = OTHER_STATUS + 1
 OTHER = "other"
 NUMBER_BYTES = 8
+_RESTARTS = "restarts"
 
 PID, IN_FLIGHT, QUEUED, DROPPED, FIRST_ROUTE = range(5)
 """Offsets of the first numbers. Those before DROPPED describe the present: they do not count for a dead worker."""
@@ -50,7 +51,7 @@ PID, IN_FLIGHT, QUEUED, DROPPED, FIRST_ROUTE = range(5)
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """The numbers of one process; those of a dead one are kept."""
+    """The counters of one worker process; they stay when it ends."""
 
     numbers: Numbers
     pid: int
@@ -159,6 +160,13 @@ class Metrics:
     def refusals(self, total: Numbers, code: str) -> int:
         return int(total[self._codes[code]])
 
+    @property
+    def restarts(self) -> int:
+        """How many workers ended by themselves, or were killed, and were replaced."""
+        with suppress(OSError, ValueError):
+            return 0 if self._folder is None else int((self._folder / _RESTARTS).read_bytes())
+        return 0
+
     # -- the files ---------------------------------------------------------------------------------------------------
 
     def _open(self, name: str) -> SharedFile:
@@ -179,6 +187,13 @@ class Metrics:
         self._values.release()
         self._file.close()
         self.declare(self.routes, self.codes)
+
+
+def count_restart(folder: Path) -> None:
+    """In the folder that the workers share; one process counts."""
+    path, temporary = folder / _RESTARTS, folder / f".{_RESTARTS}"
+    temporary.write_text(f"{int(path.read_bytes()) + 1 if path.exists() else 1}")
+    temporary.replace(path)
 
 
 def _name(number: int) -> str:

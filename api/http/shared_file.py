@@ -34,7 +34,7 @@ class SharedFile:
     """One mapped file. `body` is the memory after the header; `key` is the hash key of the accounts in it."""
 
     def __init__(self, folders: Iterable[Path], name: str, kind: bytes, size: int) -> None:
-        """In the first writable folder; without one, in the memory of this process alone."""
+        """The file is in the first writable folder; without one, in the memory of this process alone."""
         self._descriptor = -1
         for folder in folders:
             try:

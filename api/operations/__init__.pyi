@@ -1,5 +1,6 @@
 from . import (
     crawling as crawling,
+    fleet as fleet,
     health as health,
     links as links,
     llms_text as llms_text,

@@ -29,7 +29,7 @@ ROBOTS, TEXT = "/robots.txt", "text/plain"
 MAX_URLS = 50_000
 """Addresses of one sitemap (sitemaps.org)."""
 MAX_NAME_CHARS = 16
-"""Of the ShortName of OpenSearch."""
+"""Longest ShortName of OpenSearch."""
 OPENSEARCH_NAMESPACE = "http://a9.com/-/spec/opensearch/1.1/"
 SITEMAP_NAMESPACE = "http://www.sitemaps.org/schemas/sitemap/0.9"
 

@@ -34,7 +34,7 @@ OPENSEARCH, OPENSEARCH_TYPE = "/opensearch.xml", "application/opensearchdescript
 CATALOG, JSON_LD = "/catalog.jsonld", "application/ld+json"
 SITEMAP, XML = "/sitemap.xml", "application/xml"
 MAX_DESCRIPTION_CHARS = 100
-"""Of a server card, by its schema."""
+"""Longest description of a server card, by its schema."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from itertools import accumulate
@@ -19,6 +20,7 @@ from starlette.routing import Route
 from aidre.api.access import Caller, caller_of
 from aidre.api.config import Protocol
 from aidre.api.http import BUCKET_BOUNDS, DROPPED, IN_FLIGHT, QUEUED, SUM_OFFSET, Metrics, Numbers, Worker
+from aidre.api.operations import fleet
 from aidre.api.operations.scrubber import Findings
 from aidre.api.retrieval import Retrieval
 from aidre.engine.errors import StorageFailed
@@ -38,13 +40,18 @@ async def show(request: Request) -> Response:
     metrics: Metrics = request.app.state.metrics
     retrieval: Retrieval = request.app.state.retrieval
     findings: Findings = request.app.state.scrubber.findings
-    body = await asyncio.to_thread(render_metrics, metrics, retrieval, caller_of(request), findings)
-    if request.app.state.replica_age is not None:
-        body += join_lines(replica_lines(request.app.state.replica_age()))
+    age: Callable[[], float] | None = request.app.state.replica_age
+    body = await asyncio.to_thread(render_metrics, metrics, retrieval, caller_of(request), findings, age)
     return Response(body, 200, {"Cache-Control": "no-store"}, MEDIA_TYPE)
 
 
-def render_metrics(metrics: Metrics, retrieval: Retrieval, caller: Caller, findings: Findings) -> bytes:
+def render_metrics(
+    metrics: Metrics,
+    retrieval: Retrieval,
+    caller: Caller,
+    findings: Findings,
+    replica_age: Callable[[], float] | None = None,
+) -> bytes:
     """All metrics, with those of the collections that the caller may see."""
     workers = metrics.workers()
     opened = retrieval.snapshots.collections
@@ -58,13 +65,17 @@ def render_metrics(metrics: Metrics, retrieval: Retrieval, caller: Caller, findi
         with suppress(StorageFailed):  # an engine that does not answer: the other metrics are wanted all the more
             statuses.append(snapshot.status())
     collections = collection_lines(statuses, checks, damaged=damaged)
-    return join_lines([*counter_lines(metrics, workers), *process_lines(workers), *collections, *scrub_lines(findings)])
+    path, generations = retrieval.snapshots.source.path, {one["collection"]: one["generation"] for one in statuses}
+    counted = [*counter_lines(metrics, workers), *process_lines(workers), *disk_lines(path)]
+    return join_lines([*counted, *collections, *scrub_lines(findings), *fleet_lines(path, generations, replica_age)])
 
 
-def replica_lines(age: float) -> Iterator[str]:
-    """How current a replica is, in seconds."""
-    what = "Seconds since the bucket of this replica was last read without a problem."
-    yield from single("aidre_replica_age_seconds", "gauge", what, age)
+def disk_lines(store: Path) -> Iterator[str]:
+    """The room that is left where the store is."""
+    with suppress(OSError):
+        status = os.statvfs(store)
+        what = "Free bytes of the file system of the store, for those who are not root."
+        yield from single("aidre_disk_free_bytes", "gauge", what, status.f_bavail * status.f_frsize)
 
 
 def _listing(caller: Caller) -> tuple[Protocol, ...]:
@@ -98,6 +109,8 @@ def counter_lines(metrics: Metrics, workers: Iterable[Worker]) -> Iterator[str]:
     yield from single("aidre_queue_length", "gauge", "Texts queued for embedding.", total[QUEUED])
     lost = "Lines of the request log that were dropped."
     yield from single("aidre_log_lines_dropped_total", "counter", lost, total[DROPPED])
+    what = "Workers that ended by themselves or were killed, and were replaced."
+    yield from single("aidre_worker_restarts_total", "counter", what, metrics.restarts)
 
 
 def process_lines(workers: Iterable[Worker]) -> Iterator[str]:
@@ -170,6 +183,48 @@ def scrub_lines(findings: Findings) -> Iterator[str]:
     yield from family("aidre_scrub_damaged_files", "gauge", "Files that the scrub has found damaged.", counts)
     what = "Unix time at which the last complete scrub ended; 0 before the first."
     yield from single("aidre_scrub_passed_seconds", "gauge", what, findings.passed)
+
+
+def fleet_lines(store: Path, generations: Mapping[str, int], replica_age: Callable[[], float] | None) -> Iterator[str]:
+    """Of a replica, or of a home node that publishes."""
+    if replica_age is not None:
+        return replica_lines(replica_age(), fleet.read_state(store, fleet.PULLS, fleet.Pulling), generations)
+    return publish_lines(fleet.read_state(store, fleet.PUBLISHES, fleet.Publishing), generations)
+
+
+def publish_lines(state: fleet.Publishing | None, generations: Mapping[str, int]) -> Iterator[str]:
+    """`generations` are the newest ones of the store, of the collections that the caller may see."""
+    if state is None:
+        return
+    what = "Unix time at which the bucket last took a publication, or a sign of life, of this home node."
+    yield from single("aidre_publish_last_success_timestamp_seconds", "gauge", what, state.succeeded_at)
+    if state.succeeded is not None:
+        what = "Seconds since then, by a clock that nobody sets."
+        yield from single("aidre_publish_age_seconds", "gauge", what, fleet.age(state, state.succeeded))
+    what = "Attempts to publish that failed."
+    yield from single("aidre_publish_failures_total", "counter", what, state.failures)
+    what = "Generations that were committed and are not published."
+    yield from family("aidre_publish_lag_generations", "gauge", what, _lags(generations, state.published))
+
+
+def replica_lines(seconds: float, state: fleet.Pulling | None, generations: Mapping[str, int]) -> Iterator[str]:
+    """`seconds` is the age; `generations` are those that are served, of the collections that the caller may see."""
+    what = "Seconds since the bucket of this replica was last read without a problem."
+    yield from single("aidre_replica_age_seconds", "gauge", what, seconds)
+    if state is None or state.heard is None:
+        return
+    what = "Seconds since the publisher of this replica gave its last sign of life."
+    yield from single("aidre_replica_publisher_age_seconds", "gauge", what, fleet.age(state, state.heard))
+    what = "Seconds since the publisher named a generation that this replica lacks."
+    behind = 0.0 if state.behind is None else fleet.age(state, state.behind)
+    yield from single("aidre_replica_lag_seconds", "gauge", what, behind)
+    what = "Generations that the publisher has committed and this replica does not serve."
+    known = {name: number for name, number in state.committed.items() if name in generations}
+    yield from family("aidre_replica_lag_generations", "gauge", what, _lags(known, generations))
+
+
+def _lags(wanted: Mapping[str, int], found: Mapping[str, int]) -> Iterable[tuple[Mapping[str, str], float]]:
+    return [({"collection": name}, max(0, number - found.get(name, 0))) for name, number in sorted(wanted.items())]
 
 
 def _space_lines(labelled: Iterable[tuple[dict[str, str], CollectionStatus]]) -> Iterator[str]:

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Ticket:
-    """For whom the steps of one answer are carried out, and where. A cursor of another generation may bring a newer
+    """The caller of one answer, and the collection that it asks. A cursor of another generation may bring a newer
     state of the collection."""
 
     collection: VisibleCollection

@@ -74,7 +74,7 @@ def check_tests_no_text(
 
 
 def _tries_words(comparison: Compare) -> bool:
-    """Whether a comparison passes for strings that the caller knows a part of."""
+    """Whether a comparison would let the caller test guesses of words in a string."""
     is_partial = comparison.op in ("contains", "gt", "gte", "lt", "lte")
     return is_partial and isinstance(comparison.value, str) and has_words(comparison.value)
 

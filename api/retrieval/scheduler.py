@@ -66,7 +66,7 @@ class Backlog:
 class LoopBudget:
     """A time budget for work in the event loop: TURN_SECONDS in a turn, the rest in later turns, in order of arrival.
 
-    Between two turns the loop serves its sockets. So a new request that is rejected for a full queue is told at once,
+    Between two turns the loop serves its sockets. So a request rejected for a full queue is answered at once,
     and not after all work that arrived before it. Work arriving while `is_spent` is False may `run` at once; other work
     waits. `max_wait` is in estimated seconds of waiting work.
     """

@@ -99,7 +99,7 @@ class LiveSnapshots:
                     self.collections = dict(sorted({**self.collections, name: refreshed}.items()))
 
     def _read_aliases(self) -> None:
-        """Those that were read last stay where the file is damaged."""
+        """If the file is damaged, the aliases that were read last stay."""
         try:
             self.aliases = self.source.aliases()
         except (AidreError, OSError) as error:
@@ -198,7 +198,7 @@ class LiveSnapshots:
         raise _generation_missing(generation)
 
     def _opened(self, name: str, generation: int, belongs: Callable[[Reader], bool]) -> Reader | None:
-        """That snapshot, where this process has it open."""
+        """The snapshot, if this process has it open."""
         current = self.collections.get(name)
         open_ones = () if current is None else (current.snapshot, *(snapshot for _, snapshot in current.kept))
         return next((one for one in open_ones if one and one.generation == generation and belongs(one)), None)
@@ -209,7 +209,7 @@ class LiveSnapshots:
         return next((one for one in opened if one is not None and one.lineage == reader.lineage), reader)
 
     def dropped(self, names: Iterable[str]) -> list[DroppedCollection]:
-        """Those of the names whose collection was dropped. Blocking: call it from a thread."""
+        """The names whose collection was dropped. Blocking: call it from a thread."""
         found = []
         for name in names:
             try:

@@ -17,7 +17,7 @@ from aidre.engine.retrieve import State, text_modes
 
 MAX_CACHED_LOOKUPS = 1_024
 MAX_NAME_CHARACTERS = 64
-"""Of the name of a collection."""
+"""Longest name of a collection."""
 
 
 class NotHere(Unavailable):
@@ -164,7 +164,7 @@ class VisibleCollections:
         return names[0]
 
     def _visibility(self, current: OpenCollection) -> Visibility:
-        """That of the manifest; that of a damaged collection is unknown: with keys configured, it counts as private."""
+        """The visibility by the manifest; a damaged collection counts as private if keys are configured."""
         unknown: Visibility = "private" if self._settings.knows_callers else "public"
         return current.snapshot.collection.visibility if current.snapshot else unknown
 

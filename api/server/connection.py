@@ -105,7 +105,7 @@ class Connection(HttpToolsProtocol):
     """For a whole header, from its first byte, or from the start of the connection."""
     body_seconds: ClassVar[float] = 29.0
     pace_seconds: ClassVar[float] = 10.0
-    """Within which `pace_bytes` of an unfinished body must come."""
+    """Seconds in which `pace_bytes` of an unfinished body must come."""
     pace_bytes: ClassVar[int] = 10_240
     writing_seconds: ClassVar[float] = 30.0
     idle_seconds: ClassVar[float] = 75.0

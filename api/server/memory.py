@@ -59,7 +59,7 @@ class Charge:
 
 
 class MemoryBudget:
-    """The bytes of all charges, at most `most`."""
+    """A shared budget: the bytes of all charges may be at most `most`."""
 
     __slots__ = ("_of_addresses", "most", "used")
 

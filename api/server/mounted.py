@@ -1,10 +1,16 @@
 """What a protocol contributes to the application, as data, and the error responses chosen by path.
 
 A protocol builds its `Mounted` in its own room; `api/app.py` joins them and names no protocol's paths.
+
+Routing by a dictionary: of paths without parameters, and of the only route below a first segment.
+
+Starlette's router tries the routes one by one and wraps each response in its error handling: a fifth of all work of a
+short search. Other paths with parameters, 404 and 405 go to that router.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +18,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from aidre.api.access.limits import RawHeaders
 from aidre.api.http import ErrorRenderer
@@ -37,7 +43,7 @@ class Mounted:
     error_codes: Collection[str] = ()
     """All codes of the protocol, declared to the metrics even when it is not configured."""
     error_renderers: Mapping[str, ErrorRenderer] = field(default_factory=dict)
-    """By whole path ("/.well-known/x.json") or by first segment ("ask"); for errors outside of its endpoints."""
+    """Renderers of errors outside of the endpoints, by whole path ("/.well-known/x.json") or first segment ("ask")."""
     reject: Reject | None = None
     state: Mapping[str, Any] = field(default_factory=dict)
     """Attributes of `app.state` that the endpoints read."""
@@ -69,3 +75,41 @@ class ErrorResponses:
             if app is not None:
                 return app
         return self.render(request, error)
+
+
+class FastRoutes:
+    """ASGI application in front of the router `app`. Its endpoints render their own errors (`renders_errors_with`)."""
+
+    def __init__(self, app: ASGIApp, routes: Sequence[Route]) -> None:
+        self.app = app
+        static = [route for route in routes if not route.param_convertors]
+        self._static = {(method, route.path): route for route in static for method in route.methods or ()}
+        counts = Counter(_first_segment(route.path) for route in routes)
+        alone = [route for route in routes if route.param_convertors and counts[_first_segment(route.path)] == 1]
+        self._alone = {(method, _first_segment(route.path)): route for route in alone for method in route.methods or ()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route = self.find(scope) if scope["type"] == "http" else None
+        if route is None:
+            await self.app(scope, receive, send)
+            return
+        response = await route.endpoint(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+    def find(self, scope: Scope) -> Route | None:
+        """The route of a request, which is entered in its scope; None if the router has to look."""
+        method, path = scope["method"], scope["path"]
+        route, parameters = self._static.get((method, path)), {}
+        if route is None:
+            route = self._alone.get((method, _first_segment(path)))
+            match = None if route is None else route.path_regex.match(path)
+            if route is None or match is None:
+                return None
+            parameters = {name: route.param_convertors[name].convert(text) for name, text in match.groupdict().items()}
+        scope["route"], scope["path_params"] = route, parameters
+        return route
+
+
+def _first_segment(path: str) -> str:
+    """The path up to its second slash: "/chunks/" of "/chunks/{id}"."""
+    return path[: path.find("/", 1) + 1] or path

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from benchmarks.peers import words
 from benchmarks.peers.environments import folder, install, python
 from benchmarks.peers.protocol import ENTRIES
 
@@ -15,7 +16,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("verb", choices=("list", "install"), nargs="?", default="list")
     parser.add_argument("names", nargs="*", metavar="NAME", help="peers; default: all")
     options = parser.parse_args(argv)
-    peers = [one for one in ENTRIES if one.environment]
+    peers = [one for one in (*ENTRIES, *words.ENTRIES) if one.environment]
     if unknown := set(options.names) - {one.name for one in peers}:
         parser.error(f"no peer is named {min(unknown)!r}; choose from: {', '.join(one.name for one in peers)}")
     problems = install(options.names) if options.verb == "install" else []

@@ -1,13 +1,12 @@
 """aidre as a contender: a store with one compacted collection, searched through its Snapshot.
 
 `Previous` is the same of another release in an environment of its own, so what it needs is imported from the modules
-that users import; the settings of depth, which reach into the engine, are those of this release alone.
+that users import; that a search may name its recall is of this release alone.
 """
 
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -26,7 +25,7 @@ from benchmarks.peers.protocol import Answer, AnswerAll, Below, Values, Vectors
 SPACE, COLLECTION = "v", "bench"
 BATCH = 50_000
 PRODUCT = 0
-"""The setting of a default search, with the calibrated depth."""
+"""The setting of a search that names no recall."""
 
 
 class Previous:
@@ -71,37 +70,29 @@ class Previous:
 
 
 class Aidre(Previous):
-    settings = (PRODUCT, 20, 40, 80, 160, 320, 640)
-    """Number of candidates that are re-ranked with exact scores."""
-
-    def build(self, rows: Vectors, values: Values, folder: Path) -> None:
-        super().build(rows, values, folder)
-        self.facts["index_seconds"] = index_seconds(rows)
+    settings = (900, 950, 990)
+    """The recall that a search asks for, in thousandths."""
 
     def answer(self, setting: int, k: int, only: Below | None) -> Answer:
         if setting == PRODUCT:
             return super().answer(setting, k, only)
-        from aidre.engine.index.vectors.encoding import encode_query
-        from aidre.engine.index.vectors.scan import SearchDepth
-        from aidre.engine.search.dense import search_dense
-
-        segments, space = self.snapshot.segments, self.snapshot.space(SPACE).space
+        snapshot, recall = self.snapshot, setting / 1000
         condition = parse_filter({only.field: {"lt": only.value}}) if only else None
 
         def search(query: Vectors) -> Any:
-            vector = encode_query(space, query)
-            return search_dense(segments, SPACE, vector, k=k, depth=SearchDepth(setting), filter=condition)
+            return snapshot.search(Query(query, SPACE, k, filter=condition, recall=recall))
 
         return search
 
-    def rows_of(self, answered: Any) -> list[int]:
-        if isinstance(answered, list):
-            return super().rows_of(answered)
-        from aidre.engine.segment.stored_chunk import StoredChunk
+    def answer_all(self, setting: int, k: int) -> AnswerAll:
+        if setting == PRODUCT:
+            return super().answer_all(setting, k)
+        snapshot, recall = self.snapshot, setting / 1000
 
-        segments = [view.segment for view in self.snapshot.segments]
-        found = zip(answered.segment_ords.tolist(), answered.rows.tolist(), strict=True)
-        return [number(StoredChunk(segments[segment_ord], row).document_id) for segment_ord, row in found]
+        def search(queries: Vectors) -> Sequence[Any]:
+            return snapshot.search_all([Query(query, SPACE, k, recall=recall) for query in queries])
+
+        return search
 
 
 def version() -> str:
@@ -148,16 +139,3 @@ def records(numbers: range, values: Values) -> Iterator[Record]:
         document = Document(f"row-{each:08d}", text, metadata=metadata)
         chunk = Chunk(f"{document.id}#chunk_1", 1, text, 0, len(text))
         yield Record(document, (chunk,), each.to_bytes(16, "little"))
-
-
-def index_seconds(rows: Vectors) -> float:
-    """Seconds to build the index alone over rows in memory: training, encoding and calibration."""
-    from aidre.engine.index.vectors.distance import VectorColumn
-    from aidre.engine.search.calibration import CalibrationTarget, calibrate
-    from aidre.engine.segment.view import RowMask
-
-    space = EmbeddingSpace(SPACE, rows.shape[1], "cosine", normalized=True)
-    started = time.perf_counter()
-    column = VectorColumn(space, rows.astype(np.float16))
-    calibrate(space, [CalibrationTarget("bench", column, RowMask(None, len(rows)), None)], 0.99)
-    return time.perf_counter() - started

@@ -14,8 +14,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
+from benchmarks.peers import words
 from benchmarks.peers.environments import python
-from benchmarks.peers.protocol import entry
+from benchmarks.peers.protocol import ENTRIES
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 ONE_THREAD: Final = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -94,7 +95,7 @@ def running(name: str, folder: Path | None = None, program: Path | None = None) 
     `program` is the interpreter of another environment than that of the entry. The process finds `benchmarks` in its
     folder: the packages beside it in this checkout stay out of the way of an installed release.
     """
-    program = program or python(entry(name))
+    program = program or python(next(one for one in (*ENTRIES, *words.ENTRIES) if one.name == name))
     if not program.exists():
         raise PeerMissing("not installed: python -m benchmarks.peers install")
     environment = {**os.environ, **ONE_THREAD, "PYTHONDONTWRITEBYTECODE": "1"}

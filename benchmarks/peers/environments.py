@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from benchmarks.peers import words
 from benchmarks.peers.protocol import ENTRIES, Entry
 from benchmarks.real import bench_cache, say
 
@@ -23,7 +24,7 @@ FIRST: Final = "torch"
 
 
 def environments() -> list[str]:
-    return list(dict.fromkeys(one.environment for one in ENTRIES if one.environment))
+    return list(dict.fromkeys(one.environment for one in (*ENTRIES, *words.ENTRIES) if one.environment))
 
 
 def folder(environment: str) -> Path:
@@ -42,7 +43,8 @@ def requirements(environment: str) -> list[str]:
 
 def install(names: Sequence[str] = ()) -> list[str]:
     """Creates all environments, or those of the named peers; returns error messages."""
-    chosen = list(dict.fromkeys(one.environment for one in ENTRIES if one.environment and one.name in names))
+    asked = (one for one in (*ENTRIES, *words.ENTRIES) if one.name in names)
+    chosen = list(dict.fromkeys(one.environment for one in asked if one.environment))
     problems = []
     for environment in chosen or environments():
         say(f"installing the environment {environment!r} in {folder(environment)} ...")

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.peers.protocol import Answer, Below, Contender, Values, Vectors, entry
+from benchmarks.peers.protocol import ENTRIES, Answer, Below, Contender, Values, Vectors, entry
+from benchmarks.peers.words import WordsWorker
 
 WARM_UP = 10
 BATCHES = 4
@@ -174,7 +175,8 @@ def main() -> int:
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     try:
-        worker = Worker(sys.argv[1])
+        name = sys.argv[1]
+        worker = Worker(name) if name in {one.name for one in ENTRIES} else WordsWorker(name)
     except ImportError as error:
         print(json.dumps({"problem": f"not installed: {error}"}), file=out)
         return 1

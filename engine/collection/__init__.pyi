@@ -5,9 +5,18 @@ from .change_feed import (
     diverges as diverges,
     read_previous as read_previous,
 )
-from .generations import Generations as Generations
+from .generations import LARGE_SEGMENT_ROWS as LARGE_SEGMENT_ROWS, Generations as Generations
 from .lookup import DocumentLocator as DocumentLocator, find_vectors as find_vectors
-from .merge_policy import LARGE_SEGMENT_ROWS as LARGE_SEGMENT_ROWS
+from .loose import (
+    RECORD as RECORD,
+    FolderPlace as FolderPlace,
+    LooseSegment as LooseSegment,
+    Place as Place,
+    adopt_segments as adopt_segments,
+    check_name as check_name,
+    is_name as is_name,
+    put_segment as put_segment,
+)
 from .snapshot import Snapshot as Snapshot
 from .store import Store as Store, local_store as local_store, stale_spaces as stale_spaces
 from .writer import Sources as Sources, Writer as Writer, check_upsert as check_upsert

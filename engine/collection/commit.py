@@ -50,7 +50,7 @@ class Written:
     segments: tuple[SegmentEntry, ...]
     masks: dict[str, NDArray[np.bool_]]
     chunk_counts: dict[str, NDArray[np.int32] | None]
-    changes: pa.RecordBatch
+    changes: pa.Table
     rows: int
 
 
@@ -171,25 +171,22 @@ class Committer:
     def _deleted_masks(self, pending: PendingCommit) -> dict[str, NDArray[np.bool_]]:
         """The complete tombstones of the stored segments in which this commit deletes documents, by segment id."""
         masks: dict[str, NDArray[np.bool_]] = {}
-        for segment_ord, row in pending.deleted:
+        for segment_ord, deleted in pending.deleted.items():
             view = self._generations.segments[segment_ord]
-            mask = masks.get(view.segment.id)
-            if mask is None:
-                empty = np.zeros(view.segment.entry.documents, dtype=np.bool_)
-                mask = masks[view.segment.id] = empty if view.deleted is None else view.deleted.copy()
-            mask[row] = True
+            masks[view.segment.id] = deleted if view.deleted is None else deleted | view.deleted
         return masks
 
     def _states_before(self, pending: PendingCommit) -> dict[str, changelog.ChunkState]:
         """The states of the stored chunks that this commit deletes or replaces, by chunk id."""
         before: dict[str, changelog.ChunkState] = {}
-        for segment_ord, document_row in pending.deleted:
+        for segment_ord, deleted in pending.deleted.items():
             segment = self._generations.segments[segment_ord].segment
-            for row in segment.chunk_rows(document_row):
-                state = changelog.ChunkState(
-                    segment.chunks.fixed("content_hash")[row], segment.chunks.fixed("etag")[row]
-                )
-                before[segment.chunks.bytes("id")[row].decode()] = state
+            for document_row in np.flatnonzero(deleted).tolist():
+                for row in segment.chunk_rows(document_row):
+                    state = changelog.ChunkState(
+                        segment.chunks.fixed("content_hash")[row], segment.chunks.fixed("etag")[row]
+                    )
+                    before[segment.chunks.bytes("id")[row].decode()] = state
         return before
 
 

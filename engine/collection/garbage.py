@@ -118,7 +118,7 @@ def _current(folder: Path) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What only older generations need: so many bytes, for readers until a Unix time.
+    """What only older generations need: bytes on disk, kept for readers until a Unix time.
 
     `generations` is the number of generations that the collection keeps, where one of these needs any of the bytes;
     else 0.
@@ -152,7 +152,7 @@ def _kept_for_readers(folder: Path, newest: Manifest, written: Sequence[tuple[in
 
 
 def _files(paths: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
-    """Those of the paths that are files, with their status."""
+    """The paths that are files, with their status."""
     for path in paths:
         with suppress(OSError):
             status = Path(path).stat()
@@ -187,6 +187,15 @@ def purge(folder: Path, newest: Manifest) -> None:
                 failures.append(failure)
     if failures:
         raise failures[0]
+
+
+def remove_adopted(folder: Path, newest: Manifest) -> None:
+    """Remove the segments that a killed writer moved to their place and named in no manifest, many in one commit.
+
+    Such a writer leaves its staging folder, which `remove_unfinished` removes afterwards. Requires the writer's lock.
+    """
+    if any(folder.glob(f"{SEGMENTS}/.*.tmp")):
+        _sweep(folder, newest, (), [number for number, _ in _manifest_times(folder / MANIFESTS)])
 
 
 def remove_unfinished(folder: Path, newest: ChangesEntry) -> None:

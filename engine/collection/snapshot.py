@@ -28,7 +28,7 @@ from aidre.engine.index.fields import (
 )
 from aidre.engine.index.text import WordFinder
 from aidre.engine.index.vectors import SearchDepth, encode_query, is_unit, search_depth
-from aidre.engine.model import Highlight, HighlightLimits, Query
+from aidre.engine.model import FUSED_RANKS, Highlight, HighlightLimits, Query
 from aidre.engine.native import kernel_name
 from aidre.engine.ports import Capabilities
 from aidre.engine.search import (
@@ -44,6 +44,7 @@ from aidre.engine.search import (
     estimate_codes,
     estimate_dense,
     estimate_lexical,
+    fused_by_rank,
     language_of,
     prepare_search,
     recall_costs,
@@ -331,11 +332,11 @@ class Snapshot:
     # -- fields ------------------------------------------------------------------------------------------------
 
     def fields(self) -> frozenset[str]:
-        """Those of deleted documents included."""
+        """The names of all fields, those of deleted documents included."""
         return frozenset().union(*(view.segment.fields.names for view in self.segments))
 
     def dictionaries(self, name: str) -> list[StringDictionary]:
-        """Those of deleted documents included."""
+        """The values of a field in each segment, those of deleted documents included."""
         return [view.segment.fields.dictionary(stored_name(name)) for view in self.segments]
 
     def unknown_fields(self, filter: Filter) -> tuple[str, ...]:
@@ -461,6 +462,12 @@ class Snapshot:
             raise InvalidInput(
                 f"embedding space {state.space.id!r} cannot be searched hybrid: its scores have no common scale; "
                 "use mode dense or lexical"
+            )
+        if query.fusion.method == "rrf":
+            near = self._search_dense(query, max(FUSED_RANKS, k), filter)
+            weights = self._weights(state)
+            return fused_by_rank(
+                self.segments, self._statistics, text, near, a=query.fusion.a, weights=weights, k=k, filter=filter
             )
         fused = HybridQuery(self.segments, self._statistics, text, query.fusion, filter)
         hybrid, rescore = fused.weighed(self._weights(state), self._cosine_floors[state.space.id]), query.rescore

@@ -53,7 +53,7 @@ _PREFIXES = ("query_prefix", "document_prefix")
 _COMPARED_MEMBERS = ("dimensions", "distance", "normalized", "model", "revision", "precision", *_PREFIXES)
 """Members of a configured space that must equal the stored ones."""
 _REEMBEDDABLE_MEMBERS = ("model", "revision", "precision", *_PREFIXES)
-"""Of these, the members that may change in a space with a model: its stored chunks are embedded again."""
+"""Members that may change in a space with a model; its stored chunks are then embedded again."""
 
 
 class Store:
@@ -64,7 +64,7 @@ class Store:
     """
 
     def __init__(self, path: Path, fetch: Callable[[str, int], bool] | None = None) -> None:
-        self.path = path.absolute()  # whoever holds it may change the working folder
+        self.path = path.absolute()  # the caller may change the working folder
         self._fetch = fetch
         self._aliases = Aliases(self.path)
         self._dropped: dict[str, tuple[Hashable, bool]] = {}
@@ -163,7 +163,7 @@ class Store:
         if known is not None and known[0] == mark:
             return known[1]
         dropped = False
-        with suppress(AidreError, OSError):  # a damaged collection is there; whoever opens it says what is wrong
+        with suppress(AidreError, OSError):  # a damaged collection exists; opening it reports the damage
             dropped = self._says_dropped(collection, self.current_of(collection))
             self._dropped[collection] = mark, dropped
         return dropped
@@ -269,7 +269,7 @@ class Store:
                 raise Conflict(f"{name!r} is an alias of {alias.collection!r}: remove it, or drop that", alias=name)
             if alias.collection == collection:
                 raise Conflict(
-                    f"collection {collection!r} is what the alias {name!r} means: point or remove that first",
+                    f"collection {collection!r} has the alias {name!r}: move or remove it first",
                     alias=name,
                 )
         self.current_of(collection)
@@ -301,11 +301,11 @@ class Store:
         return False
 
     def check_writable(self) -> None:
-        """Unsupported where it is the cache of a replica. Whoever writes without `writer` calls it."""
+        """Raises Unsupported for the cache of a replica. To be called before a write without `writer`."""
         if (self.path / REPLICA).exists():
             raise Unsupported(
                 f"{self.path} is the cache of a replica, which takes no writes: write to the store that is published "
-                f"(if that is lost: stop the replica, and remove {REPLICA})",
+                f"(if that is lost: `aidre promote --store {self.path}`)",
                 capability="writes",
             )
 
@@ -340,7 +340,7 @@ class Store:
         if not numbers:
             return None
         manifest = self._read_manifest(collection, numbers[-1])
-        durable.sync_folder(folder / MANIFESTS)  # whoever wrote it may have been killed before its name was durable
+        durable.sync_folder(folder / MANIFESTS)  # its writer may have been killed before the name was durable
         write_current(folder, numbers[-1])
         return manifest
 

@@ -7,7 +7,7 @@ merge follows as a generation of its own; where it fails, that is logged, and no
 The state of a writer is spread over three objects, each the only one to change its part:
 
     part            owner                          true while
-    pending         Writer._pending                a change was made and not committed
+    pending         Writer._pending, ._spill       a change was made and not committed
     in flight       Committer.in_flight            a thread commits (`begin_commit`), until `wait_for_commit`
     unacknowledged  Generations.is_unacknowledged  a manifest was written and CURRENT was not
     idle            -                              none of these
@@ -21,7 +21,8 @@ The state of a writer is spread over three objects, each the only one to change 
 
 * idle, or when the commit in flight has ended: only now may segments be merged, spaces filled, and documents of a
   source listed.
-* pending: a commit that fails leaves the rows pending, and can be repeated.
+* pending: a commit that fails leaves the rows pending, and can be repeated. Rows that are many are spilled to segments
+  of the same commit (`Spill`), so that the memory of a commit does not grow with it.
 * in flight: only during a first bulk load. New rows become pending meanwhile (both parts then are true); a look-up of a
   document that is in flight waits for the commit. A failed commit cannot be repeated: its rows must be upserted again.
 * unacknowledged: readers may have seen the number of the generation, so `commit` makes another one, with or without
@@ -42,14 +43,22 @@ from numpy.typing import NDArray
 
 from aidre.engine.collection import garbage
 from aidre.engine.collection.commit import Committer, Declaration
-from aidre.engine.collection.generations import Generations
+from aidre.engine.collection.generations import LARGE_SEGMENT_ROWS, Generations
 from aidre.engine.collection.lookup import DocumentLocator, find_vectors, live_documents, stored_records
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.errors import DocumentMissing, InvalidDocument, InvalidInput, SpaceConflict, StorageFailed
 from aidre.engine.index.vectors import dtype_of, encode
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
 from aidre.engine.ports import EmbedQueries
-from aidre.engine.segment import PendingCommit, Recompute, RecordColumns, open_staged, to_columns
+from aidre.engine.segment import (
+    SPILL_BYTES,
+    PendingCommit,
+    Recompute,
+    RecordColumns,
+    Spill,
+    open_staged,
+    to_columns,
+)
 from aidre.engine.storage import (
     SEGMENTS,
     Manifest,
@@ -91,10 +100,12 @@ class Writer:
         self.generations = Generations(folder, manifest or first_manifest(name, spaces, began_at), snapshot, models)
         self._committer = Committer(folder, self.generations)
         self._pending = PendingCommit()
+        self._spill: Spill | None = None
         self._locator = DocumentLocator()
         self._declared = (description, visibility, tuple(sorted(dates)))
         self._sources = Sources(dict(self._manifest.source_roots), dict(self._manifest.source_states))
         self._stale = {state.space.id: state for state in stale}
+        garbage.remove_adopted(folder, self._manifest)
         garbage.remove_unfinished(folder, self._manifest.changes)
 
     def __enter__(self) -> Writer:
@@ -109,6 +120,9 @@ class Writer:
         finally:
             try:
                 self._committer.close()
+                if self._spill is not None:
+                    self._spill.remove()
+                    self.generations.discard()  # a commit that failed may have moved some of it
                 if kind is None:
                     self.generations.collect_garbage()
                 elif isinstance(error, StorageFailed):  # segments that were moved here and not adopted need room, too
@@ -128,32 +142,33 @@ class Writer:
 
         `vectors` has every live space, `keys` the 16-byte embedding keys of the spaces with a model. Of two documents
         with one id the later is kept. InvalidDocument for a document without chunks, InvalidInput for a missing vector,
-        SpaceConflict while a space is stale.
+        SpaceConflict while a space is stale. StorageFailed where pending rows cannot be spilled: they stay pending.
         """
         records = records if isinstance(records, RecordColumns) else to_columns(records)
         check_upsert(records, vectors, self.spaces, self._stale)
         self._wait_for(records.ids)
-        if self._pending.is_empty:
+        if not self._has_pending:
             self._merge_due()
         pending = self._pending
-        locations = self._locate(records.ids)
-        for number in np.flatnonzero(locations[:, 0] >= 0).tolist():
-            segment_ord, row = locations[number].tolist()
-            pending.deleted[segment_ord, row] = records.ids[number]
+        self._delete_stored(self._locate(records.ids))
+        if self._spill is not None:
+            self._spill.drop(records.ids)
         pending.register(records.ids)
         pending.rows.add(records, vectors, keys, now())
+        if pending.rows.bytes >= SPILL_BYTES or pending.rows.chunks >= self._max_pending_rows:
+            self._spill_pending()
 
     def delete(self, document_ids: Sequence[str]) -> int:
         """Delete documents; returns how many of them existed."""
         self._wait_for(document_ids)
-        deleted = 0
-        for document_id, (segment_ord, row) in zip(document_ids, self._locate(document_ids), strict=True):
-            was_pending = self._pending.withdraw(document_id)
-            was_stored = segment_ord >= 0 and (int(segment_ord), int(row)) not in self._pending.deleted
-            if was_stored:
-                self._pending.deleted[int(segment_ord), int(row)] = document_id
-            deleted += int(was_stored or was_pending)
-        return deleted
+        document_ids = list(dict.fromkeys(document_ids))
+        locations = self._locate(document_ids)
+        was_there = (locations[:, 0] >= 0) & ~self._is_deleted(locations)
+        was_there |= np.array([self._pending.withdraw(document_id) for document_id in document_ids], np.bool_)
+        if self._spill is not None:
+            was_there |= self._spill.drop(document_ids)
+        self._delete_stored(locations)
+        return int(was_there.sum())
 
     def commit(self) -> CommitResult | None:
         """Make all pending changes a new generation, durable on return. None where nothing is pending.
@@ -161,10 +176,15 @@ class Writer:
         StorageFailed leaves them pending.
         """
         self.wait_for_commit()
-        if self._pending.is_empty and not self.generations.is_unacknowledged:
+        if not self._has_pending and not self.generations.is_unacknowledged:
             return None
-        result = self._committer.commit(self._pending, self._declaration())
-        self._pending = PendingCommit()
+        if self._spill is None:
+            result = self._committer.commit(self._pending, self._declaration())
+        else:
+            self._spill_pending()
+            result = self._committer.adopt(self._spill.staged(), self._pending, self._declaration())
+            self._spill.remove()
+        self._pending, self._spill = PendingCommit(), None
         return result
 
     def finish(self) -> None:
@@ -191,8 +211,8 @@ class Writer:
 
     @property
     def is_full(self) -> bool:
-        """Whether to commit before the next upsert: half of the most rows that a segment may have are pending."""
-        return self._pending.rows.chunks >= self.generations.max_segment_rows // 2
+        """Never: rows that are many are spilled."""
+        return False
 
     # -- vectors -----------------------------------------------------------------------------------------------
 
@@ -209,7 +229,8 @@ class Writer:
     def reuse(self, space_id: str, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], EncodedVectors]:
         in_flight = self._committer.in_flight
         unpublished = [self._pending] if in_flight is None else [self._pending, in_flight]
-        return find_vectors(self.spaces[space_id], keys, unpublished, self.generations.segments)
+        spilled = [] if self._spill is None else self._spill.views
+        return find_vectors(self.spaces[space_id], keys, unpublished, [*self.generations.segments, *spilled])
 
     # -- documents ---------------------------------------------------------------------------------------------
 
@@ -268,7 +289,7 @@ class Writer:
         Take the result of an earlier commit with `wait_for_commit` before. If this one fails, its rows are lost to the
         writer and must be upserted again.
         """
-        if not self._committer.can_begin(self._pending):
+        if self._spill is not None or not self._committer.can_begin(self._pending):
             return self.commit()
         pending, self._pending = self._pending, PendingCommit()
         self._committer.begin(pending, self._declaration())
@@ -291,6 +312,15 @@ class Writer:
         durable.make_folder(staging)
         return staging
 
+    def staged_rows(self) -> tuple[Path, list[SegmentEntry]]:
+        """All pending rows as segments in a staging folder, for a writer of another store to adopt. They stay pending
+        here, and the folder goes with this writer. Documents that were replaced are in them; the later one is last.
+        StorageFailed."""
+        self._spill_pending()
+        if self._spill is None:
+            return self.stage(), []
+        return self._spill.staging, [view.segment.entry for view in self._spill.views]
+
     def adopt(
         self, staging: Path, segments: Sequence[SegmentEntry], withdrawn: Collection[str] = ()
     ) -> CommitResult | None:
@@ -304,17 +334,13 @@ class Writer:
         self.wait_for_commit()
         if not segments:
             return self.commit()
-        if self._pending.row_by_id:
+        if self._pending.row_by_id or self._spill is not None:
             raise InvalidInput("segments cannot be adopted while documents are pending: commit them first")
         if {entry.id for entry in self._manifest.segments} & {entry.id for entry in segments}:
             raise InvalidInput("these segments are part of the collection already: adopt each once")
         check_not_stale(self._stale)
         staged = open_staged(staging, segments, withdrawn)
-        ids = staged.live_ids()
-        locations = self._locate(ids)
-        for number in np.flatnonzero(locations[:, 0] >= 0).tolist():
-            segment_ord, row = locations[number].tolist()
-            self._pending.deleted[segment_ord, row] = ids[number]
+        self._delete_stored(self._locate(staged.live_ids()))
         result = self._committer.adopt(staged, self._pending, self._declaration())
         self._pending = PendingCommit()
         return result
@@ -384,6 +410,25 @@ class Writer:
     def _declaration(self) -> Declaration:
         return Declaration(*self._declared, dict(self._sources.roots), dict(self._sources.states))
 
+    @property
+    def _has_pending(self) -> bool:
+        return self._spill is not None or not self._pending.is_empty
+
+    @property
+    def _max_pending_rows(self) -> int:
+        return min(LARGE_SEGMENT_ROWS, self.generations.max_segment_rows // 2)
+
+    def _spill_pending(self) -> None:
+        """Write the pending rows as a segment of the next commit. StorageFailed leaves them pending."""
+        pending = self._pending
+        if not pending.row_by_id:
+            return
+        self._committer.wait()  # what is in flight becomes stored, so that later segments have the later ords
+        spill = self._spill or Spill(self.stage())
+        dates = self._declaration().dates or self._manifest.dates
+        spill.write(self.generations.folder, pending, replace(self._manifest, dates=dates))
+        self._spill, self._pending = spill, PendingCommit(deleted=pending.deleted, changed=pending.changed)
+
     def _wait_for(self, document_ids: Sequence[str]) -> None:
         """Wait for the commit in flight if it holds any of these documents."""
         in_flight = self._committer.in_flight
@@ -398,18 +443,38 @@ class Writer:
         values: list[Any] = [None] * len(document_ids)
         self._wait_for(document_ids)
         locations = self._locate(document_ids)
+        spilled = None if self._spill is None else self._spill.locate(document_ids)
         pending = self._pending
-        if (locations[:, 0] < 0).all() and pending.row_by_id.keys().isdisjoint(document_ids):
+        is_stored = (locations[:, 0] >= 0) & ~self._is_deleted(locations)
+        is_spilled = np.zeros(len(locations), np.bool_) if spilled is None else spilled[:, 0] >= 0
+        if not (is_stored | is_spilled).any() and pending.row_by_id.keys().isdisjoint(document_ids):
             return values
         segments = self.generations.segments
         for number, document_id in enumerate(document_ids):
             pending_row = pending.row_by_id.get(document_id)
-            segment_ord, row = locations[number]
             if pending_row is not None:
                 values[number] = pending.rows.document_value(column, pending_row)
-            elif segment_ord >= 0 and (segment_ord, row) not in pending.deleted:
+            elif self._spill is not None and spilled is not None and is_spilled[number]:
+                values[number] = self._spill.value(column, *spilled[number].tolist())
+            elif is_stored[number]:
+                segment_ord, row = locations[number].tolist()
                 values[number] = segments[segment_ord].segment.documents.value(column, row)
         return values
+
+    def _delete_stored(self, locations: NDArray[np.int64]) -> None:
+        """Mark stored documents, by their location, to be deleted with the next commit."""
+        for segment_ord in np.unique(locations[locations[:, 0] >= 0, 0]).tolist():
+            documents = self.generations.segments[segment_ord].segment.entry.documents
+            mask = self._pending.deleted.setdefault(segment_ord, np.zeros(documents, np.bool_))
+            mask[locations[locations[:, 0] == segment_ord, 1]] = True
+
+    def _is_deleted(self, locations: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each document, by its location, is marked so."""
+        is_deleted = np.zeros(len(locations), np.bool_)
+        for segment_ord, mask in self._pending.deleted.items():
+            here = locations[:, 0] == segment_ord
+            is_deleted[here] = mask[locations[here, 1]]
+        return is_deleted
 
 
 # -- what every writer remembers and checks, also of other engines --------------------------------------------

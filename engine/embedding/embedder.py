@@ -17,9 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.embedding.endpoint import OPENAI, Endpoint, EndpointEmbedder
-from aidre.engine.embedding.hashing import HASHING, WORD, HashingEmbedder
+from aidre.engine.embedding.graph import (
+    HASHING,
+    PREFIXES_PART,
+    WORD,
+    HashingEmbedder,
+    declares_prefixes,
+    effective_prefixes,
+    prefixes_part,
+)
 from aidre.engine.embedding.models import DEFAULT, KNOWN
-from aidre.engine.embedding.prefixes import PREFIXES_PART, declares_prefixes, effective_prefixes, prefixes_part
 from aidre.engine.embedding.weights import Weights, find_weights
 from aidre.engine.errors import ConfigurationError, DimensionMismatch, InvalidInput, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace

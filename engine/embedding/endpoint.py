@@ -66,7 +66,7 @@ KEPT_SECONDS: Final = 15.0
 NUMBER_BYTES: Final = 40
 LEAST_DIMENSIONS: Final = 8_192
 ENVELOPE_BYTES: Final = 65_536
-"""An answer may have so many bytes for each number, for at least so many numbers a text, and besides."""
+"""Limits of an answer: bytes for each number, at least this many numbers a text, and bytes beside them."""
 
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 
@@ -215,7 +215,7 @@ class EndpointEmbedder:
         try:
             content = orjson.loads(body)
         except orjson.JSONDecodeError as error:
-            raise self._invalid("answers with what is no JSON, in which NaN and Infinity are none either") from error
+            raise self._invalid("does not answer in JSON (NaN and Infinity are not JSON)") from error
         items = content.get("data") if isinstance(content, dict) else None
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
             raise self._invalid("answers without a list of vectors in `data`")

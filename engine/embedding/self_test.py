@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.embedding.graph import TOKENIZER, Graph
 from aidre.engine.embedding.models import DEFAULT, MULTILINGUAL
-from aidre.engine.embedding.tokens import open_tokenizer
+from aidre.engine.embedding.tokens.tokenizer import open_tokenizer
 from aidre.engine.model import EmbeddingSpace, Json
 
 MIN_COSINE_FLOAT = 0.9999

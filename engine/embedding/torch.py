@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.embedding.prefixes import effective_prefixes, prefixes_of_model
+from aidre.engine.embedding.graph import effective_prefixes, prefixes_of_model
 from aidre.engine.embedding.self_test import with_languages
 from aidre.engine.embedding.weights import Weights, require_sentence_transformers, revision_of
 from aidre.engine.errors import ConfigurationError, ModelUnavailable
@@ -27,7 +27,7 @@ FastTokenizer: TypeAlias = Any  # of package tokenizers
 MAX_LENGTH: Final = 512
 """Tokens of a text that a model without a limit of its own reads."""
 NO_LENGTH: Final = 1_000_000
-"""A length from here on stands for none: transformers writes 10^30."""
+"""A length from here on means no limit: transformers writes 10^30."""
 
 
 def load_model(folder: Path, *, attention: str | None = None) -> SentenceTransformer:
@@ -66,7 +66,7 @@ def tokenizer_of(model: SentenceTransformer) -> FastTokenizer:
     tokenizer = getattr(model.tokenizer, "backend_tokenizer", model.tokenizer)
     if not isinstance(tokenizer, Fast):
         raise ModelUnavailable(
-            f"the model has a tokenizer of type {type(model.tokenizer).__name__}, of which there is no fast form: "
+            f"the model has a tokenizer of type {type(model.tokenizer).__name__}, which has no fast form: "
             "save the model with a tokenizer.json"
         )
     return tokenizer

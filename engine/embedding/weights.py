@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.embedding.cache import cache_folder, write_file
-from aidre.engine.embedding.graph import TOKENIZER
+from aidre.engine.embedding.graph import TOKENIZER, prefixes_of_model, prefixes_part
 from aidre.engine.embedding.models import (
     DEFAULT,
     FOUR_BITS,
@@ -30,7 +30,6 @@ from aidre.engine.embedding.models import (
     missing_offline,
     obtain,
 )
-from aidre.engine.embedding.prefixes import prefixes_of_model, prefixes_part
 from aidre.engine.errors import ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 

@@ -1,6 +1,12 @@
 from . import verify as verify
 from .backup import back_up as back_up
-from .bucket import Bucket as Bucket, BucketAddress as BucketAddress, Objects as Objects, StoredObject as StoredObject
+from .bucket import (
+    Bucket as Bucket,
+    BucketAddress as BucketAddress,
+    Objects as Objects,
+    StoredObject as StoredObject,
+    place_of as place_of,
+)
 from .copying import copy_collection as copy_collection
 from .history import keep_generations as keep_generations, list_generations as list_generations, roll_back as roll_back
 from .inventory import (
@@ -9,6 +15,7 @@ from .inventory import (
     leftovers as leftovers,
     take_inventory as take_inventory,
 )
+from .promotion import Promoted as Promoted, beat as beat, home_of as home_of, promote as promote
 from .publication import (
     CATALOG as CATALOG,
     Catalog as Catalog,
@@ -16,16 +23,23 @@ from .publication import (
     Listed as Listed,
     ListedAlias as ListedAlias,
     Publication as Publication,
+    Term as Term,
     changes_prefix as changes_prefix,
     damaged as damaged,
     encode_record as encode_record,
     manifest_key as manifest_key,
     named_files as named_files,
     read_catalog as read_catalog,
+    read_heartbeat as read_heartbeat,
 )
 from .publish import Publisher as Publisher
 from .recalibration import Recalibration as Recalibration, recalibrate as recalibrate
-from .replica import Replica as Replica, pulled_at as pulled_at, replicated_url as replicated_url
+from .replica import (
+    Replica as Replica,
+    pull_problem as pull_problem,
+    pulled_at as pulled_at,
+    replicated_url as replicated_url,
+)
 from .restore import restore_archive as restore_archive
 from .scrub import Scrub as Scrub, ScrubbedFile as ScrubbedFile, ScrubStopped as ScrubStopped
 from .statement import (

@@ -7,6 +7,7 @@ publishers on one machine take a lock instead.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +18,10 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from aidre.engine.errors import BucketFailed, ConfigurationError
+import orjson
+
+from aidre.engine.collection import RECORD, FolderPlace, LooseSegment, Place, is_name
+from aidre.engine.errors import BucketFailed, ConfigurationError, StorageFailed, StoreDamaged
 from aidre.engine.storage import locked_folder
 
 _TIMEOUT = timedelta(seconds=60)
@@ -26,13 +30,13 @@ _CONNECT_TIMEOUT = timedelta(seconds=5)
 _RETRY = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
 _ATTEMPTS = 3
 _ATTEMPT_SECONDS = 0.1
-"""Of a put that must not replace an object, and the wait before the second one."""
+"""Attempts of a put that must not replace an object, and the seconds before the second one."""
 _SINGLE_PUT_BYTES = 1 << 26
 """Larger files go in parts, which are put together in one step but cannot be refused where the object exists."""
 _PART_BYTES = 1 << 23
 _READ_BYTES = 1 << 20
 _MAX_GET_BYTES = 1 << 28
-"""Of an object that is read as a whole: manifests and records, which are far smaller."""
+"""Largest object that is read as a whole; manifests and records are far smaller."""
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist", re.IGNORECASE)
 _DENIED = re.compile(
     r"\b40[13] |AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|169\.254\.169\.254|metadata\.google"
@@ -81,7 +85,8 @@ class Bucket:
     def get(self, key: str, *, unless: str | None = None) -> tuple[bytes, str] | None:
         """The content of an object and its ETag; None where there is none, or where its ETag is still `unless`.
 
-        BucketFailed also where there is none any more, but was with the ETag `unless`.
+        StoreDamaged where there is none any more, but was with the ETag `unless`, and where it is no record: that is no
+        fault of the bucket as a whole.
         """
         import obstore
         from obstore.exceptions import NotModifiedError
@@ -91,14 +96,14 @@ class Bucket:
             try:
                 result = obstore.get(self._store, key, options=options)
                 if result.meta["size"] > _MAX_GET_BYTES:
-                    raise self._failed("damaged", f"has {result.meta['size']:,} bytes at {key}, too many for a record")
+                    raise self._damaged(key, f"has {result.meta['size']:,} bytes at {key}, too many for a record")
                 return bytes(result.bytes()), str(result.meta["e_tag"])
             except NotModifiedError:
                 return None
             except FileNotFoundError as error:
                 self._check_exists(error)
                 if unless is not None:
-                    raise self._failed("missing", f"has lost {key}: publish the store again") from error
+                    raise self._damaged(key, f"has lost {key}: publish the store again") from error
                 return None
 
     def download(self, key: str, target: IO[bytes]) -> bool:
@@ -261,6 +266,9 @@ class Bucket:
     def _failed(self, reason: str, what: str) -> BucketFailed:
         return BucketFailed(f"the bucket {self.url} {what}", url=self.url, reason=reason)
 
+    def _damaged(self, key: str, what: str) -> StoreDamaged:
+        return StoreDamaged(f"the bucket {self.url} {what}", collection=key.partition("/")[0], file=key, problem=what)
+
 
 def _check_address(url: str) -> None:
     """ConfigurationError where an address names no bucket, or holds a credential, which is not repeated."""
@@ -301,3 +309,43 @@ def _open(address: BucketAddress, *, make: bool) -> Any:
         raise ConfigurationError(
             f"{address.url} is no bucket: give an address such as s3://bucket/prefix ({shown})"
         ) from error
+
+
+# -- loose segments ------------------------------------------------------------------------------------------------
+
+
+def place_of(address: str | Path, *, endpoint: str | None = None, region: str | None = None) -> Place:
+    """The folder, or the bucket at an address such as s3://bucket/prefix. ConfigurationError."""
+    text = os.fspath(address)
+    if "://" in text:
+        return _BucketPlace(Bucket(BucketAddress(text, endpoint, region), make=True))
+    return FolderPlace(Path(text))
+
+
+class _BucketPlace:
+    """Loose segments in a bucket, or below a prefix of one: a `Place`."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket, self.url = bucket, bucket.url
+
+    def names(self) -> list[str]:
+        keys = (found.key for found in self._bucket.list(""))
+        names = (key.removesuffix(RECORD) for key in keys if key.endswith(RECORD))
+        return sorted(name for name in names if is_name(name))
+
+    def read(self, name: str) -> bytes | None:
+        found = self._bucket.get(f"{name}{RECORD}")
+        return None if found is None else found[0]
+
+    def put(self, segment: LooseSegment, folder: Path) -> None:
+        keys = {f"{segment.folder}/{name}": folder / name for name in segment.entry.files}
+        for key, path in keys.items():
+            self._bucket.put(key, path)
+        if not self._bucket.put_new(f"{segment.name}{RECORD}", orjson.dumps(segment)):
+            self._bucket.delete(list(keys))
+
+    def fetch(self, segment: LooseSegment, target: Path) -> None:
+        for name in segment.entry.files:
+            with (target / name).open("xb") as file:
+                if not self._bucket.download(f"{segment.folder}/{name}", file):
+                    raise StorageFailed(f"{segment.folder}/{name} is missing in {self.url}: write it again", file=name)

@@ -1,27 +1,28 @@
-"""What a bucket holds: the objects of a published store, and the two small ones that change.
+"""What a bucket holds: the objects of a published store, and the three small ones that change.
 
     PREFIX/collections.json              the names of all collections, the newest publication of each, the aliases
+    PREFIX/publisher.json                the last sign of life of a publisher that follows its store
     PREFIX/<collection>/CURRENT          the newest publication: generation, checksum of its manifest, what was purged
     PREFIX/<collection>/manifests/...    as in the store (engine/storage), byte for byte, as are:
     PREFIX/<collection>/segments/..., deletes/..., changes/...
     PREFIX/<collection>/signed/...       of signed publications: the SHA-256 of each file (`statement`)
     PREFIX/<collection>/packs/...        all objects of a first, small publication in one (`fleet/packs`)
 
-All objects but the first two are written once. A publication puts the files that the former manifest did not name, then
-the manifest, then CURRENT, by comparison with the ETag that it read before: of two publishers exactly one wins. The
-catalog comes last. It says where to look and no more: a replica takes nothing that CURRENT does not name.
+All objects but the first three are written once. A publication puts the files that the former manifest did not name,
+then the manifest, then CURRENT, by comparison with the ETag that it read before: of two publishers exactly one wins.
+The catalog says where to look and no more: a replica takes nothing that CURRENT does not name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import xxhash
 
-from aidre.engine.errors import FormatTooNew, StoreDamaged
+from aidre.engine.errors import BucketFailed, FormatTooNew, StoreDamaged
 from aidre.engine.maintenance.bucket import Bucket, Objects
 from aidre.engine.storage import (
     CHANGES,
@@ -40,6 +41,7 @@ FORMAT = 1
 _PACKED_FORMAT = 2
 """Of the CURRENT of a packed publication, which releases before packs refuse by name."""
 CATALOG = "collections.json"
+HEARTBEAT = "publisher.json"
 MAX_COUNT = 1 << 53
 Count = Annotated[int, msgspec.Meta(ge=0, lt=MAX_COUNT)]
 Checksum = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
@@ -52,7 +54,7 @@ class Publication:
 
     `manifest` is the xxh3-128 of the manifest's bytes. The generations before `purged` are erased: replicas must not
     keep them either. `collected` is the Unix time of the last garbage collection. `token` tells two publications apart.
-    `statement` is the signature (`maintenance/statement.py`).
+    `statement` is the signature (`maintenance/statement.py`), `term` the term of the home node (`promotion`).
     """
 
     generation: Count
@@ -62,6 +64,18 @@ class Publication:
     purged: Count = 0
     collected: Count = 0
     statement: str | None = None
+    term: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Which home node may publish: how many have taken over, when this one did (RFC 3339), and its host. `token` tells
+    two claims apart."""
+
+    number: Count
+    since: str
+    by: str
+    token: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +99,24 @@ class Catalog:
     """The collections of a bucket, sorted; releases up to 0.2.0 write and read nothing else.
 
     `publications` are the newest ones, as far as publishers entered them. `statement` signs all members, see
-    `fleet/catalog.py`.
+    `fleet/catalog.py`. Without a term none has taken over, or release 0.2.0 has rewritten it.
     """
 
     collections: tuple[str, ...] = ()
     publications: Mapping[str, Listed] = field(default_factory=dict)
     aliases: Mapping[str, ListedAlias] = field(default_factory=dict)
     statement: str | None = None
+    term: Term | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """That a publisher is at work: its term, the Unix time, and the newest generation of each collection of its store,
+    published or not."""
+
+    term: Count
+    at: Count
+    generations: Mapping[str, Count]
 
 
 def checksum(content: bytes) -> str:
@@ -132,14 +157,53 @@ def read_publication(bucket: Bucket, collection: str) -> tuple[Publication, str]
     return None if found is None else (decode_record(found[0], Publication, bucket, key), found[1])
 
 
-def encode_record(record: Publication | Catalog, *, packed: bool = False) -> bytes:
+def read_heartbeat(bucket: Bucket, unless: str | None = None) -> tuple[Heartbeat, str] | None:
+    """The last sign of life of a publisher and its ETag; None where there is none, or it has the ETag `unless`."""
+    found = bucket.get(HEARTBEAT, unless=unless)
+    return None if found is None else (decode_record(found[0], Heartbeat, bucket, HEARTBEAT), found[1])
+
+
+def encode_record(record: Publication | Catalog | Heartbeat, *, packed: bool = False) -> bytes:
     members = {name: value for name, value in msgspec.to_builtins(record).items() if value is not None}
-    return seal(msgspec.json.encode({"format": _PACKED_FORMAT if packed else FORMAT, **members}))
+    fenced = fence(members) if isinstance(record, Publication) else members
+    return seal(msgspec.json.encode({"format": _PACKED_FORMAT if packed else FORMAT, **fenced}))
 
 
 def is_packed(content: bytes) -> bool:
     """Whether a CURRENT that was decoded is that of a packed publication."""
     return int(msgspec.json.decode(unseal(content))["format"]) == _PACKED_FORMAT
+
+
+def fence(members: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of a publication, or of what was signed of it, as they are written. After a takeover the lineage ends
+    in the term: release 0.2.0 knows no term, and refuses to replace a publication of another lineage."""
+    if not members["term"]:
+        return {name: value for name, value in members.items() if name != "term"}
+    return {**members, "lineage": f"{members['lineage']}.{members['term']}"}
+
+
+def unfence(members: Any) -> Any:
+    """The reverse of `fence`, for what may be anything."""
+    if not isinstance(members, dict) or not members.get("term") or not isinstance(members.get("lineage"), str):
+        return members
+    return {**members, "lineage": members["lineage"].removesuffix(f".{members['term']}")}
+
+
+def swap_publication(
+    bucket: Bucket, collection: str, wanted: Publication, etag: str | None, *, packed: bool = False
+) -> Publication | None:
+    """Replace the publication that has the ETag, None: where there is none; returns what is published then, `wanted`
+    where that was done. BucketFailed where that is not known."""
+    failure: BucketFailed | None = None
+    try:
+        if bucket.swap(current_key(collection), encode_record(wanted, packed=packed), etag):
+            return wanted
+    except BucketFailed as error:
+        failure = error
+    now = read_publication(bucket, collection)  # it was, and the answer did not come, or is that to a repeated request
+    if failure is not None and (now is None or now[0] != wanted):
+        raise failure
+    return None if now is None else now[0]
 
 
 def decode_record(content: bytes, kind: type[_T], bucket: Bucket, key: str) -> _T:
@@ -153,7 +217,7 @@ def decode_record(content: bytes, kind: type[_T], bucket: Bucket, key: str) -> _
                 "upgrade aidre",
                 format=value["format"],
             )
-        return msgspec.convert(value, kind)
+        return msgspec.convert(unfence(value) if kind is Publication else value, kind)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise damaged(bucket, key, "is no record of aidre") from error
 

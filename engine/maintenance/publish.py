@@ -23,8 +23,6 @@ from pathlib import Path
 
 from aidre.engine.collection import continues_history, diverges, local_store
 from aidre.engine.errors import (
-    AidreError,
-    BucketFailed,
     FormatTooNew,
     InvalidInput,
     PublishConflict,
@@ -38,6 +36,8 @@ from aidre.engine.maintenance.fleet import (
     KEEP,
     MAX_BYTES,
     Entries,
+    Pass,
+    Published,
     Signing,
     Superseded,
     changelogs,
@@ -54,17 +54,19 @@ from aidre.engine.maintenance.fleet import (
     open_pack,
     pack_key,
 )
+from aidre.engine.maintenance.promotion import Tenure
 from aidre.engine.maintenance.publication import (
     Publication,
+    Term,
     changes_prefix,
     checksum,
     current_key,
     damaged,
-    encode_record,
     manifest_key,
     named_files,
     read_catalog,
     read_publication,
+    swap_publication,
 )
 from aidre.engine.maintenance.statement import (
     Accepted,
@@ -90,28 +92,6 @@ _UPLOADS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """What a publication sent. `files` is 0 where the generation was in the bucket already; `signed`, whether its
-    CURRENT is signed."""
-
-    collection: str
-    generation: int
-    documents: int
-    chunks: int
-    files: int
-    bytes: int
-    signed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """What one pass published, and why the other collections were not."""
-
-    published: tuple[Published, ...]
-    failures: Mapping[str, AidreError]
-
-
-@dataclass(frozen=True, slots=True)
 class _Newest:
     """What was sent of a collection, None for one that had been dropped before, and its newest publication."""
 
@@ -121,13 +101,15 @@ class _Newest:
 
 @dataclass(frozen=True, slots=True)
 class _Generation:
-    """A generation that is open on this machine. `digests` are the SHA-256 of what is to be signed, by the keys."""
+    """A generation that is open on this machine. `digests` are the SHA-256 of what is to be signed, by the keys; `etag`
+    is that of CURRENT, which is to be replaced."""
 
     name: str
     folder: Path
     manifest: Manifest
     content: bytes
     digests: MutableMapping[str, str]
+    etag: str | None = None
 
     @property
     def publication(self) -> Publication:
@@ -140,15 +122,17 @@ class Publisher:
 
     def __init__(self, store: Source, bucket: Bucket, signer: Signer | None = None) -> None:
         self._store = local_store(store)
-        self._bucket = bucket
+        self.bucket = self._bucket = bucket
         self._signing = Signing(bucket, signer)
         self._is_signer = signer is not None
+        self._tenure = Tenure(self._store.path, bucket)
         self._manifests: dict[str, dict[int, Manifest]] = {}
         self._changelogs: dict[str, tuple[str, frozenset[str]]] = {}
         self._superseded: defaultdict[str, Superseded] = defaultdict(Superseded)
         self._in_packs: set[tuple[str, int]] = set()
         self._names: frozenset[str] = frozenset()
         self._folders: frozenset[str] | None = None
+        self._announced: frozenset[str] = frozenset()
         self._packs = False
         self._asking = threading.Lock()
 
@@ -170,7 +154,13 @@ class Publisher:
     def publish_each(self, collections: Sequence[str], *, force: bool = False, repair: bool = False) -> Pass:
         """The same in one pass with one entry in the catalog, whatever fails. BucketFailed, where that fails, and
         StoreDamaged of the catalog or the aliases."""
-        return self._in_one_pass(collections, lambda name: self._publish(name, force=force, repair=repair), repair)
+        return self._in_one_pass(
+            collections, lambda name: self._publish(name, force=force, repair=repair), force=force, repair=repair
+        )
+
+    def generations(self) -> dict[str, int]:
+        """The newest generation of each collection of the store, published or not."""
+        return {name: self._store.current(name) for name in self._store.collections()}
 
     def publish_drops(self) -> list[Published]:
         """Make the bucket's collections that the store has dropped dropped there, too: their objects are removed."""
@@ -181,15 +171,18 @@ class Publisher:
         return list(done.published)
 
     def _in_one_pass(
-        self, names: Sequence[str], publish: Callable[[str], _Newest | None], repair: bool = False
+        self,
+        names: Sequence[str],
+        do: Callable[[str], _Newest | None],
+        *,
+        force: bool = False,
+        repair: bool = False,
     ) -> Pass:
-        self._names, self._folders, self._packs = frozenset(names), None, False
-        newest, failures = each_of(names, publish)
-        aliases = self._store.aliases()
+        self._names, self._announced, self._folders, self._packs = frozenset(names), frozenset(), None, False
+        newest, failures = each_of(names, do)
         if newest or not failures:
             entered = {name: one.publication for name, one in newest.items()}
-            entries = Entries(entered, aliases, self._store.collections())
-            enter(self._bucket, entries, self._signing.signer, repair=repair)
+            self._enter(entered, (), force=force, repair=repair)
         published = [newest[name].published for name in names if name in newest]
         return Pass(tuple(one for one in published if one is not None), failures)
 
@@ -206,6 +199,7 @@ class Publisher:
             is_due = found is not None and found[0].generation < manifest.generation
             if found is None or not is_due or found[0].lineage != manifest.lineage:
                 return None
+            self._tenure.check(name, found[0].term)
             self._check_signs(ours, found[0])
             accepted = self._signing.accepted(name, found[0], is_in_pack=self._is_in_pack(name, found[0]))
             known = {} if accepted is None else accepted.files
@@ -226,6 +220,8 @@ class Publisher:
             manifest, files = open_generation(self._store, name, opened)
             ours = self._generation(name, manifest)
             former, etag = self._read_former(ours, repair=repair)
+            self._tenure.check(name, 0 if former is None else former.term, force=force)
+            ours = replace(ours, etag=etag)
             before = self._former_manifest(name, former)
             if former is not None and not force:
                 self._check_succeeds(ours, former, before)
@@ -242,6 +238,7 @@ class Publisher:
             paths = {path.relative_to(self._store.path).as_posix(): file.fileno() for path, _, file in files}
             if is_first and not (force or repair) and self._is_packed(manifest):
                 sent, newest = self._put_pack(ours, paths)
+                self._announce(name, force=False, repair=False)
                 self._swap(ours, newest, etag, packed=True)
                 return _Newest(_published(manifest, sent, is_signed=self._is_signer), newest)
             sent = self._put_all(ours, former, before, accepted, paths, force=force, repair=repair)
@@ -250,6 +247,8 @@ class Publisher:
             newest = self._succeeding(ours, former, before, is_first=is_first)
             newest, listed = self._signing.signed(manifest, newest, ours.digests, accepted)
             self._put_lists(listed)
+            if former is None:
+                self._announce(name, force=force, repair=repair)
             self._swap(ours, newest, etag)
             if newest.collected == 0 or (former is not None and newest.collected != former.collected):
                 self._collect(ours, newest)
@@ -264,6 +263,23 @@ class Publisher:
                 self._folders = self._bucket.folders()
                 self._packs = len(self._names - self._folders) >= FEWEST
         return name not in self._folders
+
+    def _announce(self, name: str, *, force: bool, repair: bool) -> None:
+        """Enter new collections in the catalog before their first CURRENT, all of a pass that packs at once."""
+        with self._asking:
+            if name not in self._announced:
+                names = self._names - (self._folders or frozenset()) if self._packs else frozenset({name})
+                self._enter({}, names, force=force, repair=repair)
+                self._announced |= names
+
+    def _enter(self, entered: Mapping[str, Publication], names: Collection[str], *, force: bool, repair: bool) -> None:
+        entries = Entries(entered, names, self._store.aliases(), self._store.collections())
+        named = min([*entered, *names], default="any")
+
+        def check(number: int) -> Term | None:
+            return self._tenure.check(named, number, force=force)
+
+        enter(self._bucket, entries, self._signing.signer, check, repair=repair)
 
     def _is_packed(self, manifest: Manifest) -> bool:
         """Whether the first publication of a collection goes in a pack: a small one, of many."""
@@ -319,13 +335,11 @@ class Publisher:
             raise self._conflict(ours, former, what)
 
     def _conflict(self, ours: _Generation, former: Publication, what: str) -> PublishConflict:
-        return PublishConflict(
-            f"{self._bucket.url} does not continue with collection {ours.name!r}: {what}; publish with --force to "
-            "replace it",
-            collection=ours.name,
-            url=self._bucket.url,
-            generation=former.generation,
-        )
+        text = f"{self._bucket.url} does not continue with collection {ours.name!r}: {what}; publish with --force to "
+        return self._refusal(ours, f"{text}replace it", former.generation)
+
+    def _refusal(self, ours: _Generation, text: str, generation: int | None) -> PublishConflict:
+        return PublishConflict(text, collection=ours.name, url=self._bucket.url, generation=generation)
 
     def _former_manifest(self, name: str, former: Publication | None) -> Manifest | None:
         """None also where it cannot be read: every file is then put where it is absent."""
@@ -394,7 +408,8 @@ class Publisher:
         """Put a first generation and what belongs to it as one object; the sizes of its parts."""
         contents = contents_of(ours.folder, ours.manifest, ours.content, descriptors)
         ours.digests.update({key: hashlib.sha256(content).hexdigest() for key, content in contents.items()})
-        publication, lists = self._signing.signed(ours.manifest, ours.publication, ours.digests, None)
+        wanted = self._succeeding(ours, None, None, is_first=True)
+        publication, lists = self._signing.signed(ours.manifest, wanted, ours.digests, None)
         key, pack = pack_key(ours.name, ours.manifest.generation), encode_pack({**contents, **lists})
         if not self._bucket.put_new(key, pack) and not self._has(key, pack):
             raise self._differs(ours, key)
@@ -417,6 +432,8 @@ class Publisher:
             if self._is_stored(key, entry):
                 return 0
             if not replaces and f"/{DELETES}/" in key:
+                if self._supersedes(ours, key, path):
+                    return entry.size
                 raise self._differs(ours, key)
             if not replaces:
                 raise damaged(self._bucket, key, f"has not the {entry.size} bytes of the stored file")
@@ -455,9 +472,10 @@ class Publisher:
                 if key in stored and self._has(key, content):
                     continue
                 if not self._bucket.put_new(key, content) and not self._has(key, content):
-                    if not replaces:
+                    if replaces:
+                        self._bucket.put(key, content)
+                    elif not self._supersedes(ours, key, content):
                         raise self._differs(ours, key)
-                    self._bucket.put(key, content)
                 sent.append(len(content))
         return sent
 
@@ -471,26 +489,31 @@ class Publisher:
             return [len(ours.content)]
         if not replaces and self._has(key, ours.content):
             return []
+        if not replaces and self._supersedes(ours, key, ours.content):
+            return [len(ours.content)]
         if not replaces:
             raise self._differs(ours, key)
         self._bucket.put(key, ours.content)  # also where it is the same: it is younger then than what it replaces
         return [len(ours.content)]
 
+    def _supersedes(self, ours: _Generation, key: str, content: bytes | Path) -> bool:
+        """Replace what a fenced publisher has left under a key. Where CURRENT is still the one that was read, whoever
+        put it has read an older one, and is not going to replace it: no CURRENT names that object."""
+        found = self._bucket.get(key) if self._tenure.number else None
+        if found is None or self._bucket.get(current_key(ours.name), unless=ours.etag) is not None:
+            return False
+        return self._bucket.swap(key, content if isinstance(content, bytes) else content.read_bytes(), found[1])
+
     def _differs(self, ours: _Generation, key: str) -> PublishConflict:
-        return PublishConflict(
-            f"{self._bucket.url} has another {key} than this store, put there by another publisher: publish with "
-            "--force to replace it",
-            collection=ours.name,
-            url=self._bucket.url,
-            generation=ours.manifest.generation,
-        )
+        text = f"{self._bucket.url} has another {key} than this store, put there by another publisher: publish with "
+        return self._refusal(ours, f"{text}--force to replace it", ours.manifest.generation)
 
     def _succeeding(
         self, ours: _Generation, former: Publication | None, before: Manifest | None, *, is_first: bool
     ) -> Publication:
         """The publication after `former`. Where history does not continue everything older is purged, and that counts
         as not collected until the next publication, in case this process is killed."""
-        wanted = ours.publication
+        wanted = replace(ours.publication, term=self._tenure.number)
         if is_first:
             return wanted
         is_purge = (
@@ -507,15 +530,10 @@ class Publisher:
 
     def _swap(self, ours: _Generation, wanted: Publication, etag: str | None, *, packed: bool = False) -> None:
         """Replace CURRENT. PublishConflict where another publisher was faster."""
-        failure: BucketFailed | None = None
-        try:
-            swapped = self._bucket.swap(current_key(ours.name), encode_record(wanted, packed=packed), etag)
-        except BucketFailed as error:
-            swapped, failure = False, error
-        if not swapped:  # or it was, and the answer did not come, or is that to a repeated request
-            now = read_publication(self._bucket, ours.name)
-            if now is None or now[0] != wanted:
-                raise failure or self._lost(ours, None if now is None else now[0])
+        now = swap_publication(self._bucket, ours.name, wanted, etag, packed=packed)
+        if now != wanted:
+            self._tenure.check(ours.name, 0 if now is None else now.term)
+            raise self._lost(ours, now)
         self._remember(ours, wanted)
 
     def _remember(self, ours: _Generation, wanted: Publication) -> None:
@@ -530,13 +548,10 @@ class Publisher:
         self._superseded[name].note({*files, *changelogs, *lists, manifest_key(name, number)}, time.time())
 
     def _lost(self, ours: _Generation, winner: Publication | None) -> PublishConflict:
-        return PublishConflict(
-            f"another publisher of collection {ours.name!r} was faster: {self._bucket.url} now has generation "
-            f"{'none' if winner is None else winner.generation}; publish again, after finding out who else publishes",
-            collection=ours.name,
-            url=self._bucket.url,
-            generation=None if winner is None else winner.generation,
-        )
+        now = None if winner is None else winner.generation
+        text = f"another publisher of collection {ours.name!r} was faster: {self._bucket.url} now has generation "
+        cure = "publish again, after finding out who else publishes"
+        return self._refusal(ours, f"{text}{'none' if now is None else now}; {cure}", now)
 
     # -- remove and repair -------------------------------------------------------------------------------------
 
@@ -547,6 +562,9 @@ class Publisher:
         manifests = generations(found)
         now, purged = datetime.now(UTC), publication.purged
         limit = now - KEEP
+        newest = read_publication(self._bucket, name)
+        if newest is None or newest[0] != publication:
+            return  # another home node has taken over: what it puts from now on is not in the list
         kept = {ours.manifest.generation: ours.manifest}
         for number in needed(manifests, now):
             if purged <= number < publication.generation:

@@ -12,7 +12,7 @@ import hashlib
 import logging
 import os
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -37,13 +37,16 @@ from aidre.engine.maintenance.fleet import (
     LazyCache,
     LazyStore,
     Packed,
-    accept_catalog,
     check_signed,
     each_of,
+    has_size,
+    is_changelog,
     note_use,
     open_pack,
     pull_changelog,
     pull_file,
+    size_of,
+    take_aliases,
 )
 from aidre.engine.maintenance.publication import (
     CATALOG,
@@ -70,15 +73,14 @@ from aidre.engine.maintenance.statement import (
     seen,
     sha256_of,
 )
-from aidre.engine.model import Alias
 from aidre.engine.storage import (
     CHANGES,
     CURRENT,
     DELETES,
+    HOME,
     MANIFESTS,
     REPLICA,
     SEGMENTS,
-    Aliases,
     Manifest,
     WriterLock,
     decode_manifest,
@@ -93,12 +95,12 @@ logger = logging.getLogger("aidre")
 
 LOCK_SECONDS = 60.0
 """How long a pull waits for that of another process of this cache."""
+PROBLEMS = ".problems.json"
+"""In the cache: the collections that the last pull could not bring to their newest publication, and why."""
 _DOWNLOADS = 4
 """Files of a collection that are pulled at a time."""
-_CATALOG_STATEMENT = ".catalog.statement"
-"""In the cache: that of the newest catalog whose aliases were taken."""
 _RETRY_SECONDS = 5.0
-"""After a failed pull; the former generation answers meanwhile."""
+"""Seconds after a failed pull; meanwhile the former generation is served."""
 
 
 class Replica:
@@ -141,10 +143,12 @@ class Replica:
     # -- the newest publication --------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Make the folder and mark it as a replica, which no writer may change. StorageFailed; StoreDamaged where it
-        is a store of its own, or the replica of another bucket."""
+        """Make the folder and mark it as a replica, which no writer may change. StorageFailed where it is a store of
+        its own, or the replica of another bucket."""
         durable.make_folder(self.cache)
         marked = replicated_url(self.cache)
+        if marked is None and (self.cache / HOME).exists():
+            raise self._promoted()
         if marked is None and any(not path.name.startswith(".") for path in self.cache.iterdir()):
             raise StorageFailed(f"{self.cache} is not empty: name a new folder for the cache", file=self.cache.name)
         if marked is not None and marked != self._bucket.url:
@@ -158,8 +162,8 @@ class Replica:
     def pull(self) -> list[str]:
         """Bring every collection to its newest publication; returns the names of those that changed.
 
-        A collection that cannot be pulled keeps its generation; the first such problem is raised at the end:
-        BucketFailed, PublicationRefused, StoreDamaged, FormatTooNew, StorageFailed.
+        A collection that cannot be pulled keeps its generation, and the others are pulled; the problems are raised at
+        the end as one: BucketFailed, PublicationRefused, StoreDamaged, FormatTooNew, StorageFailed.
         """
         self._read_catalog()
         changed, failures = self._pull_due()
@@ -169,7 +173,9 @@ class Replica:
             self._take_aliases()
         except AidreError as failure:
             failures.append(failure)
-        for name in sorted(set(self._local_names()).difference(self._catalog.collections)):
+        unnamed = sorted(set(self._local_names()).difference(self._catalog.collections))
+        self._check_marked()  # after they were listed: they are none of a home node
+        for name in unnamed:
             try:
                 self._check_unseen(name, f"is no longer named by {CATALOG}, which nobody signs")
             except PublicationRefused as failure:
@@ -179,14 +185,14 @@ class Replica:
             durable.remove(self.cache / name)
         if self._lazy is not None:
             self._lazy.let_go()
+        self._note(failures)
         if failures:
-            raise failures[0]
+            raise type(failures[0])("; ".join(map(str, failures)), **failures[0].details)
         os.utime(self.cache / REPLICA)  # the time of the last complete pull
         return changed
 
     def _pull_due(self) -> tuple[list[str], list[AidreError]]:
-        """Pull the collections that may have changed, several at a time; the names of those that did, and why others
-        could not be pulled. BucketFailed."""
+        """Pull the collections that may have changed; those that did, and why others could not be. BucketFailed."""
         due = self._due.names(self._catalog, self._is_broken)
         done, failures = each_of(due, self._pull_or_learn)
         for failure in failures.values():
@@ -213,21 +219,9 @@ class Replica:
         return True
 
     def _take_aliases(self) -> None:
-        """Those of the catalog in one step, each as soon as what it means was pulled. PublicationRefused."""
-        own, listed = Aliases(self.cache), self._catalog.aliases
-        known, path = own.known(), self.cache / _CATALOG_STATEMENT
-        if self._keys is not None and (listed or path.exists()):
-            former = path.read_text(encoding="utf-8", errors="replace") if path.exists() else None
-            statement = accept_catalog(self._bucket, self._catalog, self._keys, former)
-            if statement != former:
-                durable.replace_file(path, statement.encode())
-        taken = dict[str, Alias]()
-        for name, one in listed.items():
-            if self._is_there(one.collection) or (self._lazy is not None and one.collection in self._lazy.facts.read()):
-                taken[name] = Alias(one.collection, one.former)
-            elif name in known:
-                taken[name] = known[name]
-        own.replace(taken)
+        facts = {} if self._lazy is None else self._lazy.facts.read()
+        is_there = self._is_there
+        take_aliases(self.cache, self._bucket, self._catalog, self._keys, lambda name: name in facts or is_there(name))
 
     def pull_collection(self, name: str) -> None:
         """Bring a collection into the cache of a lazy replica, where it is not there already: of processes that ask at
@@ -243,12 +237,11 @@ class Replica:
     def _learn(self, name: str) -> bool:
         """Bring what is known of a collection that is not in the cache up to date."""
         assert self._lazy is not None
-        key = current_key(name)
-        found = self._bucket.get(key)
+        found = self._bucket.get(current_key(name))
         if found is None:
             self._check_unseen(name, "is missing in the bucket")
             return False
-        publication = decode_record(found[0], Publication, self._bucket, key)
+        publication = decode_record(found[0], Publication, self._bucket, current_key(name))
         with self._unpacked(name, publication.generation, is_needed=is_packed(found[0])):
             accepted = None if self._keys is None else self._accept(name, publication, self._keys)
             manifest, _ = self._published_manifest(name, publication, None if accepted is None else accepted.files)
@@ -264,12 +257,23 @@ class Replica:
     def _is_there(self, name: str) -> bool:
         return is_collection_name(name) and (self.cache / name / CURRENT).exists()
 
-    def follow(self, stopped: threading.Event, poll: float) -> None:
-        """Pull every `poll` seconds until `stopped`; a problem is logged once and does not end it."""
+    def _note(self, failures: Sequence[AidreError]) -> None:
+        """Keep for `pull_problem` what is wrong with which collection."""
+        path = self.cache / PROBLEMS
+        problems = {str(one.details["collection"]): str(one) for one in failures if "collection" in one.details}
+        content = orjson.dumps(problems)
+        if (path.read_bytes() if path.exists() else b"{}") != content:
+            durable.replace_file(path, content)
+
+    def follow(
+        self, stopped: threading.Event, poll: float, pulled: Callable[[Sequence[str]], None] = lambda changed: None
+    ) -> None:
+        """Pull every `poll` seconds until `stopped`; a problem is logged once and does not end it. `pulled` is called
+        after each complete pull."""
         problem, wait = None, poll
         while not stopped.wait(wait):
             try:
-                self.pull()
+                pulled(self.pull())
                 problem, wait = None, poll
             except (AidreError, OSError) as error:
                 if str(error) != problem:
@@ -285,6 +289,8 @@ class Replica:
         with self._lock(collection):
             if (folder / MANIFESTS / manifest_name(generation)).exists():
                 return True
+            if not self._is_marked():
+                return False
             is_packed = self._bucket.size(manifest_key(collection, generation)) is None
             with self._unpacked(collection, generation, is_needed=is_packed):
                 older = self._find_older(collection, generation)
@@ -318,6 +324,14 @@ class Replica:
             return None
         return manifest, content, files
 
+    def has(self, name: str, publication: Publication) -> bool:
+        """Whether the newest generation of the folder is that of a publication, and whole."""
+        local = self._local_manifest(name)
+        if local is None or (local.generation, local.lineage) != (publication.generation, publication.lineage):
+            return False
+        content = (self.cache / name / MANIFESTS / manifest_name(local.generation)).read_bytes()
+        return checksum(content) == publication.manifest and self._is_complete(name, local)
+
     # -- one collection ----------------------------------------------------------------------------------------
 
     def _read_catalog(self) -> None:
@@ -326,7 +340,7 @@ class Replica:
             catalog = decode_record(found[0], Catalog, self._bucket, CATALOG)
             wrong = [name for name in catalog.collections if not is_collection_name(name)]
             if wrong:
-                raise damaged(self._bucket, CATALOG, "names a collection that is none")
+                raise damaged(self._bucket, CATALOG, "names a collection with an invalid name")
             self._catalog, self._etags[CATALOG] = catalog, found[1]
         elif CATALOG not in self._etags:
             raise BucketFailed(
@@ -365,6 +379,7 @@ class Replica:
             return False
         publication = decode_record(found[0], Publication, self._bucket, key)
         with self._lock(name), self._unpacked(name, publication.generation, is_needed=is_packed(found[0])):
+            self._check_marked()
             changed = self._open_publication(name, publication, self._admit(name, publication))
         self._etags[key] = found[1]  # not before: a failed pull is repeated
         if self._lazy is not None:
@@ -415,13 +430,11 @@ class Replica:
     def _open_publication(self, name: str, publication: Publication, files: Mapping[str, str] | None) -> bool:
         folder, generation = self.cache / name, publication.generation
         local = self._local_manifest(name)
-        if local is not None and (local.generation, local.lineage) == (generation, publication.lineage):
-            content = (folder / MANIFESTS / manifest_name(generation)).read_bytes()
-            if checksum(content) == publication.manifest and self._is_complete(name, local):
-                if name not in self._opened:
-                    self._pull_changelogs(name, publication, files)
-                self._clean(name, local, local, publication, files)
-                return False
+        if local is not None and self.has(name, publication):
+            if name not in self._opened:
+                self._pull_changelogs(name, publication, files)
+            self._clean(name, local, local, publication, files)
+            return False
         manifest, found = self._published_manifest(name, publication, files)
         self._pull_files(name, manifest, files)
         self._pull_changelogs(name, publication, files)
@@ -449,7 +462,7 @@ class Replica:
         elif name not in self._opened:
             garbage.remove_unfinished(folder, manifest.changes)
             garbage.collect(folder, manifest, at_least=0)
-        elif self._max_bytes and _size_of(self.cache) > self._max_bytes:
+        elif self._max_bytes and size_of(self.cache) > self._max_bytes:
             garbage.collect(folder, replace(manifest, keep=1), keep_seconds=0, at_least=1)
         else:
             garbage.collect(folder, manifest)
@@ -477,7 +490,7 @@ class Replica:
 
     def _pull_files(self, name: str, manifest: Manifest, signed: Mapping[str, str] | None) -> None:
         files = [
-            (key, entry) for key, entry in named_files(name, manifest) if not _has_size(self.cache / key, entry.size)
+            (key, entry) for key, entry in named_files(name, manifest) if not has_size(self.cache / key, entry.size)
         ]
         self._make_room(name, manifest, sum(entry.size for _, entry in files))
         for parent in sorted({self.cache / name / MANIFESTS, *((self.cache / key).parent for key, _ in files)}):
@@ -495,12 +508,12 @@ class Replica:
             return
         if self._lazy is not None:
             self._lazy.let_go(missing, spared=name)
-        if _size_of(self.cache) + missing > self._max_bytes:
+        if size_of(self.cache) + missing > self._max_bytes:
             for other in self._local_names():
                 local = self._local_manifest(other)
                 if local is not None:
                     garbage.collect(self.cache / other, replace(local, keep=1), keep_seconds=0, at_least=1)
-        size = _size_of(self.cache) + missing
+        size = size_of(self.cache) + missing
         if size > self._max_bytes:
             raise StorageFailed(
                 f"generation {manifest.generation} of collection {name!r} needs a cache of {size:,} bytes, "
@@ -513,12 +526,12 @@ class Replica:
         folder, prefix = self.cache / name / CHANGES, changes_prefix(name)
         named = [found for found in self._objects(name).list(prefix) if signed is None or found.key in signed]
         listed = {found.key.rpartition("/")[2]: found for found in named}
-        listed = {file: found for file, found in listed.items() if _is_changelog(file, publication)}
+        listed = {file: found for file, found in listed.items() if is_changelog(file, publication)}
         durable.make_folder(folder)
         for path in list(folder.glob("*.arrow")):
             if path.name not in listed:
                 path.unlink(missing_ok=True)
-        missing = [file for file, found in listed.items() if not _has_size(folder / file, found.size)]
+        missing = [file for file, found in listed.items() if not has_size(folder / file, found.size)]
 
         def pull(file: str) -> None:
             pull_changelog(self._objects(name), folder / file, f"{prefix}/{file}", signed)
@@ -528,6 +541,19 @@ class Replica:
                 pass
 
     # -- the folder --------------------------------------------------------------------------------------------
+
+    def _check_marked(self) -> None:
+        """StorageFailed where the replica has become a home node meanwhile, whose generations are its own. Whoever
+        holds the lock of a collection asks: no writer is let in while the folder is marked."""
+        if not self._is_marked():
+            raise self._promoted()
+
+    def _is_marked(self) -> bool:
+        return (self.cache / REPLICA).exists()
+
+    def _promoted(self) -> StorageFailed:
+        what = "is no replica any more, it was promoted: serve it as the store that it is"
+        return StorageFailed(f"{self.cache} {what}, by `aidre serve --store {self.cache}`", file=self.cache.name)
 
     def _lock(self, name: str) -> WriterLock:
         durable.make_folder(self.cache / name)
@@ -546,7 +572,7 @@ class Replica:
 
     def _is_complete(self, name: str, manifest: Manifest) -> bool:
         paths = ((self.cache / key, entry.size) for key, entry in named_files(name, manifest))
-        return all(_has_size(path, size) for path, size in paths)
+        return all(has_size(path, size) for path, size in paths)
 
 
 def replicated_url(folder: Path) -> str | None:
@@ -558,35 +584,17 @@ def replicated_url(folder: Path) -> str | None:
         return None
 
 
+def pull_problem(folder: Path, collection: str) -> str | None:
+    """Why the last pull left a collection of a replica as it was, None where it did not."""
+    try:
+        return str(orjson.loads((folder / PROBLEMS).read_bytes())[collection])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
 def pulled_at(folder: Path) -> float | None:
     """The Unix time of the last complete pull into a folder, None where it is no replica."""
     try:
         return (folder / REPLICA).stat().st_mtime
     except FileNotFoundError:
         return None
-
-
-def _has_size(path: Path, size: int) -> bool:
-    """Whether there is a file of this size. Files get their names when they are verified, so that is enough."""
-    try:
-        return path.stat().st_size == size
-    except FileNotFoundError:
-        return False
-
-
-def _is_changelog(file: str, publication: Publication) -> bool:
-    """Whether it is a changelog or a pack of some, up to the published generation and since the last purge."""
-    first, _, last = file.removesuffix(".arrow").partition("-")
-    is_named = file.endswith(".arrow") and first.isdecimal() and (not last or last.isdecimal())
-    return is_named and publication.purged <= int(first) <= publication.generation
-
-
-def _size_of(folder: Path) -> int:
-    return sum(size for size in _sizes(folder))
-
-
-def _sizes(folder: Path) -> Iterator[int]:
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):
-            if path.is_file():
-                yield path.stat().st_size

@@ -26,7 +26,14 @@ import msgspec
 
 from aidre.engine.errors import PublicationRefused
 from aidre.engine.maintenance.bucket import Objects
-from aidre.engine.maintenance.publication import Checksum, Count, Publication, current_key
+from aidre.engine.maintenance.publication import (
+    Checksum,
+    Count,
+    Publication,
+    current_key,
+    fence,
+    unfence,
+)
 from aidre.engine.model import Visibility
 
 SIGNED = "signed"
@@ -35,7 +42,7 @@ STATEMENT = "STATEMENT"
 """In a folder of a replica's cache: the statement of the newest publication that it has accepted."""
 _BLOCK_BYTES = 1 << 20
 _NAME_DIGITS = 32
-"""Of the SHA-256 of a list, in its name, which only tells lists apart."""
+"""Hex digits of the SHA-256 of a list in the name of its file: enough to distinguish lists."""
 MALFORMED = (ValueError, TypeError, RecursionError)
 """What reading of text by a stranger raises."""
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
@@ -71,6 +78,7 @@ class Claims:
     visibility: Visibility
     iat: Count
     files: Sha256
+    term: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +108,7 @@ def claims_of(
 
 
 def encode_claims(claims: Claims) -> bytes:
-    return _canonical(msgspec.to_builtins(claims))
+    return _canonical(fence(msgspec.to_builtins(claims)))
 
 
 def encode_list(statement: str, files: Mapping[str, str]) -> bytes:
@@ -136,9 +144,13 @@ def sha256_of(path: Path) -> str:
 def read_claims(statement: str) -> Claims | None:
     """What a statement says, whoever has signed it; None where it is none."""
     try:
-        return msgspec.convert(msgspec.json.decode(payload_of(statement)), Claims)
+        return _claims(payload_of(statement))
     except (IndexError, *MALFORMED):
         return None
+
+
+def _claims(content: bytes) -> Claims:
+    return msgspec.convert(unfence(msgspec.json.decode(content)), Claims)
 
 
 def payload_of(statement: str) -> bytes:
@@ -199,9 +211,9 @@ def accept_older(bucket: Objects, newest: Claims, generation: int, keys: Opener)
 
 def _open(bucket: Objects, collection: str, statement: str, keys: Opener) -> Claims:
     try:
-        return msgspec.convert(msgspec.json.decode(keys.open(statement)), Claims)
+        return _claims(keys.open(statement))
     except KeyError as error:
-        what = f"is signed by the key {str(error.args[0])[:64]!r}, which is none of store.publisher_keys"
+        what = f"is signed by the key {str(error.args[0])[:64]!r}, which is not in store.publisher_keys"
         cure = "add its public half, or find out who else publishes"
         raise refused(bucket, collection, "unknown_key", f"{what}: {cure}") from error
     except MALFORMED as error:

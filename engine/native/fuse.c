@@ -141,6 +141,16 @@ static size_t sort_known(struct known *known, size_t count) {
     return kept;
 }
 
+void add_joined(struct best *best, struct known *known, size_t count) {
+    const size_t kept = sort_known(known, count);
+    for (size_t i = 0; i < kept && best->k > 0; i++) {
+        const double sum = (isnan(known[i].cosine) ? 0 : known[i].cosine) + known[i].bonus;
+        const double score = isnan(sum) ? -INFINITY : sum;
+        if (best->size < best->k || score >= best->hits[0].score)
+            best_add(best, (struct hit){score, known[i].row, known[i].column});
+    }
+}
+
 /* Add the known chunks, sorted. False without memory. */
 static bool add_known(const struct fuse *fuse, const struct word_search *search) {
     const struct known *known = search->known;

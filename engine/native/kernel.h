@@ -444,6 +444,9 @@ struct fuse {
  * NaN. FOUND_TOO_FEW if `most` are not enough. */
 enum outcome search_fused(const struct fuse *fuse, const struct word_search *words, struct known *known);
 
+/* The best known chunks by the sum of cosine and bonus alone, each chunk once. */
+void add_joined(struct best *best, struct known *known, size_t count);
+
 /* Add weight * (v . mean) to the score of each hit with vector v: `mean` (d,) is that of the vectors of the first `seeds`
  * hits, whose shares fall by e for each 1 / `sharpness` that their scores are less. */
 void add_feedback(const struct search *search, struct hit *hits, size_t count, size_t seeds, double sharpness,

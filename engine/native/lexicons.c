@@ -367,10 +367,46 @@ static PyObject *lexicons_fuse(PyObject *object, PyObject *args) {
     return result;
 }
 
+PyDoc_STRVAR(lexicons_join_doc,
+             "join(k, near, words)\n--\n\n"
+             "The best k chunks of two lists, each as lexicons, rows and values, by the sum of their values, as `search`\n"
+             "gives them.");
+
+static PyObject *lexicons_join(PyObject *object, PyObject *args) {
+    const Lexicons *self = (Lexicons *)object;
+    PyObject *near_parts[3], *word_parts[3], *result = NULL;
+    Py_ssize_t k;
+    if (!PyArg_ParseTuple(args, "n(OOO)(OOO):join", &k, &near_parts[0], &near_parts[1], &near_parts[2], &word_parts[0],
+                          &word_parts[1], &word_parts[2]))
+        return NULL;
+    struct views views = {0};
+    struct chosen near, words;
+    struct best best = {NULL, 0, most_hits(self, k), self->ids};
+    struct known *known = NULL;
+    if (read_chosen(self, &views, near_parts[0], near_parts[1], near_parts[2], &near) &&
+        read_chosen(self, &views, word_parts[0], word_parts[1], word_parts[2], &words) &&
+        (known = join_known(&near, &words)) != NULL) {
+        const size_t count = near.count + words.count;
+        best.k = best.k < count ? best.k : count;
+        best.hits = PyMem_Malloc(best.k * sizeof *best.hits + 1);
+        if (best.hits == NULL) {
+            PyErr_NoMemory();
+        } else {
+            add_joined(&best, known, count);
+            result = as_arrays(&best);
+        }
+    }
+    PyMem_Free(known);
+    PyMem_Free(best.hits);
+    release_views(&views);
+    return result;
+}
+
 static PyMethodDef lexicons_methods[] = {
     {"search", lexicons_search, METH_VARARGS, lexicons_search_doc},
     {"score", lexicons_score, METH_VARARGS, lexicons_score_doc},
     {"fuse", lexicons_fuse, METH_VARARGS, lexicons_fuse_doc},
+    {"join", lexicons_join, METH_VARARGS, lexicons_join_doc},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot lexicons_slots[] = {

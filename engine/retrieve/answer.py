@@ -160,8 +160,6 @@ def _corrected(question: Question, state: State) -> Generator[Step, Any, Answer]
 def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
     """The answer to a question as it is typed, without facets and highlights."""
     mode, space, vector, problem = yield from _vector_of(question, state)
-    if question.weight is not None and mode != "hybrid" and problem is None:
-        raise InvalidInput(f"weights are those of a hybrid search, and this one is {mode}: leave them out")
     position: Position | None = None
     reader, offset = state.reader, question.offset
     if question.cursor is not None:
@@ -202,7 +200,7 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
 
 
 def _reranked_by(found: Answer, rerank: Rerank, offset: int) -> Generator[Step, Any, Answer]:
-    """The hits of a page of those that are scored anew, and after these of the others, with the scores they had."""
+    """One page of hits: those that were reranked, then the others with their former scores."""
     best = found.hits[:RERANKED]
     scores: Sequence[float] = yield Beside(None, partial(rerank, str(found.question.text), best))
     order = sorted(range(len(best)), key=lambda place: (-scores[place], best[place].chunk.id))
@@ -218,7 +216,7 @@ def _reranked_by(found: Answer, rerank: Rerank, offset: int) -> Generator[Step, 
 
 
 def _ordered(found: Answer, order: FieldOrder, offset: int) -> Generator[Step, Any, Answer]:
-    """The hits of a page of those that are put in the order of a field."""
+    """One page of the hits that are sorted by a field."""
     places: list[int] = yield Beside(None, partial(_in_order, found, order))
     if found.position is not None and found.position.reader is not found.state.reader:
         places = [place for place in places if found.state.reader.get(found.hits[place].chunk.id) is not None]
@@ -313,8 +311,10 @@ def _query(
     fusion = state.policy.fusion
     if question.weight is not None:
         fusion = replace(fusion, a=question.weight)
+    if question.fusion is not None:
+        fusion = replace(fusion, method=question.fusion)
     rescore, problem = None, None
-    if state.policy.rescore is not None and question.vector is None:
+    if state.policy.rescore is not None and question.vector is None and fusion.method == "score":
         rescore, problem = yield from _rescore(question, state, reader)
     return replace(query, fusion=fusion, rescore=rescore), problem
 
@@ -324,6 +324,9 @@ def _vector_of(
 ) -> Generator[Step, Any, tuple[Mode, EmbeddingSpace | None, NDArray[np.float32] | None, ModelUnavailable | None]]:
     """The mode, its space and the query vector; lexical if the model is unavailable and no mode was asked for."""
     mode, space = resolve_mode(state, question)
+    for name, value in (("weights", question.weight), ("fusion", question.fusion)):
+        if value is not None and mode != "hybrid":
+            raise InvalidInput(f"{name} is for hybrid search, and this one is {mode}: leave it out")
     if question.vector is not None or space is None:
         return mode, space, question.vector, None
     try:
@@ -350,7 +353,7 @@ def _rescore(
 
 
 def _reranked(reader: Reader, query: Query) -> Reranked | None:
-    if query.mode != "hybrid":
+    if query.mode != "hybrid" or query.fusion.method == "rrf":
         return None
     if query.rescore is not None:
         return "rescore"
@@ -373,7 +376,8 @@ def scale_of(found: Answer) -> Generator[Step, Any, RelevanceScale]:
     if evidence is not None and query.filter is not None:
         evidence = replace(evidence, chunks=(yield Count(reader, cast("Filter", query.filter))))
     odds = None if evidence is None else evidence.odds
-    return scale_for(found.hits, found.mode, found.space, odds, first=first or None)
+    by_rank = query.mode == "hybrid" and query.fusion.method == "rrf"
+    return scale_for(found.hits, found.mode, found.space, odds, first=first or None, by_rank=by_rank)
 
 
 def _best_of(found: Answer) -> Generator[Step, Any, Sequence[Hit]]:

@@ -126,7 +126,7 @@ def _collapse(groups: list[list[Hit]]) -> list[tuple[Hit, ...]]:
 
 
 def _signatures(chunks: Sequence[RetrievedChunk]) -> NDArray[np.uint8]:
-    """Those that are stored, and those of the texts of the others; shape (n, SIGNATURE_BYTES)."""
+    """The stored signatures, and computed ones for texts without; shape (n, SIGNATURE_BYTES)."""
     stored = [chunk.signature for chunk in chunks]
     missing = [place for place, signature in enumerate(stored) if signature is None]
     marks = np.frombuffer(b"".join(signature or _NO_SIGNATURE for signature in stored), np.uint8)

@@ -50,7 +50,7 @@ _CODE_COSINE: Final = 0.4
 
 
 class Coefficients(NamedTuple):
-    """Of the regression. `likeness` may be negative, where the cosines of any two texts are high."""
+    """The weights of the regression. `likeness` may be negative, where the cosines of any two texts are high."""
 
     cosine: float
     words: float

@@ -39,7 +39,7 @@ def text_modes(state: State) -> list[Mode]:
 
 
 def text_spaces(spaces: Sequence[EmbeddingSpace], order: Sequence[str] | None) -> list[EmbeddingSpace]:
-    """Those with a model, the first of which answers texts: by `order`, then the ones that it lacks."""
+    """The spaces with a model, the preferred one first: by `order`, then the ones that it lacks."""
     models = [space for space in spaces if space.model is not None]
     if order is not None and len(models) > 1:
         models.sort(key=lambda space: order.index(space.id) if space.id in order else len(order))
@@ -70,7 +70,7 @@ def resolve_mode(state: State, question: Question) -> tuple[Mode, EmbeddingSpace
 
 
 def _mode_of_vector(state: State, question: Question) -> tuple[Mode, EmbeddingSpace]:
-    """That of a vector, in the named space or the first one; with a text beside it hybrid."""
+    """The mode and space of a vector query: the named space or the first one; hybrid with a text beside it."""
     reader, mode = state.reader, question.mode
     space = _named_space(reader, question) or next(iter(reader.collection.spaces), None)
     if space is None:

@@ -71,7 +71,7 @@ class Reading(NamedTuple):
         return any(one.applied and one.filter is not None for one in self.conditions)
 
     def widened(self) -> Reading:
-        """With conditions that are not applied, since they leave nothing."""
+        """A copy whose conditions are not applied, with the note that they left nothing."""
         dropped = tuple(
             one._replace(applied=False, note=NOTHING_FITS) if one.applied else one for one in self.conditions
         )

@@ -88,7 +88,7 @@ class _Found(NamedTuple):
     copies: tuple[Hit, ...] = ()
 
     def keys(self, counted: Counted) -> list[Hashable]:
-        """Of the hit and of its copies."""
+        """The keys of the hit and of its copies, in the unit that is counted."""
         if counted == "chunk":
             return [self.hits[0].chunk.id]
         return [hit.chunk.document_key for hit in (self.hits[0], *self.copies)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.model import Fusion, Group, HighlightLimits, Mode
+from aidre.engine.model import Fusion, FusionMethod, Group, HighlightLimits, Mode
 from aidre.engine.ports import Reader
 from aidre.engine.types import FacetRequest, Hit
 
@@ -35,7 +35,7 @@ class Question(NamedTuple):
     `order` relevant hits are ordered by a field. With `group` "document" `top_k` and `offset` count documents, and with
     `collapse` near-copies of one count as one (`by_document.py`). `recall` is that of `Query`; without it that of the
     policy holds. `weight` is that of the vector in a hybrid search, between 0 and 1; that of the words is the rest.
-    `rerank` orders the best hits anew.
+    `fusion` is how both are joined; without it the policy says it. `rerank` orders the best hits anew.
     """
 
     top_k: int
@@ -56,6 +56,7 @@ class Question(NamedTuple):
     collapse: bool = True
     recall: float | None = None
     weight: float | None = None
+    fusion: FusionMethod | None = None
     rerank: Rerank | None = None
 
 

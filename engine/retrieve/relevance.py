@@ -13,7 +13,9 @@ beside a hit that surely answers, what is only about the same subject is no answ
 but for hits that nobody would take for an answer.
 
 NLWeb's percentages, an intake's `min_score` and AIDRE's `relevance` are views of this scale. Where there is no evidence
-(models that are not calibrated), there is no bound, and every hit has at least RELEVANT.
+(models that are not calibrated), there is no bound, and every hit has at least RELEVANT. Where ranks are fused, scores
+order the hits and say nothing more: the evidence of each decides, and no text is answered in place of another that
+finds something relevant.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ class RelevanceScale:
     """The least log odds of a relevant hit."""
     page: Sequence[Hit] = ()
     page_odds: Sequence[float] = ()
-    """Those of the hits in `page`, which are told already."""
+    """The log odds of the hits in `page`, if they are known."""
+    by_rank: bool = False
+    """Scores give the order of hits and nothing more."""
 
     def relevances(self, hits: Sequence[Hit]) -> list[float]:
         """The relevance of each hit, from 0 to 1, rounded to four places."""
@@ -98,7 +102,8 @@ def finding(hits: Sequence[Hit], scale: RelevanceScale) -> Finding:
     """Of the hits of the first page, best first."""
     if not hits:
         return Finding(False, 0.0)
-    is_compared = scale.bound > 0 and scale.mode != "lexical"  # every word more raises a lexical score
+    # Every word more raises a lexical score, and something always comes first.
+    is_compared = scale.bound > 0 and scale.mode != "lexical" and not scale.by_rank
     share = to_share(hits[0].score, scale.mode, scale.space) if is_compared else 0.0
     return Finding(max(scale.relevances(hits[:FIRST_HITS])) >= RELEVANT, share)
 
@@ -110,6 +115,7 @@ def scale_for(
     odds: OddsOf | None,
     *,
     first: Sequence[Hit] | None = None,
+    by_rank: bool = False,
 ) -> RelevanceScale:
     """The scale for the hits of a page; without a bound where there are no `odds`. `first` are the first hits of all
     pages, where the page is a later one."""
@@ -121,7 +127,7 @@ def scale_for(
     best = max(range(min(len(leading), FIRST_HITS)), key=lambda place: leading[place])
     share = to_share(hits_leading[best].score, mode, space)
     least = max(0.0, _LEAST_PART * leading[best])
-    return RelevanceScale(mode, space, bound_at(share, leading[best]), odds, least, hits, told)
+    return RelevanceScale(mode, space, bound_at(share, leading[best]), odds, least, hits, told, by_rank)
 
 
 def bound_at(share: float, odds: float) -> float:

@@ -76,7 +76,7 @@ def needed_more(typed: str, repaired: str) -> float:
 
 
 def _needed(words: Sequence[str], repairs: Sequence[str], function_words: Container[str]) -> float:
-    """Of one difference. A word may be meant that is another form of its repair, or two words in one.
+    """`needed_more` for one difference. A word may be meant that is another form of its repair, or two words in one.
 
     What was only split or joined has the same letters and the same meaning; but two words of which none is a function
     word may be one that the collection lacks.

@@ -55,7 +55,7 @@ class Older(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """Asks for the result of work beside the search, which takes about so many seconds; None: long."""
+    """Asks for the result of work beside the search. Its expected seconds; None: long."""
 
     seconds: float | None
     work: Callable[[], Any]

@@ -19,7 +19,7 @@ from .dense import (
     search_dense_batch as search_dense_batch,
 )
 from .facets import FacetCounter as FacetCounter
-from .hybrid import FEEDBACK_DEPTH as FEEDBACK_DEPTH, HybridQuery as HybridQuery
+from .hybrid import FEEDBACK_DEPTH as FEEDBACK_DEPTH, HybridQuery as HybridQuery, fused_by_rank as fused_by_rank
 from .languages import (
     MIN_CHUNKS as MIN_CHUNKS,
     UNMEASURED_WEIGHT as UNMEASURED_WEIGHT,

@@ -82,7 +82,7 @@ _FIRST_MAX_DEPTH = 2_048
 """Candidates measured at first; four times as many if some k needs more."""
 
 _DEEPER_SHARE = 4
-"""One query in so many is measured again for a k that needs more: the recalls of a large k differ little."""
+"""Every n-th query is measured again for a k that needs more: the recalls of large k differ little."""
 
 _SIZED_ROWS = 1 << 15
 """Rows from whose lists the sizes of all lists are estimated."""
@@ -215,7 +215,7 @@ def _exact(
 
 
 def _is_worth_trying(least_cost: float, best_cost: float) -> bool:
-    """Whether codes with which a search costs at least so much may be better than the best so far."""
+    """Whether codes whose searches cost at least this may be better than the best so far."""
     return least_cost <= min(_WORTHWHILE_COST * best_cost, best_cost - _WORTHWHILE_MICROSECONDS)
 
 
@@ -245,7 +245,7 @@ def _search_cost(large: Sequence[CalibrationTarget], code_size: int, candidates:
 
 
 def _transform_cost(large: Sequence[CalibrationTarget]) -> float:
-    """Microseconds in which a query is rotated for the indexes of the targets."""
+    """Microseconds to rotate a query for the indexes of the targets."""
     transforms = [target.index.transform for target in large if target.index is not None]
     return transform_cost(max((transform.rotation.size for transform in transforms if transform), default=0))
 

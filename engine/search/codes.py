@@ -129,7 +129,7 @@ def _rows_with_code(segments: Sequence[SegmentView], statistics: Statistics, cod
 def _as_written(
     segments: Sequence[SegmentView], rows: Sequence[NDArray[np.int64]], code: str
 ) -> list[NDArray[np.int64]]:
-    """Those of the rows whose texts have the code; of very many the first ones are looked into."""
+    """The rows whose texts have the code; of very many rows only the first are read."""
     pairs = zip(segments, rows, strict=True)
     return [rows_containing(view, of_segment[:MAX_TEXTS], (code,)) for view, of_segment in pairs]
 

@@ -164,7 +164,7 @@ class Found:
         return recall
 
     def needed(self, loss: float) -> tuple[float, float]:
-        """The nprobe and the gap that lose so much of the recall."""
+        """The nprobe and the gap that lose this much recall."""
         place = math.ceil((len(self.sorted_gaps) - 1) * min(1.0, max(0.0, 1 - loss)) - _ROUNDING)
         return float(self.sorted_nprobe[place]), float(self.sorted_gaps[place])
 
@@ -429,5 +429,5 @@ def _promise(kinds: Tier, depth: Depth) -> tuple[float, float]:
     for found in kinds.values():
         recall = found.recall(depth)
         bounds.append(float(recall_bound(recall[:, None], found.k)[0]))
-        percentiles.append(float(np.percentile(recall + found.missed, 5)))  # what is not known is no query's own loss
+        percentiles.append(float(np.percentile(recall + found.missed, 5)))  # unknown neighbours do not count as lost
     return min(bounds), min(percentiles)

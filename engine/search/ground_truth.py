@@ -73,6 +73,10 @@ the fourth root of the rows."""
 _MORE_SEED: Final = 20_260_102
 _QUERIES_AT_ONCE: Final = 25
 
+_SCORED_AT_ONCE: Final = 256
+"""Queries that are compared with a block of rows in one matrix product: the scores of all of them would take more
+memory than all else that calibration needs."""
+
 T = TypeVar("T")
 
 _Nearest = tuple[NDArray[np.int64], NDArray[Any]]
@@ -176,16 +180,19 @@ def _nearest_in_blocks(
     l2 = space.distance == "euclidean" or targets[0].column.metric.chord
     best: list[_Nearest] = [(np.empty(0, np.int64), np.empty(0, queries.dtype)) for _ in queries]
     for target_ord, block in blocks:
-        column, first, last = targets[target_ord].column, int(block[0]), int(block[-1]) + 1
-        is_contiguous = last - first == len(block)
-        rows: NDArray[Any] = (column.codes[first:last] if is_contiguous else column.take(block)).astype(queries.dtype)
+        column, low, high = targets[target_ord].column, int(block[0]), int(block[-1]) + 1
+        is_contiguous = high - low == len(block)
+        rows: NDArray[Any] = (column.codes[low:high] if is_contiguous else column.take(block)).astype(queries.dtype)
         if space.distance == "euclidean":
             rows -= centre
-        scores = queries @ rows.T
-        if l2:
-            scores = 2 * scores - np.einsum("ij,ij->i", rows, rows)[None, :]
+        squares = np.einsum("ij,ij->i", rows, rows)[None, :] if l2 else None
         keys = row_key(target_ord, block)
-        best = [_with_block(old, keys, row, count) for old, row in zip(best, scores, strict=True)]
+        for first in range(0, len(queries), _SCORED_AT_ONCE):
+            scores = queries[first : first + _SCORED_AT_ONCE] @ rows.T
+            if squares is not None:
+                scores = 2 * scores - squares
+            for number, row in enumerate(scores, first):
+                best[number] = _with_block(best[number], keys, row, count)
     return best
 
 

@@ -15,6 +15,9 @@ The best FEEDBACK_DEPTH hits are then ordered anew by what the first ones have i
 pseudo-relevance feedback, after Rocchio (1971) with the softmax of the scores as weights. Chosen on one half of nine
 test collections, its parameters gain 0.0034 and 0.0054 nDCG@10 on the other half; on each set, chosen on all others,
 they gain 0.0056 in the mean (`python -m benchmarks.bench_feedback`).
+
+A cheaper search fuses the ranks of two bounded lists (`fused_by_rank`): nothing that only one of them has is computed
+for the other, there are no codes and no feedback, and a chunk in neither list is not found.
 """
 
 from __future__ import annotations
@@ -33,10 +36,10 @@ from numpy.typing import NDArray
 
 from aidre.engine.index.fields import Filter
 from aidre.engine.index.vectors import SearchDepth, score_rows
-from aidre.engine.model import EmbeddingSpace, Fusion
+from aidre.engine.model import FUSED_RANKS, EmbeddingSpace, Fusion
 from aidre.engine.search import bm25
 from aidre.engine.search.bm25 import Bm25Scorer, Statistics
-from aidre.engine.search.codes import code_chunks
+from aidre.engine.search.codes import code_chunks, search_lexical
 from aidre.engine.search.dense import search_dense
 from aidre.engine.search.languages import language_of
 from aidre.engine.segment import Segments, TopK, merge_top_k
@@ -63,6 +66,9 @@ _MAX_COMPARED: Final = 1 << 15
 
 _DEEPER: Final = 4
 """Factor by which each step takes more chunks and neighbours than the one before."""
+
+RANK_CONSTANT: Final = 60
+"""Added to each rank: that of Cormack et al."""
 
 _ROUNDING: Final = 1e-9
 """Bound on the relative error of a fused score in float64."""
@@ -100,7 +106,7 @@ class HybridQuery:
         has for it. Where the cosines of any two texts are about `floor`, its weight is that of (cosine - floor) / (1 -
         floor), which differs by a constant: a / (1 - floor) beside 1 - a.
         """
-        a = min(self._fusion.a, weights.get(self._language or "", 1.0) if weights else 1.0)
+        a = least_weight(self._fusion.a, weights, self._language) if weights else self._fusion.a
         doubts = {tag: 1 - weight / a for tag, weight in weights.items() if weight < a}
         a = without_floor(a, floor)
         if a == self._fusion.a and not doubts:
@@ -304,6 +310,55 @@ class HybridQuery:
         cosines = np.empty(len(rows))
         cosines[positions] = to_cosines(space, scores)
         return cosines
+
+
+def fused_by_rank(
+    segments: Segments,
+    statistics: Statistics,
+    text: str,
+    near: TopK,
+    *,
+    a: float,
+    weights: Mapping[str, float],
+    k: int,
+    filter: Filter | None,
+) -> TopK:
+    """The best k chunks of two lists, `near` and one as long of lexical search, by the sum of a / (60 + rank) and
+    (1 - a) / (60 + rank), as a share of what a chunk has that comes first in both. `weights` are those of `weighed`.
+
+    Reciprocal rank fusion: Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion Outperforms Condorcet and Individual
+    Rank Learning Methods" (2009).
+    """
+    words = search_lexical(segments, statistics, text, k=max(FUSED_RANKS, k), filter=filter)
+    if weights:
+        a = least_weight(a, weights, language_of(segments, statistics, text))
+    by_near, by_words = rank_shares(len(near.rows), len(words.rows), a)
+    if statistics.native is not None:
+        lists = (near.segment_ords, near.rows, by_near), (words.segment_ords, words.rows, by_words)
+        return bm25.top_of(statistics.native.join(k, *lists))
+    numbers, scores = joined(
+        near.segment_ords << 32 | near.rows, by_near, words.segment_ords << 32 | words.rows, by_words
+    )
+    return merge_top_k(segments, [numbers >> 32], [numbers & _ROWS], [scores], k)
+
+
+def rank_shares(near: int, words: int, a: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What the ranks of two lists of so many chunks add to their scores."""
+    shares = (RANK_CONSTANT + 1.0) / np.arange(RANK_CONSTANT + 1, RANK_CONSTANT + 1 + max(near, words))
+    return a * shares[:near], (1 - a) * shares[:words]
+
+
+def joined(
+    near: NDArray[np.int64], by_near: NDArray[np.float64], words: NDArray[np.int64], by_words: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The chunks of two lists by their numbers, in no order, and the sums of what each list adds to them."""
+    numbers, places = np.unique(np.concatenate([near, words]), return_inverse=True)
+    return numbers, np.bincount(places, np.concatenate([by_near, by_words])).astype(np.float64)
+
+
+def least_weight(a: float, weights: Mapping[str, float], language: str | None) -> float:
+    """The weight `a` of the cosine for a question, less in a language that is among `weights`."""
+    return min(a, weights.get(language or "", 1.0))
 
 
 def fused(fusion: Fusion, cosines: NDArray[np.float64], words: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -38,17 +38,17 @@ _MISSED_SHARE = 0.01
 """Share of the true neighbours that the depth of a trial may miss."""
 
 _MAX_COST_SHARE = 0.25
-"""Of the cost of the scan; a dearer rotation is not tried."""
+"""Largest share of the cost of the scan that a rotation may cost."""
 
 _MIN_ROWS_PER_SQUARE = 1 / 6
 """Rows for each square of the dimensions: to find the principal axes takes as long as the cube, and so may take about
 an eighth of the time in which the rows are quantized and measured."""
 
 _MIN_SAVED_SHARE = 0.1
-"""Of the candidates; as many less may be by chance."""
+"""Share of the candidates that a rotation must save; less may be chance."""
 
 _MAX_DISTORTION_SHARE = 0.8
-"""Of the distortion without a rotation; embeddings of passages have .6."""
+"""Largest ratio to the distortion without a rotation; embeddings of passages reach .6."""
 
 _DISTORTION_ROWS = 1_024
 _BITS = 4

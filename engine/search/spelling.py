@@ -122,7 +122,7 @@ class _Error(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """Of a token: whether it may be an error, is a stop word, and is one or a common English word."""
+    """What a token is: whether it may be an error, is a stop word, and is one or a common English word."""
 
     is_error: bool
     is_function: bool
@@ -219,7 +219,7 @@ class Speller:
         return found
 
     def _may_be_words(self, joined: Sequence[str]) -> list[bool]:
-        """Whether two neighbours together may be a word: nearly all are none."""
+        """A cheap test whether two neighbours together may be a word; nearly always they are not."""
         if not joined:
             return []
         is_listed = self._vocabulary.may_list([*map(hash_of, joined)])
@@ -342,7 +342,7 @@ class Speller:
         for words, found, left_out in parts:
             known = dict(found)
             for word in totals:
-                # What is not among the best of a segment that left none out is not in it.
+                # A word that is not among a segment's candidates is in it only if the segment left some out.
                 totals[word] += known.get(word) or (words.frequency(word) if left_out else 0)
         ordered = sorted((word for word in totals if totals[word] > bound), key=lambda word: (-totals[word], word))
         return ordered, not bound

@@ -1,5 +1,4 @@
 from .arrival import Arrivals as Arrivals
-from .cache import BoundedCache as BoundedCache
 from .merge import (
     LiveRows as LiveRows,
     Recompute as Recompute,
@@ -8,8 +7,9 @@ from .merge import (
     write_merged as write_merged,
 )
 from .pending import PendingCommit as PendingCommit
-from .reader import SegmentReader as SegmentReader
+from .reader import BoundedCache as BoundedCache, SegmentReader as SegmentReader
 from .records import ChunkColumns as ChunkColumns, RecordColumns as RecordColumns, to_columns as to_columns
+from .spill import SPILL_BYTES as SPILL_BYTES, Spill as Spill
 from .staged import StagedSegments as StagedSegments, open_staged as open_staged
 from .stored_chunk import StoredChunk as StoredChunk
 from .view import (

@@ -24,11 +24,11 @@ logger = logging.getLogger("aidre")
 
 _FOLDER = "checked"
 _MAX_RECORDS = 256
-"""Of collections; those that were written first go first."""
+"""Collections whose checks are remembered; the oldest record is dropped first."""
 _MAX_FILES = 4_096
-"""Of one collection."""
+"""Checked files remembered of one collection."""
 _TOLD_CHUNKS = 5_000_000
-"""From here on a check is announced: some hundred bytes a chunk are read, for a minute from a slow disk."""
+"""Chunks from which a check is logged: it reads some hundred bytes a chunk, a minute from a slow disk."""
 
 
 class Arrivals:

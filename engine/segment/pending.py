@@ -215,14 +215,14 @@ class PendingCommit:
     """The content of the next commit.
 
     `row_by_id` maps a document id to its row in `rows`; `dropped_rows` are rows that a later one replaced or that were
-    withdrawn; `deleted` are the stored documents to delete, as (segment_ord, document row), with their ids; `changed`
-    says that the commit changes something else in the manifest.
+    withdrawn; `deleted` marks the stored documents to delete, by segment_ord; `changed` says that the commit changes
+    something else in the manifest.
     """
 
     rows: PendingRows = field(default_factory=PendingRows)
     row_by_id: dict[str, int] = field(default_factory=dict)
     dropped_rows: set[int] = field(default_factory=set)
-    deleted: dict[tuple[int, int], str] = field(default_factory=dict)
+    deleted: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     changed: bool = False
 
     def register(self, ids: Sequence[str]) -> None:

@@ -1,13 +1,15 @@
 """A segment opened by memory map: immutable files, shared by every generation that names it.
 
 The segment opens only if the primary files (documents, chunks, vectors) have their size and a sound frame (see
-`storage.arrow`); of their bodies the offsets are checked, once (`arrival`). Derived files (ids, fields,
-lexicon, words, keys, vector index) that are missing or damaged are rebuilt in memory or bypassed, with a warning.
+`storage.arrow`); of their bodies the offsets are checked, once (`arrival`). Derived files (ids, fields, lexicon,
+words, keys, vector index) that are missing or damaged are rebuilt in memory or bypassed, with a warning. A mapping of
+bounded size that drops its oldest entries. Threads may share one without a lock.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -25,7 +27,6 @@ from aidre.engine.index.vectors import VectorColumn, VectorIndex, open_index, tr
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.segment.arrival import Arrivals, mark_of
 from aidre.engine.segment.build import build_stored_fields, lexical_texts
-from aidre.engine.segment.cache import BoundedCache, max_masks
 from aidre.engine.storage import (
     CHUNKS_FILE,
     CHUNKS_SCHEMA,
@@ -53,6 +54,34 @@ from aidre.engine.storage import (
     open_file,
     vectors_file,
 )
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class BoundedCache(OrderedDict[K, V]):
+    """Reads are those of a dict; write with `add`.
+
+    Two threads that miss at once compute the same value twice and store it twice. An entry may be dropped by another
+    thread at any time, so use the value that `add` returns instead of reading it back.
+    """
+
+    def __init__(self, max_entries: int) -> None:
+        super().__init__()
+        self._max_entries = max_entries
+
+    def add(self, key: K, value: V) -> V:
+        """Store the value in place of the oldest entry if the cache is full; return it."""
+        while len(self) >= self._max_entries:
+            self.popitem(last=False)  # atomic, unlike deleting the first key
+        self[key] = value
+        return value
+
+
+def max_masks(rows: int, max_count: int, max_bytes: int) -> int:
+    """The number of masks of `rows` bytes that a cache may hold; at least four, whatever their size."""
+    return max(4, min(max_count, max_bytes // max(1, rows)))
+
 
 T = TypeVar("T")
 N = TypeVar("N", bound=np.generic)

@@ -1,4 +1,4 @@
-"""Segments that other processes wrote, on their way into a collection: verified, compared with each other, and moved.
+"""Segments in a staging folder, on their way into a collection: verified, compared with each other, and moved.
 
 Their documents are those of one run, in the order of the segments: of two with one id the later one is kept. They wait
 in a temporary folder below `segments`, which belongs to the holder of the lock; a later writer removes it.
@@ -33,14 +33,14 @@ Mask = NDArray[np.bool_]
 @dataclass(frozen=True, slots=True)
 class StagedSegments:
     """Verified segments in the folder `staging`. `masks` are the documents of a segment that are not kept, where there
-    are any; `ids` and `chunks` are the columns of each segment's documents, and the columns of its chunks."""
+    are any; `ids` and `chunks` are those of each segment's documents, and the columns of its chunks."""
 
     staging: Path
     entries: tuple[SegmentEntry, ...]
     masks: dict[str, Mask]
     chunk_counts: dict[str, NDArray[np.int32] | None]
-    ids: Sequence[Sequence[str]]
     chunks: Sequence[pa.Table]
+    ids: Sequence[Sequence[str]] = ()
 
     def live_ids(self) -> list[str]:
         """The ids of all documents that are kept."""
@@ -55,9 +55,9 @@ class StagedSegments:
         """The columns of CHUNK_STATE_SCHEMA of all chunks whose documents are kept."""
         kept = []
         for entry, chunks in zip(self.entries, self.chunks, strict=True):
-            mask = self.masks.get(entry.id, np.zeros(entry.documents, np.bool_))
-            is_kept = pa.array(~mask[chunks.column("document_row").to_numpy()])
-            kept.append(chunks.filter(is_kept).select(CHUNK_STATE_SCHEMA.names))
+            mask = self.masks.get(entry.id)
+            of_documents = chunks if mask is None else _without(chunks, mask)
+            kept.append(of_documents.select(CHUNK_STATE_SCHEMA.names))
         return pa.concat_tables([pa.Table.from_batches([], CHUNK_STATE_SCHEMA), *kept])
 
     def move_to(self, folder: Path) -> None:
@@ -90,7 +90,12 @@ def open_staged(staging: Path, entries: Sequence[SegmentEntry], withdrawn: Colle
         _check_rows(entry, documents, of_segment)
         chunks.append(of_segment.select(["document_row", *CHUNK_STATE_SCHEMA.names]))
     masks = _superseded(entries, ids, frozenset(withdrawn))
-    return StagedSegments(staging, tuple(entries), masks, counts, ids, chunks)
+    return StagedSegments(staging, tuple(entries), masks, counts, chunks, ids)
+
+
+def _without(chunks: pa.Table, mask: Mask) -> pa.Table:
+    """The chunks of the documents that are not in the mask."""
+    return chunks.filter(pa.array(~mask[chunks.column("document_row").to_numpy()]))
 
 
 def _check(entry: SegmentEntry) -> None:

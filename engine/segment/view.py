@@ -31,8 +31,7 @@ from aidre.engine.index.fields import Compare, Filter, Wording, filter_digest, s
 from aidre.engine.index.text import comparable_text, phrase_pattern, required_words
 from aidre.engine.index.vectors import Bitmap, ScanGroup, VectorIndex, group_by_codebook, native_columns
 from aidre.engine.native import native
-from aidre.engine.segment.cache import BoundedCache, max_masks
-from aidre.engine.segment.reader import SegmentReader, fragment_arrays
+from aidre.engine.segment.reader import BoundedCache, SegmentReader, fragment_arrays, max_masks
 from aidre.engine.segment.stored_chunk import StoredChunk
 from aidre.engine.storage import BATCH_ROWS, ETAG_BYTES, MAX_SEGMENT_ROWS
 
@@ -175,7 +174,7 @@ class SegmentView:
 
 
 def _narrowed(view: SegmentView, wording: Wording, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The rows among the allowed ones that have the wording, as a mask: the lexicon gives the chunks that contain all
+    """The allowed rows that have the phrases, without the excluded words, as a mask: the lexicon finds chunks with all
     terms of a phrase, and their texts decide."""
     languages = tuple(view.languages)
     for word in wording.excluded:
@@ -204,7 +203,7 @@ def rows_with(view: SegmentView, groups: Sequence[tuple[str, ...]]) -> NDArray[n
 
 
 def rows_containing(view: SegmentView, rows: NDArray[np.int64], phrases: Iterable[str]) -> NDArray[np.int64]:
-    """Those of the rows whose title, section or text has all of the phrases."""
+    """The rows among these whose title, section or text has all of the phrases."""
     patterns = [pattern for phrase in phrases if (pattern := phrase_pattern(phrase)) is not None]
     found = [row for row in rows.tolist() if _contains(StoredChunk(view.segment, row), patterns)]
     return np.array(found, np.int64)

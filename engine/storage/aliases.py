@@ -36,7 +36,7 @@ class _Read(NamedTuple):
 
 
 class Aliases:
-    """Those of one store, by name. The file is read again where it differs from the one that was read last."""
+    """The aliases of a store, by name. The file is read again when it has changed."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE

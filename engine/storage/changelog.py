@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.storage import durable
 from aidre.engine.storage.arrow import FileMissing, FileProblem, kernels, map_file, open_bytes, write_file
-from aidre.engine.storage.format import CHANGES, CHANGES_SCHEMA, CHUNKS_SCHEMA
+from aidre.engine.storage.format import BATCH_ROWS, CHANGES, CHANGES_SCHEMA, CHUNKS_SCHEMA
 from aidre.engine.storage.manifest import ChangesEntry, Manifest
 
 PROMISED_SECONDS = 30 * 24 * 3600
@@ -70,7 +70,7 @@ def changelog_path(folder: Path, generation: int) -> Path:
 # -- content -----------------------------------------------------------------------------------------------------
 
 
-def diff_states(after: Iterable[tuple[str, ChunkState]], before: Mapping[str, ChunkState]) -> pa.RecordBatch:
+def diff_states(after: Iterable[tuple[str, ChunkState]], before: Mapping[str, ChunkState]) -> pa.Table:
     """A changelog (op, chunk_id, content_hash) from chunk states by id; chunks with an equal state are left out."""
     rows = [(chunk_id, *state) for chunk_id, state in after]
     columns = zip(*rows, strict=True) if rows else ((), (), ())
@@ -78,26 +78,26 @@ def diff_states(after: Iterable[tuple[str, ChunkState]], before: Mapping[str, Ch
     return diff_table(pa.Table.from_arrays(arrays, schema=CHUNK_STATE_SCHEMA), before)
 
 
-def diff_table(after: pa.Table, before: Mapping[str, ChunkState]) -> pa.RecordBatch:
-    """The same from a table with the columns of CHUNK_STATE_SCHEMA."""
+def diff_table(after: pa.Table, before: Mapping[str, ChunkState]) -> pa.Table:
+    """The same from a table with the columns of CHUNK_STATE_SCHEMA. Rows that are new are not copied."""
     deleted = dict(before)
     ops: list[str | None] = ["add"] * after.num_rows
-    existed = kernels.is_in(after.column("id"), pa.array(list(before), pa.large_string()))
-    for row in np.flatnonzero(existed.to_numpy()).tolist():
+    existed = kernels.is_in(after.column("id"), pa.array(list(before), pa.large_string())) if before else None
+    for row in [] if existed is None else np.flatnonzero(existed.to_numpy()).tolist():
         chunk_id, *state = (column[row].as_py() for column in after.columns)
         ops[row] = None if deleted.pop(chunk_id) == ChunkState(*state) else "change"
     written = pa.Table.from_arrays([pa.array(ops, pa.string()), *after.columns[:2]], schema=CHANGES_SCHEMA)
+    if written.column("op").null_count:
+        written = written.filter(kernels.is_valid(written.column("op")))
     rows = [["delete"] * len(deleted), list(deleted), [state.content_hash for state in deleted.values()]]
     arrays = [pa.array(column, field.type) for column, field in zip(rows, CHANGES_SCHEMA, strict=True)]
-    both = pa.concat_tables([written, pa.Table.from_arrays(arrays, schema=CHANGES_SCHEMA)])
-    columns = [column.combine_chunks() for column in both.filter(kernels.is_valid(both.column("op"))).columns]
-    return pa.RecordBatch.from_arrays(columns, schema=CHANGES_SCHEMA)
+    return pa.concat_tables([written, pa.Table.from_arrays(arrays, schema=CHANGES_SCHEMA)])
 
 
 # -- write and remove --------------------------------------------------------------------------------------------
 
 
-def write_changes(folder: Path, manifest: Manifest, generation: int, changes: pa.RecordBatch) -> Manifest:
+def write_changes(folder: Path, manifest: Manifest, generation: int, changes: pa.Table) -> Manifest:
     """Write a changelog durably and return the manifest that names it. No changes, no file. StorageFailed."""
     previous = manifest.changes
     # A commit whose last sync failed may have left a changelog in between, which readers must not take for the chain.
@@ -109,7 +109,9 @@ def write_changes(folder: Path, manifest: Manifest, generation: int, changes: pa
     path = changelog_path(folder, generation)
     durable.make_folder(path.parent)
     schema = CHANGES_SCHEMA.with_metadata({PREVIOUS_KEY: orjson.dumps(previous)})
-    file = write_file(path, [changes.replace_schema_metadata(schema.metadata)], schema)
+    rows = changes.combine_chunks() if changes.num_rows <= BATCH_ROWS else changes
+    batches = rows.replace_schema_metadata(schema.metadata).to_batches(BATCH_ROWS)
+    file = write_file(path, batches, schema)
     durable.finalize_file(path)
     return replace(manifest, changes=ChangesEntry(generation, file.checksum[:16], file))
 

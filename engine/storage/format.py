@@ -28,6 +28,8 @@ DELETES = "deletes"
 PINS = "pins"
 REPLICA = ".replica.json"
 """In a store that is the cache of a replica: the bucket that it is pulled from."""
+HOME = ".home.json"
+"""In a store that has taken over a bucket: its term there, by the address of the bucket."""
 BACKFILLS = "filling"
 
 # Files of a segment, beside those of each space (see `space_file_name`).

@@ -266,7 +266,7 @@ def first_manifest(name: str, spaces: Sequence[SpaceState], generation: int = 0)
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """The content of its file."""
+    """The manifest as the bytes of its file."""
     value = msgspec.to_builtins(manifest)
     collection = {name: value.pop(name) for name in _COLLECTION_MEMBERS}
     counts = {"documents": manifest.documents, "chunks": manifest.chunks}

@@ -45,7 +45,7 @@ class BytesColumn:
 
 
 class FixedColumn:
-    """A column of byte strings of one length, by row. Nulls are not told apart."""
+    """A column of byte strings of one length, by row. Nulls are not distinguished."""
 
     def __init__(self, file: ArrowFile, name: str) -> None:
         field = file.schema.get_field_index(name)

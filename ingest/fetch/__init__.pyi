@@ -3,7 +3,7 @@ from .client import (
     Fetcher as Fetcher,
     FetchResult as FetchResult,
     FetchRules as FetchRules,
+    Robots as Robots,
     decompress as decompress,
 )
-from .robots import Robots as Robots
 from .urls import Url as Url, display_url as display_url, is_url as is_url, read_url as read_url

@@ -1,6 +1,7 @@
 """A guarded GET: public addresses only, few redirects, deadlines, and a limit on inflated bytes, written to a file.
 
-Every failure is a FetchFailed with a one-line reason. This module does not interpret content.
+Every failure is a FetchFailed with a one-line reason. Content is not interpreted but robots.txt (RFC 9309), which says
+what crawlers may fetch, and is applied to pages that a sitemap lists.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from http import HTTPStatus
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, TypeAlias
+from urllib.robotparser import RobotFileParser
 
 from aidre.engine.errors import FetchFailed
-from aidre.ingest.fetch.addresses import Resolve, checked_addresses, look_up
-from aidre.ingest.fetch.urls import PORTS, Url
+from aidre.ingest.fetch.urls import PORTS, Resolve, Url, checked_addresses, look_up, read_url
 from aidre.ingest.records import escape_unprintable, read_robots
 
 if TYPE_CHECKING:
@@ -378,7 +379,7 @@ def _header(response: Response, name: bytes) -> str:
 
 
 def _headers(response: Response, name: bytes) -> tuple[str, ...]:
-    """The headers of a name. Most servers send UTF-8; what is none is Latin-1."""
+    """The headers of a name. Most servers send UTF-8; other bytes are read as Latin-1."""
     return tuple(_decode(value) for one, value in response.headers if one.lower() == name.lower())
 
 
@@ -387,3 +388,38 @@ def _decode(value: bytes) -> str:
         return value.decode()
     except UnicodeError:
         return value.decode("latin-1")
+
+
+_MAX_BYTES = 500 << 10
+"""Bytes that are parsed, as RFC 9309 requires at least."""
+
+
+class Robots:
+    """The rules of each host, fetched once into `folder`."""
+
+    def __init__(self, fetcher: Fetcher, folder: Path) -> None:
+        self._fetcher, self._file = fetcher, folder / "robots.txt"
+        self._rules: dict[str, RobotFileParser] = {}
+
+    def allow(self, url: Url) -> bool:
+        """Whether a page may be fetched; raises FetchFailed if robots.txt fails with anything but a 4xx status."""
+        if not self._fetcher.rules.robots:
+            return True
+        site = f"{url.scheme}://{url.authority}"
+        if site not in self._rules:
+            self._rules[site] = self._fetch_rules(read_url(f"{site}/robots.txt"))
+        return self._rules[site].can_fetch(self._fetcher.rules.user_agent, str(url))
+
+    def _fetch_rules(self, url: Url) -> RobotFileParser:
+        rules = RobotFileParser()
+        lines: list[str] = []
+        try:
+            self._fetcher.get(url, self._file)
+            with self._file.open("rb") as file:
+                lines = file.read(_MAX_BYTES).decode("utf-8", "replace").removeprefix("\ufeff").splitlines()
+        except FetchFailed as error:
+            if error.details.get("status", 500) // 100 != 4:
+                reason = f"robots.txt, which says what may be fetched: {error.message}"
+                raise FetchFailed(reason, **error.details) from None
+        rules.parse(lines)
+        return rules

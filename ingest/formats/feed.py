@@ -14,7 +14,7 @@ import orjson
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
-from aidre.ingest.formats.pages import extract_fragment_text
+from aidre.ingest.formats.pages.main_text import extract_fragment_text
 from aidre.ingest.formats.xml import MalformedXml, decode_xml, escape_ampersands, read_events
 from aidre.ingest.records import (
     File,
@@ -32,8 +32,12 @@ from aidre.ingest.records import (
 from aidre.ingest.sandbox import SHARED, check_notice
 
 MAX_CATEGORIES = 1_000
-"""Of one entry."""
+"""Categories of one entry."""
 _CATEGORIES = frozenset({"category", "keywords", "subject"})
+
+MAX_NAMESPACES = 1_000
+"""Prefixes of one feed: feedparser compares each element with those before it."""
+_PREFIX = re.compile(r"\sxmlns:([^\s=\"'<>/]{1,256})")
 
 MAX_ENTRIES = 50_000
 """Entries of one feed, as many as a sitemap may have addresses."""
@@ -104,6 +108,8 @@ def parse(content: bytes, options: Mapping[str, Any]) -> Json:
     import feedparser
 
     markup, _, notice = decode_xml(content, options.get("charset"))
+    if len(set(_PREFIX.findall(markup))) > MAX_NAMESPACES:
+        raise InvalidDocument(f"declares more than {MAX_NAMESPACES} prefixes of namespaces")
     broken = _find_malformation(markup)
     markup = markup if broken is None else escape_ampersands(markup)
     headers = {"content-type": "application/xml; charset=utf-8"}

@@ -16,14 +16,8 @@ from selectolax.lexbor import LexborHTMLParser
 from aidre.engine.index.text import strip_layout, strip_layout_references
 from aidre.engine.model import Json
 from aidre.ingest.formats import jsonld
-from aidre.ingest.formats.pages import (
-    MainText,
-    bound_markup,
-    check_depth,
-    extract_fragment_text,
-    extract_main_text,
-    find_title,
-)
+from aidre.ingest.formats.pages.bounds import bound_markup, check_depth
+from aidre.ingest.formats.pages.main_text import MainText, extract_fragment_text, extract_main_text, find_title
 from aidre.ingest.formats.schemaorg import first_date, list_types
 from aidre.ingest.records import decode, find_codec
 

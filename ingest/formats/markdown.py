@@ -15,7 +15,8 @@ from aidre.engine.index.text import strip_layout
 from aidre.engine.model import Heading, Json
 from aidre.ingest.formats.front_matter import split_front_matter
 from aidre.ingest.formats.markup import MDX_SUFFIX, is_mdx, strip_mdx
-from aidre.ingest.formats.pages import has_tables, strip_data_addresses
+from aidre.ingest.formats.pages.inline import strip_data_addresses
+from aidre.ingest.formats.pages.markup_tables import has_tables
 from aidre.ingest.formats.site_markup import strip_attributes, strip_site_markup
 from aidre.ingest.formats.tables import has_url_lines, read_json_lines
 from aidre.ingest.records import (

@@ -14,7 +14,7 @@ from ctypes import byref, c_double, c_float, c_int
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from aidre.ingest.formats.pages import Cell, write_cells
+from aidre.ingest.formats.pages.markdown_table import Cell, write_cells
 from aidre.ingest.formats.pdf_lines import UNSPACED
 
 if TYPE_CHECKING:
@@ -32,16 +32,16 @@ _MAX_CELL_CHARACTERS = 1500
 """A longer text is in a frame, and not in a cell."""
 
 _WIDE = 20.0
-"""Points between the middles of two characters by which they are of two columns."""
+"""Points between the middles of two characters from which they belong to two columns."""
 
 _LEADING = 7.0
-"""Points between the middles of two characters by which they are of two lines, more than of a raised one."""
+"""Points between the middles of two characters from which they are on two lines; superscripts differ by less."""
 
 _MAX_CUT = 0.05
 """Words that lines cut, by the cells with a text: lines that cut more are not those of a table."""
 
 _MIN_FILLED = 0.3
-"""Of the cells of a table, the share with a text: the squares of a chart have none."""
+"""Share of the cells that must have text; the squares of a chart are empty."""
 
 _MIN_STACK, _WRAPPED = 3, 0.6
 """Lines of a cell that may be rows, and the share of the width of a cell that a wrapped line has."""
@@ -74,7 +74,7 @@ class Frame(NamedTuple):
     columns: tuple[float, ...]
     rows: tuple[float, ...]
     cells: tuple[tuple[int, ...], ...]
-    """By row and column of the lines the number of the cell."""
+    """The cell number at each row and column of the grid."""
 
     def find(self, x: float, y: float) -> int | None:
         """The number of the cell at a point."""
@@ -302,7 +302,7 @@ def _cluster(rules: Sequence[Rule]) -> Iterator[list[Rule]]:
 
 
 def _connect(level: Sequence[Rule], upright: Sequence[Rule]) -> list[tuple[list[Rule], list[Rule]]]:
-    """Lines that cross each other, directly or by others."""
+    """Groups of lines that cross each other, directly or through others."""
     crossings = [[each.reaches(rule.at) and rule.reaches(each.at) for each in level] for rule in upright]
     groups, free = list[tuple[list[Rule], list[Rule]]](), set(range(len(upright)))
     while free:

@@ -25,10 +25,10 @@ _WIDE, _LONE = 0.7, 1.2
 of justified lines are rarely wider than half of it."""
 
 _PROSE_WORDS, _PROSE_SHARE = 6, 0.6
-"""Words of a line, and the share of them in small letters, by which it is prose."""
+"""A line is prose if it has this many words, and this share of them in small letters."""
 
 _SAME = 0.01
-"""Points by which the boxes of the letters of one glyph may differ."""
+"""Points by which boxes of letters of one glyph may differ."""
 
 
 class TableLines(NamedTuple):
@@ -38,7 +38,7 @@ class TableLines(NamedTuple):
     pairs: frozenset[str] = frozenset()
 
     def are_apart(self, line: str, following: str) -> bool:
-        """Whether two lines that follow each other are no paragraph: one is a row, or both have a gap."""
+        """Whether two consecutive lines are not one paragraph: one is a row of a table, or both have a gap."""
         both = {line, following}
         return any(map(is_ruled, both)) or bool(both & self.rows) or both <= self.pairs
 

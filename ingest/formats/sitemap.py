@@ -35,7 +35,7 @@ _MEMBERS = {
 }
 _END_CHARACTERS = 1000
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
-"""The parts of a sitemap that is not well-formed."""
+"""Patterns that read a sitemap which is not well-formed."""
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 

@@ -28,7 +28,7 @@ _ROOTS: dict[str, XmlKind] = {
     "html": "html",
 }
 MAX_ATTRIBUTES = 1_000
-"""Of one element: the time of parsers grows with the square of their number."""
+"""Attributes of one element: parsers need time quadratic in their number."""
 
 _PROLOG = (("<?", "?>"), ("<!--", "-->"), ("<!doctype", ">"))
 _ROOT = re.compile(r"<(?:[A-Za-z_][\w.-]*:)?([A-Za-z_][\w.-]*)[\s/>]")

@@ -22,7 +22,7 @@ class Candidate:
     document: Document
     fingerprint: bytes
     stored_fingerprint: bytes | None = None
-    """None for a document that the collection does not have."""
+    """The fingerprint of the stored document; None if it is new."""
 
     @property
     def is_new(self) -> bool:

@@ -155,7 +155,7 @@ def explain_read_anew(
 
 
 def explain_unread(reader: Reader) -> str | None:
-    """That most of a collection is in languages that no model of its spaces knows, and what to do, if that is so."""
+    """If most of a collection is in languages that no model of its spaces knows: say so, and what to do."""
     spaces = [space for space in reader.collection.spaces if space.model is not None]
     chunks = reader.status()["languages"]
     unread = {tag: count for tag, count in chunks.items() if not any(reads_language(space, tag) for space in spaces)}

@@ -19,7 +19,7 @@ class SeenIds:
         self._runs: list[NDArray[np.int64]] = []
 
     def add(self, ids: Sequence[str]) -> NDArray[np.bool_]:
-        """Add ids; returns a mask of those that were added before."""
+        """Add ids; returns a mask of the known ones."""
         hashes = self._hashes(ids)
         is_seen = self._find(hashes)
         run = np.unique(hashes[~is_seen])

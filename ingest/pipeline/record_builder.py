@@ -52,7 +52,7 @@ class RecordBuilder:
         self._fields = FieldLimit(stored_fields)
 
     def build(self, candidate: Candidate) -> Record:
-        """A document that brings vectors is one chunk, unsplit; a blank text of it is none."""
+        """A document with vectors of its own is one chunk, unsplit; a blank text counts as missing."""
         document = candidate.document
         if not document.vectors:
             return Record(document, self._split(document), candidate.fingerprint)

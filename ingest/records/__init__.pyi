@@ -14,7 +14,11 @@ from .document import (
 from .file import (
     MAX_DOCUMENT_BYTES as MAX_DOCUMENT_BYTES,
     File as File,
+    LeftOut as LeftOut,
+    Noted as Noted,
+    Notes as Notes,
     note as note,
+    open_beneath as open_beneath,
     open_file as open_file,
     read_content as read_content,
     read_text_file as read_text_file,
@@ -41,7 +45,6 @@ from .mapping import (
     get_column as get_column,
     parse_mappings as parse_mappings,
 )
-from .notes import Noted as Noted, Notes as Notes
 from .publication import (
     PUBLISHED as PUBLISHED,
     mark_expiry as mark_expiry,
@@ -49,6 +52,4 @@ from .publication import (
     read_robots as read_robots,
 )
 from .row_lines import RowDecoder as RowDecoder, open_rows as open_rows
-from .safe_open import open_beneath as open_beneath
-from .site_page import LeftOut as LeftOut
 from .vectors import RowVectors as RowVectors, VectorRules as VectorRules, format_wrong_length as format_wrong_length

@@ -75,8 +75,7 @@ _LOOKED_THROUGH = 1 << 18
 
 _OTHER_LETTERS = 0.6
 _MIN_HIGH = 3
-"""Of a text that is not in Latin letters: the share of its bytes beyond ASCII that have one beside them, and how many
-there are at least."""
+"""A text in another script has at least this share, and this number, of bytes beyond ASCII beside one another."""
 
 _MAX_MESS = 0.1
 _CLEAR = 0.04
@@ -150,7 +149,7 @@ def find_encoding(content: bytes, declared: str | None = None) -> str:
             return codec
     controls = len(content) - len(content.translate(None, _CONTROLS))
     if controls > 1 + _MAX_CONTROLS * len(content):
-        raise InvalidDocument("is no text, or in an encoding that cannot be told: convert it to UTF-8")
+        raise InvalidDocument("is not text, or its encoding cannot be detected: convert it to UTF-8")
     return _guess(_TAG.sub(b" ", content[:_LOOKED_THROUGH])) or _FALLBACK
 
 

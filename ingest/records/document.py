@@ -17,8 +17,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document, Heading, Json
 from aidre.engine.schema_text import property_name
 from aidre.ingest.records.dates import normalize_timestamp, read_date
-from aidre.ingest.records.file import File
-from aidre.ingest.records.notes import Notes
+from aidre.ingest.records.file import File, Notes
 
 _Member = TypeVar("_Member")
 

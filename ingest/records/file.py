@@ -1,19 +1,119 @@
-"""A file of a source: where it comes from, and how its bytes are read."""
+"""A file of a source: where it comes from, how its bytes are read, and what is noted of it.
+
+A file beneath a folder is opened without following symlinks out of it, even if a path becomes a link meanwhile
+(TOCTOU): write access to a source folder must not publish other files that this process may read.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
-from dataclasses import dataclass
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.records.charsets import decode
 from aidre.ingest.records.mapping import ColumnMapping
-from aidre.ingest.records.notes import Notes
-from aidre.ingest.records.safe_open import open_beneath
-from aidre.ingest.records.site_page import SitePage
+
+_MAX_CHARACTERS = 60
+"""Characters of an example."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A notice about a file that was read: an encoding that it does not declare, an invalid date."""
+
+    where: str
+    text: str
+
+
+@dataclass(slots=True)
+class Notes:
+    """Texts, each with its first example and how often it was added."""
+
+    _found: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def add(self, text: str, example: str = "") -> None:
+        first, count = self._found.get(text, (example[:_MAX_CHARACTERS], 0))
+        self._found[text] = (first, count + 1)
+
+    def items(self, where: str) -> Iterator[Noted]:
+        """The notes on the file `where`, which are forgotten."""
+        for text, (example, count) in self._found.items():
+            details = [example] * bool(example) + [f"{count:,} times"] * (count > 1)
+            yield Noted(where, text + (f" ({', '.join(details)})" if details else ""))
+        self._found.clear()
+
+
+_LINK_ERRORS: Final = (errno.ELOOP, errno.ENOTDIR)
+"""What O_NOFOLLOW raises at a link that is opened as a file, and as a folder."""
+
+_FILE_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""O_NONBLOCK: a file that was replaced by a pipe must not block; it has no effect on a regular file."""
+
+_FOLDER_FLAGS: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC | os.O_DIRECTORY
+"""O_PATH, if available: a folder on the way needs the search permission alone, not the read permission."""
+
+
+def open_beneath(folder: Path, path: Path) -> int:
+    """A descriptor of the regular file at `path`, below `folder`; raises OSError (EXDEV for a link that leaves)."""
+    try:
+        return _open_without_links(folder, path.relative_to(folder).parts)
+    except OSError as error:
+        if error.errno not in _LINK_ERRORS:
+            raise
+    # There are links on the way: resolve them, then open the real path without following any.
+    root, real = Path(os.path.realpath(folder)), Path(os.path.realpath(path))
+    if not real.is_relative_to(root):
+        raise OSError(errno.EXDEV, "a link that leads out of the folder: ingest its target as a source of its own")
+    return _open_without_links(root, real.relative_to(root).parts)
+
+
+def _open_without_links(folder: Path, parts: Sequence[str]) -> int:
+    descriptor = os.open(folder, _FOLDER_FLAGS)
+    for depth, part in enumerate(parts, 1):
+        flags = _FILE_FLAGS if depth == len(parts) else _FOLDER_FLAGS | os.O_NOFOLLOW
+        try:
+            inner = os.open(part, flags, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = inner
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a file any more")
+    return descriptor
+
+
+class LeftOut(NamedTuple):
+    """Why a file is no document, and until when (RFC 3339), if that is known."""
+
+    reason: str
+    until: str | None = None
+
+
+class SitePage(Protocol):
+    """The page of one file."""
+
+    def left_out(self, as_of: datetime | None) -> LeftOut | None:
+        """Why the file is no document of its own, or not yet; None if it is. Without `as_of` drafts are taken."""
+        ...
+
+    def expand(self, text: str) -> str:
+        """The text with the files that it includes, links between pages as addresses, and wikilinks as links."""
+        ...
+
+    def with_includes(self, content: bytes) -> bytes:
+        """The content of a file in reStructuredText or AsciiDoc with what it includes; other content as it is."""
+        ...
+
+    def include(self, target: str) -> str | None:
+        """The text of a file beside the page or, after a slash, below the site's folder; None outside of the folder."""
+        ...
+
 
 MAX_DOCUMENT_BYTES = 64 << 20
 """Bytes of a file that is one document, and of one line of a file of rows; a larger one fails by name."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from aidre.engine.model import Document
-from aidre.ingest.records.notes import Noted
+from aidre.ingest.records.file import Noted
 
 if TYPE_CHECKING:  # the sandbox's child imports this module, and its memory limit leaves no room for Arrow
     from aidre.ingest.records.batch import RowBatch

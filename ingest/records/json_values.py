@@ -38,7 +38,7 @@ MAX_CONVERTED_VALUES = 100_000
 """Nesting and values of one converted Python object."""
 
 _NOT_FINITE = re.compile(rb"[\[:,\s](?:NaN|-?Infinity)\b")
-"""What Python writes for numbers that are none, and no other reader of JSON takes: they become null."""
+"""NaN and Infinity, as Python writes them; other JSON readers refuse them, so they become null."""
 
 MAX_INTEGER = (1 << 63) - 1
 """The greatest whole number of a field; the least is one further from zero."""

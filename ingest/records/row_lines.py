@@ -14,7 +14,7 @@ from aidre.ingest.records.file import MAX_DOCUMENT_BYTES, File, note, open_file
 _HEAD_BYTES = 1 << 18
 _SAMPLE_BYTES = 1 << 15
 _BLOCK_BYTES = 1 << 20
-"""Bytes of the beginning, of the lines beyond ASCII, and of a block, by which an encoding is told or changed."""
+"""Bytes of the sample, of the non-ASCII lines and of a block from which an encoding is detected or changed."""
 
 
 @contextmanager

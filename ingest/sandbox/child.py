@@ -76,7 +76,7 @@ _GRACE_SECONDS = 5
 
 
 _status = -1
-"""Of this process in /proc, opened by `main`: behind the walls it cannot be. -1 where there is none."""
+"""Descriptor of this process's status in /proc, opened by `main` before the walls are up; -1 without /proc."""
 
 
 def main(kinds: Mapping[str, str] = KINDS) -> None:

@@ -29,11 +29,11 @@ from aidre.ingest.sandbox.parent import SHARED, START_SECONDS, reduced_environme
 from aidre.ingest.sandbox.program import LACKS_WALLS
 
 MAX_SECONDS = 90.0
-"""Of one image by the clock, and of its processor time."""
+"""Seconds for one image, by wall clock and by processor time."""
 
 MAX_MEMORY = 1 << 30
 MAX_ANSWER_BYTES = 4 << 20
-"""Of the words of one image with their places; a page of a newspaper has 300 KB."""
+"""Largest output for one image (words with their places); a newspaper page has 300 KB."""
 
 MIN_CONFIDENCE = 60.0
 """Percent, on average over a line: below are the lines that tesseract sees in photographs and drawings."""

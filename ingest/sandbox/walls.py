@@ -26,7 +26,7 @@ from aidre.engine.errors import ConfigurationError
 
 
 class Walls(NamedTuple):
-    """The walls that stand: the version of Landlock's interface, 0 for none, and whether calls are filtered."""
+    """The active walls: the version of Landlock's interface, 0 for none, and whether calls are filtered."""
 
     landlock: int = 0
     seccomp: bool = False
@@ -37,7 +37,7 @@ class Walls(NamedTuple):
 
     @property
     def missing(self) -> str:
-        """The names of those that do not stand."""
+        """The names of the walls that this system lacks."""
         return " and ".join(name for name, stands in zip(self._fields, self, strict=True) if not stands)
 
 
@@ -280,7 +280,7 @@ _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 
 
 def _machine() -> dict[str, int]:
-    """The numbers of this machine's calls; empty for one that is not in the tables."""
+    """System call numbers of this architecture; empty for one that is not in the tables."""
     name = platform.machine()
     if name not in _MACHINES or sys.maxsize < 1 << 32:
         return {}
@@ -290,7 +290,7 @@ def _machine() -> dict[str, int]:
 
 
 def _drop_privileges(libc: ctypes.CDLL) -> None:
-    """No program or call gives rights from here on, and those of root are laid down."""
+    """Set no_new_privs, and give up all capabilities."""
     libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     for capability in range(_LAST_CAPABILITY + 1):
         libc.prctl(_DROP_BOUND, capability, 0, 0, 0)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from aidre.ingest.formats import split_front_matter
-from aidre.ingest.sites.settings import PAGES
+from aidre.ingest.sites.settings.place import PAGES
 
 MAX_DEPTH = 8
 MAX_FILES = 200

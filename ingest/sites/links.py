@@ -1,6 +1,8 @@
 """Links of a page: those to files of the site become the addresses of their pages, and wikilinks become links.
 
 Code stays as it is. The time is linear in the length of the text.
+
+Addresses by the path of a file alone: what `--url-style` names.
 """
 
 from __future__ import annotations
@@ -8,8 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 from urllib.parse import unquote
+
+from aidre.engine.errors import ConfigurationError
+from aidre.ingest.sites.settings.place import PAGES, split_name
 
 _FENCE = re.compile(r"[ \t>]{0,80}(?:(?:[-*+]|\d{1,9}[.)])[ \t]{1,9})?(`{3,}|~{3,})([^\n]*)")
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(?:.*?[^`])\1(?!`)")
@@ -142,3 +147,31 @@ def split_target(target: str) -> tuple[str, str]:
     """Path and the rest (query, fragment) of a target."""
     cut = min((at for at in (target.find("#"), target.find("?")) if at >= 0), default=len(target))
     return unquote(target[:cut]), target[cut:]
+
+
+UrlStyle: TypeAlias = Literal["auto", "file", "directory", "html", "bare"]
+"""`auto`: as the generator of the folder has them, else `file`: sub/page.md. The others: sub/page/, sub/page.html and
+sub/page."""
+
+_INDEXES = frozenset({"index", "_index", "readme"})
+
+
+def to_url_style(name: str) -> UrlStyle:
+    """The style of that name; raises ConfigurationError for another one."""
+    found = next((style for style in get_args(UrlStyle) if style == name), None)
+    if found is None:
+        raise ConfigurationError(f"url style {name!r} is unknown: use one of {', '.join(get_args(UrlStyle))}")
+    return cast("UrlStyle", found)
+
+
+def styled(path: str, style: UrlStyle) -> str:
+    """The address of a file. Files that are no pages, such as PDF, keep their names."""
+    folder, stem, suffix = split_name(path)
+    if style in ("auto", "file") or suffix not in PAGES:
+        return path
+    is_index = stem.lower() in _INDEXES
+    if style == "html":
+        return f"{folder}{'index' if is_index else stem}.html"
+    if is_index:
+        return folder if style == "directory" else folder.rstrip("/")
+    return f"{folder}{stem}{'/' if style == 'directory' else ''}"

@@ -1,25 +1,170 @@
-"""The sites of a source: which generator each file belongs to, and the page that it becomes."""
+"""The sites of a source: which generator each file belongs to, and the page that it becomes.
+
+The notes of a folder by their names, as wikilinks call them.
+
+Finds the configuration files of generators in a folder, and in the folders that it is in.
+
+A folder of pages often is a part of a repository whose configuration is above it, or in `website` beside it. Folders
+above are looked at up to the one that holds `.git`, a few at most; they only say which addresses pages have.
+"""
 
 from __future__ import annotations
 
 import os
 import posixpath
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from math import inf
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 from aidre.engine.model import Json
 from aidre.ingest.formats import read_front_matter
-from aidre.ingest.records import File, LeftOut, Rejected, read_publication
+from aidre.ingest.records import File, LeftOut, Rejected, escape_unprintable, read_publication
+from aidre.ingest.sites.generators.registry import GENERATORS
 from aidre.ingest.sites.includes import Expansion
-from aidre.ingest.sites.links import rewrite_links, split_target
-from aidre.ingest.sites.names import NoteNames
-from aidre.ingest.sites.recognise import Recognised, recognise
-from aidre.ingest.sites.settings import PAGES, Folder, Place, Source, below, left_out
-from aidre.ingest.sites.styles import UrlStyle, styled
+from aidre.ingest.sites.links import UrlStyle, rewrite_links, split_target, styled
+from aidre.ingest.sites.settings.place import PAGES, Folder, Generator, Place, Source, below, left_out
+
+_MAX_FOLDERS = 20_000
+_MAX_DEPTH = 8
+_MAX_ABOVE = 4
+_MAX_SITES = 200
+_BESIDE = ("website", "site", "docs")
+"""Folders beside that of the pages in which some projects keep the configuration."""
+
+_NEVER = frozenset({"node_modules", "__pycache__", "venv", "vendor"})
+
+
+class Recognised(NamedTuple):
+    """A generator with the folder of its configuration. `config` is the file's name, relative to the source."""
+
+    generator: Generator
+    folder: Folder
+    config: str
+
+
+def recognise(root: Path, *, deep: bool = True) -> list[Recognised]:
+    """The sites of a folder: inside first, the deepest first, then those above it, the nearest first.
+
+    Without `deep` the folders inside are not looked at.
+    """
+    inside = sorted(_inside(root, _MAX_DEPTH if deep else 0), key=lambda one: -len(one.folder.root.parts))
+    return [*inside, *_above(root)]
+
+
+def _inside(root: Path, max_depth: int) -> Iterator[Recognised]:
+    pending = [(root, 0)]
+    seen = found = 0
+    top = _top(root)
+    while pending and seen < _MAX_FOLDERS and found < _MAX_SITES:
+        folder, depth = pending.pop()
+        seen += 1
+        try:
+            with os.scandir(folder) as entries:
+                names = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+        except OSError:
+            continue
+        one = _load(Folder(folder, top), names, root)
+        if one is not None:
+            found += 1
+            yield one
+        if depth < max_depth:
+            inner = (name for name, is_folder in names.items() if is_folder and name not in _NEVER)
+            pending += [(folder / name, depth + 1) for name in inner if not name.startswith((".", "~$"))]
+
+
+def _top(root: Path) -> Path:
+    """The folder with `.git` that a folder is in, if it is near: parts of a configuration may be there; else itself."""
+    return next((one for one in (root, *list(root.parents)[:_MAX_ABOVE]) if _is_top(one)), root)
+
+
+def _is_top(folder: Path) -> bool:
+    return os.path.exists(folder / ".git")  # noqa: PTH110 - Path.exists fails where a folder may not be looked into
+
+
+def _above(root: Path) -> Iterator[Recognised]:
+    here = root
+    for folder in list(root.parents)[:_MAX_ABOVE]:
+        if _is_top(here):
+            return
+        for candidate in (folder, *(folder / name for name in _BESIDE)):
+            if candidate != here and os.path.isdir(candidate) and not os.path.islink(candidate):  # noqa: PTH112, PTH114
+                one = _load(Folder(candidate, folder), dict.fromkeys(_names(candidate), True), root)
+                if one is not None:
+                    yield one
+        here = folder
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [entry.name for entry in folder.iterdir()]
+    except OSError:
+        return []
+
+
+def _load(folder: Folder, names: dict[str, bool], root: Path) -> Recognised | None:
+    """The generator of one folder, by the first configuration file that it has."""
+    for file, load in GENERATORS.items():
+        if file.partition("/")[0] in names and (folder.is_file(file) or folder.is_folder(file)):
+            generator = load(folder, file)
+            if generator is not None:
+                return Recognised(generator, folder, _name(folder.root / file, root))
+    return None
+
+
+def _name(file: Path, root: Path) -> str:
+    return escape_unprintable(os.path.relpath(file, root))
+
+
+_NOTES = (".md", ".mdx", ".qmd", ".markdown")
+_MAX_FILES = 200_000
+
+
+class NoteNames:
+    """Files below a folder. A name without a folder means the note with the shortest path."""
+
+    def __init__(self, root: Path) -> None:
+        self._by_path: dict[str, str] = {}
+        self._by_name: dict[str, list[str]] = defaultdict(list)
+        count = 0
+        for top, folders, files in os.walk(root):
+            folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "node_modules")
+            prefix = os.path.relpath(top, root).replace(os.sep, "/")
+            for name in sorted(files):
+                stem, suffix = posixpath.splitext(name)
+                if suffix.lower() not in _NOTES:
+                    continue
+                path = name if prefix == "." else f"{prefix}/{name}"
+                self._by_path.setdefault(path.lower()[: -len(suffix)], path)
+                self._by_name[stem.lower()].append(path)
+            count += len(files)
+            if count > _MAX_FILES:
+                break
+
+    def find(self, name: str, beside: str = "") -> str | None:
+        """The path of a note that a page in the folder `beside` calls by that name, or path."""
+        name = name.strip().strip("/").lower()
+        for suffix in _NOTES:
+            name = name.removesuffix(suffix)
+        if not name:
+            return None
+        relative = posixpath.normpath(posixpath.join(beside.lower(), name))
+        for path in (relative, name) if name.startswith(".") else (name, relative):
+            if path in self._by_path:
+                return self._by_path[path]
+        last = name.rpartition("/")[2]
+        candidates = [path for path in self._by_name.get(last, ()) if _ends_with(path, name)]
+        return min(candidates, key=lambda path: (path.count("/"), path), default=None)
+
+
+def _ends_with(path: str, name: str) -> bool:
+    stem = posixpath.splitext(path.lower())[0]
+    return stem == name or stem.endswith("/" + name)
+
 
 _SAFE = "/~@!$&*+,;=:-._"
 """Characters that stay in the path of an address."""

@@ -70,7 +70,7 @@ def _read_address(session: FetchSession, url: Url, folder: Path, note: Callable[
         yield from _SitemapReader(session, folder, (url, fetched), note).read(path)
     elif kind is None:
         media_type = escape_unprintable(fetched.kind[:80]) or "of no content type"
-        raise FetchFailed(f"is {media_type}, and no kind of document that can be read")
+        raise FetchFailed(f"has the media type {media_type}, which is not supported")
     else:
         yield from session.documents(path, kind, str(url), fetched)
 

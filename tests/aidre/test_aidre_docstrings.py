@@ -23,10 +23,14 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def documented() -> Iterator[tuple[str, Any]]:
-    """Public functions and classes by name, and the public methods that a class has of its own."""
+    """Public functions and classes by name, also those of a module, and the public methods that a class has of its
+    own."""
     for name in sorted(vars(aidre)["__all__"]):
         value = getattr(aidre, name)
         if name.startswith("__") or REMOTE.match(name) or (inspect.isclass(value) and issubclass(value, AidreError)):
+            continue
+        if inspect.ismodule(value):
+            yield from ((f"{name}.{inner}", getattr(value, inner)) for inner in value.__all__)
             continue
         yield name, value
         for inner, method in vars(value).items() if inspect.isclass(value) else ():

@@ -111,6 +111,16 @@ def test_weights_and_pages_are_those_of_local_segments(readers: tuple[Reader, Re
             assert agree(*found), (a, offset)
 
 
+def test_ranks_are_those_of_local_segments(readers: tuple[Reader, Reader]) -> None:
+    local, other = readers
+    for text in ("green tea", "green", "absent"):
+        for offset, a in ((0, 0.5), (5, 0.3)):
+            members = {"fusion": Fusion(a, method="rrf"), "offset": offset}
+            found, expected = (ranked(reader, "hybrid", text, None, **members) for reader in (other, local))
+            assert [id for id, _ in found] == [id for id, _ in expected], (text, offset)
+            assert dict(found) == pytest.approx(dict(expected))
+
+
 def test_words_are_counted_when_documents_go(readers: tuple[Reader, Reader]) -> None:
     local, other = readers
     assert other.status()["languages"] == local.status()["languages"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aidre.engine.collection.store import Store
-from aidre.engine.embedding.hashing import HashingEmbedder
+from aidre.engine.embedding.graph import HashingEmbedder
 from benchmarks import bench_footprint
 from benchmarks.bench_text import COLLECTION, material
 from tests.support.clients import TEXT

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aidre.engine.embedding.hashing import HashingEmbedder
+from aidre.engine.embedding.graph import HashingEmbedder
 from benchmarks.bench_languages import Mixed, Scores, _mixed_row, _row, measure, merged
 from benchmarks.quality import read_set
 from tests.support.ingests import WORDS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aidre.engine.collection.store import Store
-from aidre.engine.embedding.hashing import HashingEmbedder
+from aidre.engine.embedding.graph import HashingEmbedder
 from aidre.engine.model import Fusion, Query
 from benchmarks import bench_quality, rankings
 from benchmarks.bench_feedback import tuned

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aidre.engine.collection.store import Store
-from aidre.engine.embedding.hashing import HashingEmbedder
+from aidre.engine.embedding.graph import HashingEmbedder
 from aidre.engine.index.text.words import is_one_edit
 from benchmarks.bench_quality import ingested
 from benchmarks.bench_typos import (

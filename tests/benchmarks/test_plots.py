@@ -17,7 +17,7 @@ def test_the_plots_are_legible_svg_and_the_same_every_time(measured: Path, monke
     monkeypatch.setattr(plots, "available", lambda: True)
     text = written(measured)
     drawn = {path.name: path.read_bytes() for path in (measured / "benchmarks" / "plots").iterdir()}
-    assert sorted(drawn) == ["connections_bench_http.svg", "filters_60000.svg", "growth.svg", "recall_60000.svg"]
+    assert sorted(drawn) == ["connections_bench_http.svg", "filtered_60000.svg", "growth.svg", "recalls_60000.svg"]
     for name, content in drawn.items():
         assert f"(plots/{name})" in text
         words = "".join(ElementTree.fromstring(content).itertext())

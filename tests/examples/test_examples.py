@@ -39,6 +39,13 @@ SEEN = {
     ),
     "chat_program": ("tools: ask, await, search, fetch", "Lentil soup"),
     "shop": ("Wool jacket, 129 EUR", "order: POST https://shop.example.com/orders", "'name': 'Wool jacket'"),
+    "cluster": (
+        "000000-0000-.*\n000001-0000-.*\n000002-0000-.*\n000003-0000-",
+        "4 new segments; notes: 200 documents, 200 chunks",
+        "000003-0000-",
+        "0 new segments; notes: 200 documents, 200 chunks",
+        "note number 17 of many",
+    ),
     "publisher": (
         "Lentil soup",
         "reported",
@@ -49,6 +56,7 @@ SEEN = {
 }
 """What the reader sees, in this order."""
 UNSEEN = {"shop": "Down jacket, 289", "publisher": "kitchen"}
+NEEDED = {"arrays_to_plots": ("matplotlib",), "cluster": ("pyspark",)}
 PORTS = ("8321", "8322")
 MOST_LINES = 80
 
@@ -93,8 +101,8 @@ def run_as_written(name: str, folder: Path) -> str:
 @needs("curl")  # the commands wait for servers with it
 @pytest.mark.parametrize("name", SEEN)
 def test_the_commands_show_what_the_readme_says(name: str, tmp_path: Path) -> None:
-    if name == "arrays_to_plots":
-        pytest.importorskip("matplotlib")
+    for package in NEEDED.get(name, ()):
+        pytest.importorskip(package)
     said = run_as_written(name, tmp_path / name)
     at = 0
     for words in SEEN[name]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import struct
+import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,45 +32,68 @@ FILES: Final = {
     "words": "store/docs/segments/*/words.arrow",
     "deletes": "store/docs/deletes/*.arrow",
 }
+IN_A_CHILD: Final = 100
+"""Stores."""
 VALUES: Final = (
     *(0, 1, -1, 2, 127, 255, 65_535, 1 << 20),
     *((1 << 31) - 1, -(1 << 31), 1 << 32, 1 << 40, 1 << 62, -(1 << 63)),
 )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Subject:
-    """The sound store, and what came of others like it."""
+    """The sound store."""
 
     folder: Path
     answers: dict[str, bytes]
     files: dict[str, list[Path]]
     manifest: Path
     content: bytes
+
+
+@dataclass(slots=True)
+class Found:
+    """What came of stores like it; `wrong` are those that ended a process, or raised what is no error of aidre."""
+
     outcomes: Counter[str] = field(default_factory=Counter)
     raised: Counter[str] = field(default_factory=Counter)
-    died: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    def add(self, other: Found) -> None:
+        self.outcomes += other.outcomes
+        self.raised += other.raised
+        self.wrong += other.wrong
+
+    def __str__(self) -> str:
+        return ", ".join(f"{outcome} {count:,}" for outcome, count in self.outcomes.most_common())
 
 
 def run(report: Report, rounds: int, chance: random.Random) -> None:
     """So many stores, as many with an altered file of each kind."""
     subjects = [prepared(report.place(f"foreign-{listed}"), listed=listed) for listed in (False, True)]
-    kinds = list(FILES)
-    for number in range(rounds):
-        subject = subjects[number // len(kinds) % len(subjects)]
-        one(subject, kinds[number % len(kinds)], chance)
-        if number % 100 == 99:
-            report.say(f"{number + 1:,} of {rounds:,}: {_summed(subjects)}")
-    report.figure("foreign", f"{rounds:,} stores: {_summed(subjects)}")
-    died = [each for subject in subjects for each in subject.died]
-    raised = sum((subject.raised for subject in subjects), Counter[str]())
-    report.say(f"raised by questions: {raised.most_common(20)}")
-    assert not died, "\n".join(died)
+    found, seed = Found(), chance.getrandbits(31)
+    for number, first in enumerate(range(0, rounds, IN_A_CHILD)):
+        found.add(in_children(subjects[number % len(subjects)], seed, range(first, min(first + IN_A_CHILD, rounds))))
+        report.say(f"{min(first + IN_A_CHILD, rounds):,} of {rounds:,}: {found}")
+    report.figure("foreign", f"{rounds:,} stores: {found}")
+    report.say(f"raised by questions: {found.raised.most_common(20)}")
+    assert not found.wrong, "\n".join(found.wrong)
 
 
-def _summed(subjects: Sequence[Subject]) -> str:
-    outcomes = sum((subject.outcomes for subject in subjects), Counter[str]())
-    return ", ".join(f"{outcome} {count}" for outcome, count in outcomes.most_common())
+def in_children(subject: Subject, seed: int, numbers: Sequence[int]) -> Found:
+    """All in one child; where that ends, each in its own."""
+    whole = {path: path.read_bytes() for paths in subject.files.values() for path in paths}
+    try:
+        return asked(look_at, subject, seed, numbers)
+    except AssertionError as error:
+        found, said = Found(), str(error).strip()[-100:]
+        for path, content in {**whole, subject.manifest: subject.content}.items():
+            replaced(path, content)
+        if len(numbers) == 1:
+            return Found(Counter(died=1), wrong=[f"store {numbers[0]} of seed {seed} in {subject.folder.name}: {said}"])
+        for number in numbers:
+            found.add(in_children(subject, seed, [number]))
+        return found
 
 
 def prepared(folder: Path, *, listed: bool) -> Subject:
@@ -83,28 +107,31 @@ def prepared(folder: Path, *, listed: bool) -> Subject:
     return Subject(folder, answers, files, path, path.read_bytes())
 
 
-def one(subject: Subject, kind: str, chance: random.Random) -> None:
-    """Alter one file, ask the store everything, and put the file back."""
-    path = chance.choice(subject.files[kind])
-    content = path.read_bytes()
-    altered, where = mutated(content, chance)
-    replaced(path, altered)
-    replaced(subject.manifest, sealed(subject, path, altered))
-    try:
-        seen = asked(victim.look, subject.folder / "store", subject.answers)
-    except AssertionError as error:
-        died = "ended by" in str(error)
-        subject.outcomes["died" if died else "raw error"] += 1
-        subject.died.append(f"{kind} {path.name} {where}: {str(error).strip()[-500 if not died else -100 :]}")
-    else:
-        kinds = {each.split(": ")[1] for each in seen.raised} - {"HistoryMissing"}
-        subject.raised.update(f"{kind}: {each}" for each in kinds)
-        named = any(path.name in file for file, _ in seen.problems)
-        outcome = "refused" if seen.refused else "named by verify" if named else "answered"
-        subject.outcomes[outcome + (", raised" if seen.raised else "")] += 1
-    finally:
-        replaced(path, content)
-        replaced(subject.manifest, subject.content)
+def look_at(subject: Subject, seed: int, numbers: Sequence[int]) -> Found:
+    """In a child: alter one file, ask the store everything, and put the file back, for each number."""
+    found, kinds = Found(), list(FILES)
+    for number in numbers:
+        chance, kind = random.Random(f"{seed} {number}"), kinds[number % len(kinds)]
+        path = chance.choice(subject.files[kind])
+        content = path.read_bytes()
+        altered, where = mutated(content, chance)
+        replaced(path, altered)
+        replaced(subject.manifest, sealed(subject, path, altered))
+        try:
+            seen = victim.look(subject.folder / "store", subject.answers)
+        except Exception:
+            found.outcomes["raw error"] += 1
+            found.wrong.append(f"store {number} of seed {seed}, {path.name} {where}: {traceback.format_exc()[-500:]}")
+        else:
+            named = any(path.name in file for file, _ in seen.problems)
+            outcome = "refused" if seen.refused else "named by verify" if named else "answered"
+            found.outcomes[outcome + (", raised" if seen.raised else "")] += 1
+            raised = {each.split(": ")[1] for each in seen.raised} - {"HistoryMissing"}
+            found.raised.update(f"{kind}: {each}" for each in raised)
+        finally:
+            replaced(path, content)
+            replaced(subject.manifest, subject.content)
+    return found
 
 
 def replaced(path: Path, content: bytes) -> None:

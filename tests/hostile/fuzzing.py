@@ -14,26 +14,31 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
 from tests import ROOT
+from tests.hostile.parsing import Parser
 from tests.hostile.report import Report
 
 NAMES = (
     "filter", "cursor", "manifest", "signature", "jsonld", "token", "parameters", "fields", "page", "rows", "feed",
-    "markup", "office", "archive", "images",
+    "markup", "office", "archive", "images", "buffer", "store",
 )  # fmt: skip
 AT_ONCE = 2
 MOST_SECONDS = 1.0
 """Of the processor, for one input."""
 GIVEN_UP_SECONDS = 10
 LONGEST = 4096
+OTHERS = 0.2
+"""Share of the inputs of a parser with a hand of its own that libFuzzer alters."""
 GROWS_WITHIN = 60
 """Seconds after which coverage must have grown: where it has not, nothing was instrumented."""
+SANITIZER = "detect_leaks=0:allocator_may_return_null=1:handle_segv=1"
 STATUS = re.compile(r"^#(\d+)\s+(\w+).*? cov: (\d+) ft: (\d+) corp: (\d+)/", re.MULTILINE)
 EXECUTED = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
 SLOWEST = re.compile(r"^slowest (\d+\.\d+) s", re.MULTILINE)
@@ -65,12 +70,18 @@ def in_words(found: Fuzzed, seconds: int, seed: int) -> str:
     )
 
 
-def fuzz(report: Report, name: str, seconds: int, seed: int) -> Fuzzed:
-    """Fuzz one parser; AssertionError with the input where it has a fault."""
-    folder = report.place(name)
+def fuzz(report: Report, name: str, seconds: int, seed: int, *, runs: int = -1, kernel: Path | None = None) -> Fuzzed:
+    """Fuzz one parser, with the sanitized kernel of a folder; AssertionError with the input where it has a fault."""
+    folder = report.place(f"{name}-{seed}")
     log = folder / "log"
-    command = [sys.executable, "-m", "tests.hostile.fuzzing", name, str(folder), str(seconds), str(seed)]
-    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(folder)}
+    command = [sys.executable, "-m", "tests.hostile.fuzzing", name, str(folder), str(seconds), str(seed), str(runs)]
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    surroundings = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(folder)}
+    if kernel is not None:
+        import atheris
+
+        surroundings |= {"LD_PRELOAD": f"{atheris.path()}/asan_with_fuzzer.so", "ASAN_OPTIONS": SANITIZER}
+        command.append(str(kernel))
     with log.open("wb") as output:
         done = subprocess.run(
             command, cwd=folder, env=surroundings, stdout=output, stderr=subprocess.STDOUT, check=False
@@ -102,13 +113,17 @@ def mutate(report: Report, name: str, rounds: int, chance: random.Random) -> Non
     parser = PARSERS[name](report.place(name))
     corpus = [*parser.seeds]
     for number in range(rounds + len(corpus)):
-        content = corpus[number] if number < len(parser.seeds) else mutated(chance.choice(corpus), parser.words, chance)
+        content = corpus[number] if number < len(parser.seeds) else _mutated(parser, chance.choice(corpus), chance)
         try:
             parser.parse(content)
         except Exception as error:
             raise AssertionError(f"{name}, round {number}: {content!r}: {type(error).__name__}: {error}") from error
         corpus.append(content) if chance.random() < 0.05 else None
     report.figure(f"mutations {name}", f"{rounds:,} inputs; faults 0")
+
+
+def _mutated(parser: Parser, content: bytes, chance: random.Random) -> bytes:
+    return parser.mutate(content, chance) if parser.mutate else mutated(content, parser.words, chance)
 
 
 def mutated(content: bytes, words: Sequence[str], chance: random.Random) -> bytes:
@@ -133,11 +148,19 @@ def mutated(content: bytes, words: Sequence[str], chance: random.Random) -> byte
 # -- in the process of a parser ------------------------------------------------------------------------------------
 
 
-def _main(name: str, folder: Path, seconds: float, seed: str) -> None:
-    """Fuzz until so much of the processor was used; whatever comes out of the parser ends the process."""
+def _main(name: str, folder: Path, seconds: float, seed: str, runs: str, kernel: str = "") -> None:
+    """Fuzz until so much of the processor was used, or so many inputs; whatever comes out of the parser ends the
+    process."""
     import atheris
 
     with atheris.instrument_imports(include=["aidre"]):
+        from aidre.engine import native
+
+        if kernel:
+            native.__path__.insert(0, kernel)
+            from aidre.engine.native import kernel as loaded
+
+            assert str(loaded.__file__).startswith(kernel), loaded
         from tests.hostile.parsers import PARSERS
 
         parser = PARSERS[name](Path(tempfile.mkdtemp(dir=folder)))
@@ -162,7 +185,8 @@ def _main(name: str, folder: Path, seconds: float, seed: str) -> None:
         if time.process_time() - started > seconds:
             os.kill(os.getpid(), signal.SIGUSR1)  # libFuzzer ends in good order
 
-    flags = [f"-seed={seed}", f"-max_len={LONGEST}", f"-artifact_prefix={folder}/"]
+    longest = max(LONGEST, *(len(content) + 1 for content in parser.seeds))
+    flags = [f"-seed={seed}", f"-runs={runs}", f"-max_len={longest}", f"-artifact_prefix={folder}/"]
     flags += [f"-dict={words}"] * bool(words.stat().st_size)
     flags += [
         "-timeout=86400",
@@ -172,9 +196,18 @@ def _main(name: str, folder: Path, seconds: float, seed: str) -> None:
         "-use_value_profile=1",
         "-len_control=20",
     ]
-    atheris.Setup([sys.argv[0], *flags, str(corpus)], one)
+    own = {} if parser.mutate is None else {"custom_mutator": partial(_altered, parser.mutate)}
+    atheris.Setup([sys.argv[0], *flags, str(corpus)], one, **own)
     started = time.process_time()
     atheris.Fuzz()
+
+
+def _altered(mutate: Callable[[bytes, random.Random], bytes], content: bytes, longest: int, seed: int) -> bytes:
+    """By the parser's own hand, or at times by libFuzzer's."""
+    import atheris
+
+    chance = random.Random(seed)
+    return atheris.Mutate(content, longest) if chance.random() < OTHERS else mutate(content, chance)
 
 
 def _gave_up(number: int, frame: FrameType | None) -> None:
@@ -186,4 +219,4 @@ def _escaped(word: str) -> str:
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1], Path(sys.argv[2]), float(sys.argv[3]), sys.argv[4])
+    _main(sys.argv[1], Path(sys.argv[2]), float(sys.argv[3]), *sys.argv[4:])

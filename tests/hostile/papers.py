@@ -15,7 +15,7 @@ from pathlib import Path
 
 from aidre.api.access.limits.chunk_budget import ChunkBudget
 from aidre.api.access.limits.token_bucket import TokenBuckets
-from aidre.api.cli.verify_logs import log_problems
+from aidre.api.cli.backup import log_problems
 from aidre.api.config.toml import Rate
 from aidre.api.http.errors import BadRequest
 from aidre.api.protocols.intake.bind_key import BindKey

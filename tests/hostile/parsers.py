@@ -33,6 +33,7 @@ from tests.hostile.documents import DOCUMENTS
 from tests.hostile.fuzzed_json import SPELLED, spelled, spellings, value_of
 from tests.hostile.parsing import Make, Parser, one_line
 from tests.hostile.readers import READERS
+from tests.hostile.store_files import buffers, stores
 from tests.support.fields import dated
 from tests.support.stores import NAME, SPACE, put, record, structured
 
@@ -292,6 +293,8 @@ PARSERS: dict[str, Make] = {
     "signature": signatures,
     "token": tokens,
     "parameters": parameters,
+    "buffer": buffers,
+    "store": stores,
     **READERS,
     **DOCUMENTS,
 }

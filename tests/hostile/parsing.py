@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -12,11 +13,13 @@ Parse: TypeAlias = Callable[[bytes], object]
 
 
 class Parser(NamedTuple):
-    """What to call with bytes, what to begin from, and words that a text may need whole."""
+    """What to call with bytes, what to begin from, words that a text may need whole, and how inputs are altered that
+    no byte more or less leaves what they are."""
 
     parse: Parse
     seeds: Sequence[bytes]
     words: Sequence[str] = ()
+    mutate: Callable[[bytes, random.Random], bytes] | None = None
 
 
 Make: TypeAlias = Callable[[Path], Parser]

@@ -12,10 +12,10 @@ from selectolax.lexbor import LexborHTMLParser
 from starlette.requests import Request
 
 from aidre.api.access.client_address import ClientAddresses
-from aidre.api.http.conditional import http_date, not_modified
+from aidre.api.http.endpoint import http_date, not_modified
 from aidre.api.http.media_types import exact_quality, parse_content_type, quality
 from aidre.engine.errors import FetchFailed, InvalidDocument
-from aidre.engine.index.fields.flatten import flatten_member, flatten_object
+from aidre.engine.index.fields.builder import flatten_member, flatten_object
 from aidre.engine.model import Document
 from aidre.ingest.fetch.urls import display_url, is_url, read_url
 from aidre.ingest.formats import feed, html_parser, jsonld, sitemap
@@ -23,8 +23,7 @@ from aidre.ingest.formats.html import page_to_document
 from aidre.ingest.formats.markdown import read_markdown
 from aidre.ingest.formats.schemaorg import to_row
 from aidre.ingest.formats.tables.csv import read_csv
-from aidre.ingest.formats.tables.json_file import read_json_file
-from aidre.ingest.formats.tables.json_lines import read_json_lines
+from aidre.ingest.formats.tables.json_lines import read_json_file, read_json_lines
 from aidre.ingest.formats.xml import sniff_xml
 from aidre.ingest.records.file import File
 from aidre.ingest.records.items import Item, Rejected

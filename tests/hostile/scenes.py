@@ -27,8 +27,8 @@ from aidre.api.protocols.intent import ledger as ledger_module
 from aidre.api.protocols.intent.receipts import Receipts
 from aidre.api.protocols.provenance.keys import make_key, read_keys
 from aidre.api.retrieval.cursor import store_secret
-from aidre.engine.collection.backfill import fill_space
-from aidre.engine.collection.backfill_log import VectorLog, log_path
+from aidre.engine.collection import writer as writer_module
+from aidre.engine.collection.backfill import VectorLog, fill_space, log_path
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.cache import publish, staging
 from aidre.engine.index.vectors.encoding import encode
@@ -202,6 +202,17 @@ def _staged(staging: Path, ids: Sequence[str], number: int) -> SegmentEntry:
     vectors = encode(SMALL.space, vectors_of(SMALL, [(one, version) for one in ids]))
     pending.add(to_columns([record_of(one, version) for one in ids]), {SMALL.space.id: vectors}, {}, TIME)
     return write_pending(staging, pending, [SMALL.space], (), staging=Staging(staging, f"scene {number}"))
+
+
+def _spilled(folder: Path, acknowledge: Acknowledge) -> None:
+    """The same documents by one writer that has no room for the rows of one upsert."""
+    small = mock.patch.object(writer_module, "SPILL_BYTES", 1)
+    with small, Store(folder / STORE).writer(NAME, spaces=[SMALL.space]) as writer:
+        for ids in ADOPTED:
+            vectors = writer.encode(SMALL.space.id, vectors_of(SMALL, [(one, 4) for one in ids]))
+            writer.upsert([record_of(one, 4) for one in ids], {SMALL.space.id: vectors}, {})
+        writer.commit()
+        acknowledge()
 
 
 def _is_adopted(folder: Path, acknowledged: int) -> None:
@@ -529,6 +540,8 @@ SCENES = (
     Scene("drop without a trace", _begun, _purged, _is_purged),
     Scene("adoption", _begun, _adopted, _is_adopted, again=1),
     Scene("adoption of a new collection", nothing, _adopted, _is_adopted_alone, again=ALL),
+    Scene("spilled commit", _begun, _spilled, _is_adopted, again=1),
+    Scene("spilled commit of a new collection", nothing, _spilled, _is_adopted_alone, again=ALL),
     Scene("backfill", _begun, _backfilled, _is_backfilled),
     Scene("backup", _saved, _backed_up, _is_backed_up),
     Scene("restore", _with_backup, _restored, _is_restored, again=1),

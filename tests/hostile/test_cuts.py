@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from aidre.api.cli.verify_logs import log_problems
+from aidre.api.cli.backup import log_problems
 from aidre.api.protocols.intent.ledger import LEDGER_FILE, Ledger, read_events
 from aidre.engine.errors import StorageFailed
 from tests.hostile import cuts, disks, receipts, steps

@@ -18,7 +18,7 @@ import numpy as np
 
 from aidre.api.protocols.intent.ledger import LEDGER_FILE as INTENT
 from aidre.api.protocols.provenance.keys import make_key
-from aidre.engine.collection.backfill_log import VectorLog
+from aidre.engine.collection.backfill import VectorLog
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import AidreError, HistoryMissing
@@ -87,7 +87,7 @@ def make(folder: Path, *, listed: bool = False) -> None:
         quantizer.MIN_LISTED_ROWS, depth_choice.MAX_PROBING_SHARE = ROWS // 2, math.inf
     with Store(store).writer(NAME, spaces=SPACES, dates=["day"], description="About docs") as writer:
         for first, count in ((0, ROWS), (ROWS, MORE)):
-            put(writer, _records(first, count), _vectors(first, count), {LARGE.id: _keys(first, count)})
+            put(writer, records(first, count), _vectors(first, count), {LARGE.id: keys(first, count)})
             writer.commit()
         for ids in (names(FEW), names(3, ROWS)):
             writer.delete(ids)
@@ -95,7 +95,7 @@ def make(folder: Path, *, listed: bool = False) -> None:
     with Store(store).writer(OTHER, spaces=[PLAIN]) as writer:
         put(writer, names(FEW), normal(FEW, PLAIN.dimensions))
         writer.commit()
-    VectorLog(store / NAME, ADDED).add(_keys(1, FEW), encode(ADDED, _added()))
+    VectorLog(store / NAME, ADDED).add(keys(1, FEW), encode(ADDED, _added()))
     save_read_times(store, NAME, ["docs", "https://example.com/feed"], [], THEN)
     for number in range(5):
         receipts.one_turn(store, f"turn {number}")
@@ -108,7 +108,7 @@ def _added() -> Vectors:
     return normal(FEW, ADDED.dimensions)
 
 
-def _records(first: int, count: int) -> list[Record]:
+def records(first: int, count: int) -> list[Record]:
     return [
         record(
             one,
@@ -131,7 +131,7 @@ def _vectors(first: int, count: int) -> dict[str, Vectors]:
     return {LARGE.id: structured(rows, LARGE.dimensions, first), PLAIN.id: normal(rows, PLAIN.dimensions, first)}
 
 
-def _keys(first: int, count: int) -> list[bytes]:
+def keys(first: int, count: int) -> list[bytes]:
     return [b"%016d" % (first * 2 + row) for row in range(_chunks(first, count))]
 
 
@@ -178,7 +178,7 @@ def _ids(snapshot: Snapshot, query: Query) -> list[tuple[str, float]]:
 
 
 def _found_keys(snapshot: Snapshot) -> list[int]:
-    wanted = [*_keys(0, ROWS)[::50], *_keys(ROWS, MORE)[::5], b"x" * 16]
+    wanted = [*keys(0, ROWS)[::50], *keys(ROWS, MORE)[::5], b"x" * 16]
     return [int((part.segment.find_keys(LARGE.id, wanted) >= 0).sum()) for part in snapshot.segments]
 
 
@@ -271,7 +271,7 @@ def frames(store: Path) -> dict[str, list[tuple[int, int]]]:
 def vectors_kept(store: Path) -> list[bool]:
     """Which vectors of the space that is being filled are still known; those that are must be right."""
     log = VectorLog(store / NAME, ADDED)
-    found = log.find(_keys(1, FEW))
+    found = log.find(keys(1, FEW))
     expected = encode(ADDED, _added())
     for row, place in enumerate(found.tolist()):
         if place >= 0:

@@ -21,10 +21,10 @@ from aidre.api.http.request import MAX_ACCEPT_CHARS, accept_header
 from aidre.api.protocols.intent.ledger import pseudonym_of
 from aidre.api.protocols.nlweb.answer.documents import parse_host
 from aidre.api.protocols.nlweb.answer.items import CACHE_BYTES, Items, _CachedItem
-from aidre.api.protocols.nlweb.query.schema_types import subtypes_of
+from aidre.api.protocols.nlweb.query.filters import subtypes_of
 from aidre.api.retrieval.query_embedding import BatchingEmbedder
 from aidre.engine.collection.store import Store
-from aidre.engine.embedding import hashing
+from aidre.engine.embedding import graph
 from aidre.engine.embedding.embedder import load_embedder
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.index.text import analysis, detection
@@ -98,7 +98,7 @@ def compound(size: int) -> str:
         (analysis._cached_reading, (("en",),)),
         (analysis._cached_reading, (MANY,)),
         (detection._cached_evidence, ()),
-        (hashing._cached_dimensions, ()),
+        (graph._cached_dimensions, ()),
     ],
 )
 @pytest.mark.parametrize("make", [plain, wide, compound])
@@ -134,7 +134,7 @@ def test_long_words_are_not_remembered(size: int, make: Callable[[int], str]) ->
             embedder.embed_queries([token])
 
     use(tokens)  # a compound word has short parts, which are
-    caches = [*WORDS, hashing._cached_dimensions]
+    caches = [*WORDS, graph._cached_dimensions]
     remembered = [cache.cache_info().currsize for cache in caches]
     assert grown(lambda: use(tokens)) < MEGABYTE / 10
     assert grown(lambda: use([make(size) for _ in range(8)])) < MEGABYTE / 4

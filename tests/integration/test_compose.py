@@ -16,8 +16,8 @@ import typer
 import yaml
 
 from aidre.api.app import of_replica
-from aidre.api.cli.exposure import check_exposure
 from aidre.api.cli.main import app
+from aidre.api.cli.serve import check_exposure
 from aidre.api.config.settings import Settings, load_settings
 from tests.support.balancers import COMPOSE, Named, balanced, named
 

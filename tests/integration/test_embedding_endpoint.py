@@ -108,7 +108,7 @@ def test_a_store_without_the_line_of_its_endpoint_is_searched_by_words_and_says_
     [
         (Canned(KEY.encode(), 401), 'correct key = "env:NAME"'),
         (Canned(b'{"data": [{"index": 0, "embedding": [1, 2]}]}'), "answers 3 texts with 1 vectors"),
-        (Canned(b"<html>"), "no JSON"),
+        (Canned(b"<html>"), "not answer in JSON"),
         (Canned(KEY.encode(), 404), "correct model"),
     ],
 )

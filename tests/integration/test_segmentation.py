@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aidre.engine.collection import generations, merge_policy
+from aidre.engine.collection import generations
 from aidre.engine.collection.store import Store
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.model import Distance, Query
@@ -39,7 +39,7 @@ def test_one_commit_or_many_give_the_same_answers(
 ) -> None:
     """More segments than a collection may have are merged during the load, here from the seventh on."""
     monkeypatch.setattr(generations, "MAX_SEGMENTS", 6)
-    monkeypatch.setattr(merge_policy, "MAX_SEGMENTS", 6)
+    monkeypatch.setattr(generations, "MAX_SEGMENTS", 6)
     count = 130
     rows = normal(count, 12, 13)
     ids = shuffled(names(count))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.collection import backfill
 from aidre.engine.collection.store import Store
-from aidre.engine.embedding.hashing import HashingEmbedder
+from aidre.engine.embedding.graph import HashingEmbedder
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import EmbeddingSpace, Query
 from aidre.engine.segment.stored_chunk import StoredChunk

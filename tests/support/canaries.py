@@ -16,9 +16,9 @@ from urllib.parse import quote
 
 import orjson
 
-from aidre.api.protocols.nlweb.query.schema_types import subtypes_of
+from aidre.api.protocols.nlweb.query.filters import subtypes_of
 from aidre.engine.collection.store import Store
-from aidre.engine.embedding.hashing import HashingEmbedder
+from aidre.engine.embedding.graph import HashingEmbedder
 from aidre.engine.schema_text import BODIES, LABELS, PARTS, SUMMARIES, TITLES
 from aidre.ingest.formats.jsonld import PART_TYPES
 from aidre.ingest.pipeline.ingest import ingest

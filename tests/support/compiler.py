@@ -18,6 +18,8 @@ STRICT = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror")
 SMALL_BLOCKS = ("-DWORD_BLOCK=32", "-DPENDING=8")
 """Words are searched in several blocks in the small cases of the driver."""
 SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
+COVERED = (*SANITIZED, "-fsanitize-coverage=trace-pc", "-fPIC")
+COUNTERS = ROOT / "tests" / "engine" / "native" / "counters.c"
 
 
 def sources(*, of_python: bool) -> list[Path]:
@@ -36,6 +38,21 @@ def compile_modules(compiler: Sequence[str], folder: Path, *options: str) -> Non
     headers = f"-I{sysconfig.get_paths()['include']}"
     for path in sources(of_python=True):
         run([*compiler, *options, headers, "-c", str(path), "-o", str(folder / f"{path.stem}.o")])
+
+
+def compile_sanitized_kernel(folder: Path) -> bool:
+    """The module that Python loads, for whoever has loaded AddressSanitizer with libFuzzer before; it counts for that
+    which branches it takes. False without gcc or Python's headers."""
+    gcc = shutil.which("gcc")
+    if gcc is None or not has_headers():
+        return False
+    headers = [f"-I{sysconfig.get_paths()['include']}", "-DPy_LIMITED_API=0x030b0000"]
+    for path in sorted(NATIVE.glob("*.c")):
+        run([gcc, "-std=c11", *COVERED, *headers, "-c", str(path), "-o", str(folder / f"{path.stem}.o")])
+    run([gcc, "-std=c11", "-O1", "-fPIC", "-c", str(COUNTERS), "-o", str(folder / "counters.o")])
+    objects = [str(path) for path in sorted(folder.glob("*.o"))]
+    run([gcc, "-shared", *objects, "-lm", "-o", str(folder / "kernel.abi3.so")])
+    return True
 
 
 def run(command: Sequence[str]) -> None:

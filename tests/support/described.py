@@ -13,9 +13,9 @@ from aidre.api.http.messages import read_message
 from aidre.api.http.operation import Operation
 from aidre.api.operations.operations import OPERATIONS, PROVENANCE
 from aidre.api.protocols.aidre.openapi import OPERATIONS as AIDRE
-from aidre.api.protocols.intake.openapi import OPERATIONS as INTAKE
-from aidre.api.protocols.intent.openapi import OPERATIONS as INTENT
-from aidre.api.protocols.nlweb.openapi import OPERATIONS as NLWEB
+from aidre.api.protocols.intake.routes import OPERATIONS as INTAKE
+from aidre.api.protocols.intent.routes import OPERATIONS as INTENT
+from aidre.api.protocols.nlweb.routes import OPERATIONS as NLWEB
 
 ALL: tuple[Operation, ...] = (*AIDRE, *NLWEB, *INTAKE, *INTENT, *PROVENANCE, *OPERATIONS)
 EARLIER = {"0.54", "Answer", "Failure", "Promise", "Elicitation"}

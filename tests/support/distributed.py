@@ -12,7 +12,7 @@ import orjson
 
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.embedding.embedder import Embedder
-from aidre.engine.embedding.hashing import HashingEmbedder
+from aidre.engine.embedding.graph import HashingEmbedder
 from aidre.engine.model import EmbeddingSpace, Query
 
 WORDS = EmbeddingSpace("words", 32, "cosine", normalized=True, provider="aidre", model="hashing")

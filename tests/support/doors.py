@@ -30,7 +30,7 @@ from aidre.api.cli.main import run
 from aidre.api.config.settings import parse_settings
 from aidre.engine import open_source
 from aidre.engine.embedding import embedder as embedding
-from aidre.engine.embedding.hashing import HashingEmbedder
+from aidre.engine.embedding.graph import HashingEmbedder
 from aidre.engine.embedding.weights import Weights
 from aidre.engine.errors import AidreError
 from aidre.engine.model import EmbeddingSpace, Json

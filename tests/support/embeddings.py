@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from aidre.engine.embedding.hashing import HashingEmbedder
+from aidre.engine.embedding.graph import HashingEmbedder
 from aidre.engine.model import EmbeddingSpace
 from tests.support.websites import CERTIFICATE, send
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import Embedder
-from aidre.engine.embedding.hashing import HashingEmbedder
+from aidre.engine.embedding.graph import HashingEmbedder
 from aidre.engine.model import EmbeddingSpace
 from aidre.ingest.pipeline.ingest import ingest
 from aidre.ingest.pipeline.progress import Committed, Event, Notice, Problem, Summary

@@ -11,7 +11,7 @@ from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
 from joserfc.jws import JWSRegistry
 
 from aidre.api.access.jwt import TokenVerifier
-from aidre.api.config.oauth import OAuth
+from aidre.api.config.settings import OAuth
 
 NOW = 1_800_000_000.0
 ISSUER, AUDIENCE = "https://login.example.com", "https://ai.example.com"

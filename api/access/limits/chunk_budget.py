@@ -15,7 +15,7 @@ from pathlib import Path
 
 import xxhash
 
-from aidre.api.access.limits import headers
+from aidre.api.access.limits import token_bucket
 from aidre.api.http import RateLimited, SharedFile
 
 NAME, KIND = "chunks-today", b"aidrbud1"
@@ -48,7 +48,7 @@ class ChunkBudget:
         if self.count(account) >= self._limit:
             raise RateLimited(
                 f"the daily budget of {self._limit} different chunks is spent: try again after midnight (UTC)",
-                headers.budget_fields(self._limit, DAY - int(self._clock()) % DAY),
+                token_bucket.budget_fields(self._limit, DAY - int(self._clock()) % DAY),
             )
 
     def count(self, account: str) -> int:

@@ -3,7 +3,3 @@
 Each check is on its own: one that fails is a line, and the others follow. So nothing but the standard library is
 imported before a check runs.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

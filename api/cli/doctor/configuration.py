@@ -84,7 +84,7 @@ def _without_one(tables: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def exposure(subject: Subject) -> Iterator[Finding]:
     """What a server checks before it listens: TLS and keys, collections that are granted, and those that are named."""
     from aidre.api.access import check_guard
-    from aidre.api.cli import exposure as exposing, select
+    from aidre.api.cli import select, serve
     from aidre.engine.errors import AidreError
 
     if not subject.has_valid_settings:
@@ -95,7 +95,7 @@ def exposure(subject: Subject) -> Iterator[Finding]:
         asyncio.run(check_guard(settings))
         if source is not None:
             select.check_granted_collections(source, settings)
-            exposing.check_exposure(settings, subject.host, exposing.private_collections(source, settings))
+            serve.check_exposure(settings, subject.host, serve.private_collections(source, settings))
     except AidreError as error:
         faults += 1
         yield Finding("refuses", "exposure", str(error))

@@ -24,7 +24,7 @@ ENDS_PROCESS = "ends the process that loads it"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line: the state of one thing, and the cure if it is not well."""
+    """One finding: the state of what was examined, and the cure if it is not ok."""
 
     level: Level
     what: str

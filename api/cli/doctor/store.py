@@ -117,7 +117,7 @@ def publications(subject: Subject) -> Iterator[Finding]:
 
 
 def locks(subject: Subject) -> Iterator[Finding]:
-    """Who writes now. The kernel is asked, so that no writer is disturbed."""
+    """Which collections are being written; asks the kernel for the locks, so that no writer is disturbed."""
     if subject.source is None or subject.settings.store.backend != "local":
         return
     held = _held_inodes()

@@ -3,7 +3,3 @@
 It reads and searches through the seam (engine/ports.py), so it works over any engine; what an engine cannot tell is
 named. It writes nothing to the store.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -17,9 +17,8 @@ import msgspec
 from aidre.api.access import visibility_in_force
 from aidre.api.cli import maintenance
 from aidre.api.cli.report import quality
-from aidre.api.cli.report.quality import Bucket, Copies
+from aidre.api.cli.report.quality import Bucket, Copies, Searches, search_titles
 from aidre.api.cli.report.sample import Sample, draw
-from aidre.api.cli.report.searches import Searches, search_titles
 from aidre.api.config import Settings
 from aidre.engine.errors import AidreError
 from aidre.engine.maintenance import Inventory, take_inventory

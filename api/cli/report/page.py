@@ -15,8 +15,7 @@ from typing import Final
 
 from aidre.api.cli import console
 from aidre.api.cli.report.facts import CollectionFacts, Excerpt, Report
-from aidre.api.cli.report.quality import Copies
-from aidre.api.cli.report.searches import Searches
+from aidre.api.cli.report.quality import Copies, Searches
 from aidre.engine.types import SpaceStatus
 
 _STYLE: Final = Path(__file__).with_name("report.css").read_text(encoding="utf-8")

@@ -2,7 +2,8 @@
 
 A copy is looked for in the whole collection: the nearest neighbours of a sampled chunk by its stored vector are
 compared with it word by word. So the share of chunks with a copy is estimated without bias, whatever the size of the
-collection, where pairs inside of a sample would be missed.
+collection, where pairs inside of a sample would be missed. Sample searches: the titles of sampled documents as
+queries. A document should be the first answer to its title.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from aidre.api.cli import search
 from aidre.api.cli.report.sample import Sample
+from aidre.api.config import Settings
 from aidre.engine.index.text import LexicalText, Lexicon, build_lexicon
 from aidre.engine.model import EmbeddingSpace, Query
 from aidre.engine.ports import Reader
+from aidre.engine.retrieve import Question, State, resolve_mode
 from aidre.engine.types import RetrievedChunk
 
 MAX_COMPARED: Final = 400
@@ -66,7 +70,7 @@ class Copies:
     examples: tuple[Copy, ...]
 
     def interval(self) -> tuple[float, float]:
-        """Between which the share of all chunks lies with a probability of .95 (Wilson's score interval)."""
+        """The 95 % confidence interval of the share of copies among all chunks (Wilson's score interval)."""
         share, squared = self.copied / self.compared, _DEVIATIONS**2 / self.compared
         middle = (share + squared / 2) / (1 + squared)
         half = math.sqrt(share * (1 - share) * squared + squared**2 / 4) / (1 + squared)
@@ -141,3 +145,65 @@ def _triples(text: str) -> set[tuple[str, ...]]:
 
 def _jaccard(one: set[tuple[str, ...]], other: set[tuple[str, ...]]) -> float:
     return len(one & other) / len(one | other)
+
+
+MAX_SEARCHES: Final = 40
+_HITS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A title whose document is not the first answer: its place (None: not among the first ten), and what is first."""
+
+    title: str
+    document_id: str
+    place: int | None
+    first_id: str | None
+    first_title: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Searches:
+    """Of `asked` titles `first` have their document at place 1, or another one with the same title, and `in_ten` among
+    the first ten. `mode` is how was searched, `notes` what the search has said of it."""
+
+    mode: str
+    asked: int
+    first: int
+    in_ten: int
+    missed: tuple[Missed, ...]
+    notes: tuple[str, ...]
+
+
+def search_titles(reader: Reader, sample: Sample, settings: Settings) -> Searches:
+    """Raises what a search raises."""
+    notes: dict[str, None] = {}
+    places: list[int | None] = []
+    missed: list[Missed] = []
+    mode, _ = resolve_mode(State(reader, settings.collection(reader.collection.name).policy), Question(1, text="title"))
+    embed = search.embedding_of(settings)
+    for chunk, title in _titled(sample):
+        asked = search.Asked(title, _HITS, correct=False, operators=False)
+        hits = search.find(reader, asked, settings, notes.setdefault, embed).hits
+        found = [hit.document_id == chunk.document_id or hit.title == title for hit in hits]
+        place = found.index(True) + 1 if any(found) else None
+        places.append(place)
+        if place != 1:
+            first_id, first_title = (hits[0].document_id, hits[0].title) if hits else (None, None)
+            missed.append(Missed(title, chunk.document_id, place, first_id, first_title))
+    if any(note.startswith("lexical search only") for note in notes):
+        mode = "lexical"
+    first_places = sum(place == 1 for place in places)
+    in_ten = sum(place is not None for place in places)
+    return Searches(mode, len(places), first_places, in_ten, tuple(missed[:_SHOWN]), tuple(notes))
+
+
+def _titled(sample: Sample) -> Iterator[tuple[RetrievedChunk, str]]:
+    """Sampled documents from everywhere with a title that has a letter or digit, each title once."""
+    titles: dict[str, RetrievedChunk] = {}
+    for chunk in sample.documents:
+        title = chunk.title
+        if title is not None and any(map(str.isalnum, title)):
+            titles.setdefault(title, chunk)
+    step = max(1, -(-len(titles) // MAX_SEARCHES))
+    return ((chunk, title) for title, chunk in list(titles.items())[::step])

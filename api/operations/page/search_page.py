@@ -30,10 +30,10 @@ SCRIPTS = (
     "coding.js",
     "start.js",
 )
-"""In this order: a script uses at its start what is before it, and later what any of them has."""
+"""In the order of loading: a script uses at its start what is before it, and later what any of them has."""
 STYLES = ("shared.css", "search.css")
 PAGE, PLAIN = (assembled("search.html", STYLES, SCRIPTS, vary="Accept", images=images) for images in (True, False))
-"""With images of documents, and without."""
+"""The page with images of documents, and without."""
 
 
 class Signpost(Message):

@@ -13,7 +13,7 @@ from aidre.api.config import Settings
 from aidre.api.http import present
 from aidre.api.protocols.aidre.browsing import BROWSING, milliseconds_of
 from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT, CHANGES_MAX
-from aidre.api.protocols.aidre.extensions import GROUP, ORDER, WEIGHTS, extensions
+from aidre.api.protocols.aidre.extensions import FUSION, GROUP, ORDER, WEIGHTS, extensions
 from aidre.api.protocols.aidre.messages import (
     FILTER,
     VERSION,
@@ -95,6 +95,10 @@ BEHAVIOUR = {
     "of query has no effect then",
     "weights": "what vectors (dense) and words (lexical) count in mode hybrid, for this search alone, as numbers of at "
     "least 0 of which the ratio matters; other modes refuse it (400)",
+    "fusion": "how mode hybrid joins vectors and words: score compares all that could be a result by both; rrf adds "
+    "1 / (60 + rank) of each chunk in the lists that modes dense and lexical give, weighted by weights, of which each "
+    "has extensions.fusion.ranks chunks, or as many as results are asked for; meta.fusion says so and how many, and a "
+    "score is then a share of 1, that of a chunk that comes first in both; other modes refuse it (400)",
     "recall": "the share of the nearest vectors that a search finds: extensions.recall.values are calibrated, the next "
     "higher one answers another, 1 compares every vector; a lower one is faster: extensions.recall.collections has the "
     "default of each public collection and, by space, the milliseconds of a search for extensions.recall.results",
@@ -151,7 +155,7 @@ def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None
             "filter_operators": ["nin", "contains"],
             "group": GROUP,
             "order": ORDER,
-            **({"weights": WEIGHTS} if "hybrid" in modes else {}),
+            **({"weights": WEIGHTS, "fusion": FUSION} if "hybrid" in modes else {}),
             "browse": BROWSING,
             "read": READING,
             **extensions(collections),

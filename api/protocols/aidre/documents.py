@@ -125,7 +125,7 @@ async def delete_document(request: Request) -> Response:
 
 @renders_errors_with(render_error)
 async def delete_documents(request: Request) -> Response:
-    """Those with some ids, or all that pass a filter."""
+    """Deletes the documents with these ids, or all that pass a filter."""
     variant = negotiate(request)
     name = _checked_collection(request)
     body = await read_content(request, ARRAY_TYPES, _retrieval(request).settings.limits.body_bytes)

@@ -33,7 +33,7 @@ from aidre.engine import types
 from aidre.engine.errors import printable_name
 from aidre.engine.index.fields import MAX_CHARACTERS, field_name, stored_name
 from aidre.engine.index.text import MAX_HIGHLIGHTED
-from aidre.engine.model import Highlight, HighlightLimits
+from aidre.engine.model import FUSED_RANKS, Highlight, HighlightLimits
 from aidre.engine.retrieve import (
     MAX_COPIES,
     MAX_PASSAGES,
@@ -76,6 +76,7 @@ GROUP = {
 }
 ORDER = {"results": ORDERED, "directions": ["ascending", "descending"], "values": "numbers and dates"}
 WEIGHTS = {"members": ["dense", "lexical"], "modes": ["hybrid"]}
+FUSION = {"values": ["score", "rrf"], "ranks": FUSED_RANKS, "modes": ["hybrid"]}
 
 
 def read_limits(body: Mapping[str, Any], least: float) -> dict[str, Any]:

@@ -26,12 +26,13 @@ FILTER = (
 Visibility: TypeAlias = Literal["public", "private"]
 Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
 Group: TypeAlias = Literal["chunk", "document"]
+FusionMethod: TypeAlias = Literal["score", "rrf"]
 Relevance: TypeAlias = Annotated[float, Meta(ge=0, le=1, description="0 to 1, on one scale for all collections")]
 Span: TypeAlias = Annotated[list[Count], Meta(min_length=2, max_length=2)]
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]
 Vector: TypeAlias = list[Annotated[float, Meta(ge=-FLOAT32_MAX, le=FLOAT32_MAX)]]
 Base64: TypeAlias = Annotated[str, Meta(pattern="^(?:[A-Za-z0-9+/]{16})*(?:[A-Za-z0-9+/]{6}==|[A-Za-z0-9+/]{11}=)?$")]
-"""Of whole groups of four bytes."""
+"""Base64 of a whole number of float32 values."""
 
 
 class ReturnFields(Message):
@@ -147,6 +148,13 @@ class SearchRequest(Message):
     weights: Annotated[
         Weights | None,
         Meta(description="What vectors and words count in mode hybrid. Left out: as the operator has configured it"),
+    ] = None
+    fusion: Annotated[
+        FusionMethod | None,
+        Meta(
+            description="How mode hybrid joins vectors and words: score, or rrf by their ranks in two short lists, "
+            "which is faster. Left out: as the operator has configured it"
+        ),
     ] = None
     return_: Annotated[ReturnFields | None, Meta(description="Which members each result has")] = field(
         default=None, name="return"
@@ -284,6 +292,13 @@ class Understood(Message):
     conditions: Annotated[list[Condition], Meta(description="Numbers, dates and orders in words")] | UnsetType = UNSET
 
 
+class Fusion(Message):
+    """How words and vectors were joined."""
+
+    method: FusionMethod
+    ranks: Annotated[int, Meta(ge=1, description="Chunks of each of both lists that were looked at, at least")]
+
+
 class SearchMeta(Message):
     """How the search was done."""
 
@@ -298,6 +313,9 @@ class SearchMeta(Message):
             Meta(description="What ordered the best hits of a hybrid search anew: each other, or a second space"),
         ]
         | UnsetType
+    ) = UNSET
+    fusion: (
+        Annotated[Fusion, Meta(description="In mode hybrid, where scores are those of ranks in two lists")] | UnsetType
     ) = UNSET
     relevance_bound: Annotated[float, Meta(ge=0, le=1, description="From here on a result counts as relevant")] | (
         UnsetType

@@ -45,9 +45,9 @@ MAX_FIELDS = 100
 """Fields that are looked at, by name."""
 MAX_OFFERED = 12
 FEWEST_SHARE = 0.05
-"""Of the documents, that have the field."""
+"""Share of the documents that must have a field for it to be offered."""
 FEWEST_SAYING = 0.5
-"""Of the documents, that have a field of true and false: flags that few pages set are for what builds these."""
+"""Share of the documents that must have a boolean field: flags that few pages set are for site generators."""
 MAX_TEXTS = 200
 MOST_DISTINCT_SHARE = 0.6
 """Different texts for each document that has the field: where almost every document has its own there is no choice."""

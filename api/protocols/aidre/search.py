@@ -20,7 +20,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 import numpy as np
 import orjson
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import Response
@@ -71,19 +71,20 @@ from aidre.api.protocols.aidre.extensions import (
     render_highlight,
     render_passages,
 )
-from aidre.api.protocols.aidre.images import image_of
 from aidre.api.protocols.aidre.messages import (
     Collection,
     CollectionAnswer,
     CollectionList,
+    Fusion,
     ReturnFields,
     SearchMeta,
     SearchRequest,
     Understood,
 )
+from aidre.api.protocols.aidre.reading import image_of
 from aidre.api.protocols.provenance import Provenance
 from aidre.api.retrieval import Retrieval, Served, VisibleCollection, visible_payload
-from aidre.engine.model import Visibility
+from aidre.engine.model import FUSED_RANKS, Query, Visibility
 from aidre.engine.native import native
 from aidre.engine.retrieve import RELEVANT, Answer, Question
 from aidre.engine.types import Layout, RetrievedChunk
@@ -203,6 +204,7 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
         order=None if request.order is None else parse_order(request.order),
         recall=request.recall,
         weight=None if request.weights is None else parse_weights(request.weights),
+        fusion=request.fusion,
     )
     return Search(question, request.filter, request.collection, request.top_k, request.return_ or DEFAULT_FIELDS)
 
@@ -409,6 +411,7 @@ def _meta(served: Served, requested: int | None) -> SearchMeta:
         mode=answer.mode,
         embedding_space=UNSET if answer.space is None else answer.space.id,
         reranked=answer.reranked or UNSET,
+        fusion=_fusion(answer.query),
         relevance_bound=UNSET if answer.scale is None else RELEVANT,
         ignored=list(answer.ignored) if answer.ignored else UNSET,
         corrected=answer.corrected or UNSET,
@@ -416,6 +419,12 @@ def _meta(served: Served, requested: int | None) -> SearchMeta:
         understood=UNSET if answer.reading is None else msgspec.convert(answer.reading.understood, Understood),
         next_cursor=served.next_cursor or UNSET,
     )
+
+
+def _fusion(query: Query) -> Fusion | UnsetType:
+    if query.mode != "hybrid" or query.fusion.method == "score":
+        return UNSET
+    return Fusion(query.fusion.method, max(FUSED_RANKS, query.offset + query.top_k))
 
 
 # -- endpoints -------------------------------------------------------------------------------------------------------

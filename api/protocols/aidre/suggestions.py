@@ -36,7 +36,7 @@ SUGGESTIONS_MAX = 50
 
 
 def parse_query(value: str | None, limits: Limits) -> str:
-    """Raises BadRequest. A blank text is none to complete, and no error: a page sends what is typed."""
+    """Raises BadRequest. A blank text is accepted, and completes to nothing: a page sends what is typed."""
     if value is None:
         raise BadRequest("q is missing: send the text to complete", missing=["q"])
     if len(value) > limits.query_chars:

@@ -59,7 +59,7 @@ def find_bind_key(settings: Intake, store: Path) -> BindKey:
     secret = _read_secret(settings, store)
     if secret is None:
         return BindKey(_make_secret(settings, store))
-    for path in _key_paths(settings, store):  # whoever made it may have been killed before its name was durable
+    for path in _key_paths(settings, store):  # its writer may have been killed before the name was durable
         with suppress(OSError):
             sync_folder(path.parent)
     return BindKey(secret)

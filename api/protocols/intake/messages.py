@@ -148,7 +148,7 @@ class DeclaredIntake(Message):
 
 
 class IntakeProvider(Message):
-    """Who offers the intakes."""
+    """The provider of the intakes."""
 
     name: str
     url: Link

@@ -1,8 +1,12 @@
-"""Agent Intake 0.1.0 over HTTP: the manifest, submissions and binds; served if the configuration has intakes."""
+"""Agent Intake 0.1.0 over HTTP: the manifest, submissions and binds; served if the configuration has intakes.
+
+The operations of Agent Intake for the OpenAPI document.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,16 +21,28 @@ from aidre.api.access import Guard, caller_of
 from aidre.api.config import RATE_PERIODS, OfferedIntake, Rate, schema_violation
 from aidre.api.http import (
     JSON,
+    Content,
     NotFound,
+    Operation,
+    Parameter,
     Rejection,
     cacheable_response,
+    link,
     read_message,
     read_object,
     renders_errors_with,
 )
-from aidre.api.protocols.intake import manifest
+from aidre.api.protocols.intake import offers
 from aidre.api.protocols.intake.envelope import Code, IntakeError, invalid, refuse, respond, set_session
-from aidre.api.protocols.intake.messages import BindRequest, IntakeRequest, Scope
+from aidre.api.protocols.intake.messages import (
+    BindAnswer,
+    BindRequest,
+    IntakeAnswer,
+    IntakeFailure,
+    IntakeManifest,
+    IntakeRequest,
+    Scope,
+)
 from aidre.api.protocols.intake.service import Acceptance, IntakeService
 from aidre.api.retrieval import Retrieval
 from aidre.api.server import Mounted
@@ -38,7 +54,7 @@ MIN_BODY_LIMIT_BYTES = 65_536
 
 @renders_errors_with(refuse)
 async def show_manifest(request: Request) -> Response:
-    content = manifest.build_manifest(_service(request).settings)
+    content = offers.build_manifest(_service(request).settings)
     return cacheable_response(request, msgspec.json.encode(content), "max-age=300")
 
 
@@ -151,3 +167,47 @@ def mount(retrieval: Retrieval, folder: Path) -> Mounted:
 def _reject(request: Request, error: AidreError) -> ASGIApp | None:
     """The answer to a request that the middleware rejected: it echoes the session_id of the body, as every other."""
     return Rejection(error, _read_body, refuse) if request.scope["path"].startswith("/intakes/") else None
+
+
+_operation = partial(Operation, tag="Agent Intake", error=Content(IntakeFailure, description="An error"))
+
+OPERATIONS: tuple[Operation, ...] = (
+    _operation(
+        method="get",
+        path=WELL_KNOWN,
+        name="showIntakes",
+        summary="The manifest of intakes",
+        description="The provider and its intakes: what each takes, and what comes of it.",
+        answers={200: Content(IntakeManifest)},
+        errors=(500,),
+        conditional=True,
+    ),
+    _operation(
+        method="post",
+        path="/intakes/bind",
+        name="bindOffer",
+        summary="Accept an offer",
+        description="The same data get the same answer again, also after the offer has expired.",
+        request=Content(BindRequest),
+        answers={200: Content(BindAnswer)},
+        errors=(400, 404, 408, 409, 410, 413, 415, 500),
+    ),
+    _operation(
+        method="post",
+        path="/intakes/{id}",
+        name="submitIntake",
+        summary="Submit data and get an offer",
+        description="The data fit the input_schema of the intake. Where nothing relevant is found, it is declined.",
+        request=Content(IntakeRequest),
+        answers={200: Content(IntakeAnswer)},
+        errors=(400, 404, 408, 413, 415, 500),
+        parameters=(Parameter("id", "path", "The id of an intake", "find-a-plumber"),),
+        links={
+            "bind": link(
+                "bindOffer",
+                "Accept the offer: `offer_id` is `offer.id` of this answer, `session_id` is its own; agent and "
+                "bind_data come from the user, whose consent has the scope bind",
+            )
+        },
+    ),
+)

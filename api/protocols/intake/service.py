@@ -1,6 +1,12 @@
 """The service behind Agent Intake: turns submissions into offers, binds offers, delivers or keeps the data of binds.
 
 The ledger has a thread of its own and so has the webhook: the event loop blocks on neither.
+
+Delivery of binds to the provider's webhook, repeated until it accepts them; then their data leave the store.
+
+A bind is delivered at least once; `Idempotency-Key` is the id of its offer. The delivering worker claims it for
+LEASE_SECONDS, longer than a delivery can take. The claim of a worker that dies expires, and another worker delivers the
+bind.
 """
 
 from __future__ import annotations
@@ -25,9 +31,9 @@ from aidre.api.config import BIND_DATA, OfferedIntake, retention_of, schema_viol
 from aidre.api.protocols.intake.bind_key import BindKey, find_bind_key
 from aidre.api.protocols.intake.envelope import PROTOCOL_VERSION, IntakeError, invalid, unavailable
 from aidre.api.protocols.intake.ledger import Ledger, StoredBind, StoredOffer
-from aidre.api.protocols.intake.manifest import bind_endpoint
 from aidre.api.protocols.intake.messages import BindAnswer, IntakeAnswer, OfferItem, parse_uuid
 from aidre.api.protocols.intake.offers import (
+    bind_endpoint,
     build_offer,
     build_question,
     expiry_of,
@@ -35,17 +41,67 @@ from aidre.api.protocols.intake.offers import (
     offer_items,
     with_binding,
 )
-from aidre.api.protocols.intake.outbox import (
-    DELIVERY_SECONDS,
-    LEASE_SECONDS,
-    decrypt_delivery,
-    deliver,
-    retry_seconds,
-)
 from aidre.api.retrieval import Retrieval
-from aidre.engine.errors import AidreError
+from aidre.engine.errors import AidreError, FetchFailed
 from aidre.engine.index.fields import parse_filter
 from aidre.engine.retrieve import RELEVANT
+from aidre.ingest.fetch import Fetcher, FetchRules, read_url
+
+SOCKET_TIMEOUT_SECONDS = 10.0
+"""For one step of a delivery: look up the name, connect, send or receive."""
+DELIVERY_SECONDS = 20.0
+"""For a whole delivery, from the look-up of the name to the status."""
+LEASE_SECONDS = 60.0
+MIN_RETRY_SECONDS = 1.0
+MAX_RETRY_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The request that delivers one bind; `offer` is the id of its offer."""
+
+    offer: str
+    body: bytes
+
+
+def decrypt_delivery(bind: StoredBind, key: BindKey) -> Delivery | None:
+    """The delivery of a bind; None if this key cannot decrypt it."""
+    opened = None if bind.sealed is None or bind.key != key.id else key.open(bind.sealed, bind.offer)
+    if opened is None:
+        return None
+    members = {"offer_id": bind.offer, "session_id": bind.session, "intake": bind.intake}
+    return Delivery(
+        bind.offer, orjson.dumps({**members, "bound_at": format_timestamp(bind.bound), **orjson.loads(opened)})
+    )
+
+
+def retry_seconds(attempts: int) -> float:
+    """The exponential back-off after failed attempts, in seconds."""
+    return min(MIN_RETRY_SECONDS * 2.0 ** min(attempts, 30), MAX_RETRY_SECONDS)
+
+
+def deliver(url: str, delivery: Delivery) -> bool:
+    """Post a delivery; True if the webhook accepts it, with any status of 2xx. Logs neither the URL nor the data."""
+    # The operator configured the address, so it may be private.
+    rules = FetchRules(
+        allow_private_addresses=True,
+        timeout=DELIVERY_SECONDS,
+        connect_timeout=SOCKET_TIMEOUT_SECONDS,
+        read_timeout=SOCKET_TIMEOUT_SECONDS,
+    )
+    logging.getLogger("httpcore2").setLevel(logging.WARNING)  # on DEBUG it names the host
+    headers = {"Content-Type": "application/json", "Idempotency-Key": delivery.offer}
+    try:
+        status = Fetcher(rules).post(read_url(url), delivery.body, headers)
+    except FetchFailed as error:
+        reason = type(error.__cause__ or error).__name__
+        logger.warning("the webhook did not accept the bind of offer %s: %s", delivery.offer, reason)
+        return False
+    if not 200 <= status < 300:
+        logger.warning("the webhook did not accept the bind of offer %s: status %d", delivery.offer, status)
+        return False
+    return True
+
 
 logger = logging.getLogger("aidre")
 
@@ -318,5 +374,5 @@ def _is_empty(value: Any) -> bool:
 
 
 def _canonical_session(session: str) -> str:
-    """A session id in the one spelling by which it is compared."""
+    """A session id in its canonical spelling."""
     return str(parse_uuid(session))

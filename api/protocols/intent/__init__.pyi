@@ -1,5 +1,4 @@
 from .ledger import LEDGER_FILE as LEDGER_FILE, read_events as read_events
 from .limits import explain_unservable as explain_unservable
 from .older_receipts import log_faults as log_faults
-from .openapi import OPERATIONS as OPERATIONS
-from .routes import mount as mount
+from .routes import OPERATIONS as OPERATIONS, mount as mount

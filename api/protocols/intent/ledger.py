@@ -83,7 +83,7 @@ SPEND = (
 CITE = insertion("citations", "event, facts, at") + " ON CONFLICT DO NOTHING"
 ADD_CHUNK = insertion("new_chunks", COLUMNS)
 SHARED = "x''"
-"""In place of the answer, where several answers returned the piece: the release of one then changes nothing."""
+"""Stored as the answer of a piece that several answers returned: releasing one of them then changes nothing."""
 SETTLE = (
     f"INSERT INTO returned_chunks ({COLUMNS}, checksum) SELECT {COLUMNS}, checksum FROM new_chunks ORDER BY rowid",
     f"INSERT INTO given_chunks SELECT {GIVEN}, checksum({GIVEN}) FROM new_chunks WHERE account != x'' ORDER BY rowid"
@@ -345,7 +345,7 @@ class Ledger:
         return "same" if recorded == facts else "other"
 
     def maintain(self, now: float) -> None:
-        """For after a commit, while nobody waits: settle new chunks, and delete expired rows."""
+        """To be called after a commit: settle new chunks, and delete expired rows."""
         if self._connection.total_changes - self._settled_changes >= SETTLE_ROWS:
             with self.transaction():
                 self.settle()

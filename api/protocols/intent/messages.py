@@ -29,9 +29,9 @@ from aidre.api.http import (
 
 VERSIONS = ("0.1", "1.0")
 MAX_ID_CHARS = 1_024
-"""Of ids and other short strings, which answers echo and the event log stores."""
+"""Longest id or other short string, which answers echo and the event log stores."""
 MAX_URL_CHARS = 8_192
-"""Of document URLs, and of chunk ids, which may contain a URL."""
+"""Longest document URL, and longest chunk id, which may contain one."""
 MAX_LATENCY_BUDGET_SECONDS = 3_600.0
 """A larger budget is lowered to this."""
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\"<>\\^`{|}]+")

@@ -1,9 +1,13 @@
-"""Agentic Intent over HTTP: the declaration and the capabilities for everyone, passages and events for partners."""
+"""Agentic Intent over HTTP: the declaration and the capabilities for everyone, passages and events for partners.
+
+The operations of Agentic Intent for the OpenAPI document.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, cast, get_args
 
@@ -18,6 +22,9 @@ from starlette.types import ASGIApp
 from aidre.api.http import (
     JSON,
     BadRequest,
+    Content,
+    Operation,
+    Parameter,
     RateLimited,
     Rejection,
     Unauthorized,
@@ -28,22 +35,18 @@ from aidre.api.http import (
     renders_errors_with,
 )
 from aidre.api.protocols.intent import discovery
-from aidre.api.protocols.intent.envelope import (
-    DEFAULT_VERSION,
-    Reason,
-    context_of,
-    envelope_members,
-    refuse,
-    respond,
-)
+from aidre.api.protocols.intent.discovery import CAPABILITIES, EVENTS, RETRIEVE, WELL_KNOWN
+from aidre.api.protocols.intent.envelope import DEFAULT_VERSION, Reason, context_of, envelope_members, refuse, respond
 from aidre.api.protocols.intent.messages import (
     MAX_ID_CHARS,
     VERSIONS,
+    CitationReport,
     EventAnswer,
     IntentCapabilities,
     IntentDeclaration,
     IntentLimits,
     RetrieveAnswer,
+    RetrieveRequest,
     Version,
     read_event,
     read_retrieve,
@@ -51,7 +54,14 @@ from aidre.api.protocols.intent.messages import (
 from aidre.api.protocols.intent.receipts import Nonce, build_access_event
 from aidre.api.protocols.intent.retrieve import SignedRequest, render_citations, render_content, retrieve_passages
 from aidre.api.protocols.intent.service import Service
-from aidre.api.protocols.intent.signing import VERSION_FIELD
+from aidre.api.protocols.intent.signing import (
+    KEY_ID_FIELD,
+    NONCE_FIELD,
+    NONCE_PATTERN,
+    SIGNATURE_FIELD,
+    TIMESTAMP_FIELD,
+    VERSION_FIELD,
+)
 from aidre.api.retrieval import Retrieval
 from aidre.api.server import Mounted
 from aidre.engine.errors import AidreError
@@ -208,3 +218,72 @@ def _reject(request: Request, error: AidreError) -> ASGIApp | None:
     """The answer to a partner whose request the middleware rejected; it echoes the request_id of the body."""
     is_signed = request.scope["path"] in SIGNED_PATHS
     return Rejection(error, _read_json, refuse) if is_signed and isinstance(error, RateLimited | Unauthorized) else None
+
+
+VERSION = Parameter(
+    VERSION_FIELD,
+    "header",
+    "The version to describe; 0.1 if left out",
+    "1.0",
+    {"type": "string", "enum": list(VERSIONS)},
+    required=False,
+)
+SIGNED = (
+    Parameter(VERSION_FIELD, "header", "As `aip_version`", "0.1", {"type": "string", "enum": list(VERSIONS)}),
+    Parameter(KEY_ID_FIELD, "header", "The key that signs", "platform"),
+    Parameter(TIMESTAMP_FIELD, "header", "The time of signing (RFC 3339)", "2026-04-01T10:00:00Z"),
+    Parameter(
+        NONCE_FIELD,
+        "header",
+        "At least 16 random bytes, never sent twice",
+        "kE3VbX0nT8mWcY1uLs5dRg",
+        {"type": "string", "pattern": f"^{NONCE_PATTERN.pattern}$"},
+    ),
+    Parameter(
+        SIGNATURE_FIELD,
+        "header",
+        "HMAC-SHA256 over method, path, digest of the body, timestamp and nonce",
+        "v1=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=",
+        {"type": "string", "pattern": "^v1=[A-Za-z0-9+/]{43}=$"},
+    ),
+)
+ERRORS = (400, 401, 408, 413, 415, 422, 500)
+
+_operation = partial(Operation, tag="Agentic Intent", error=Content(RetrieveAnswer, description="A denial or an error"))
+_get = partial(_operation, method="get", parameters=(VERSION,), conditional=True, errors=(500,))
+_post = partial(_operation, method="post", parameters=SIGNED)
+
+OPERATIONS: tuple[Operation, ...] = (
+    _get(
+        path=WELL_KNOWN,
+        name="declareIntent",
+        summary="The publisher's declaration",
+        description="Who the publisher is, the declared domains, and the terms of access.",
+        answers={200: Content(IntentDeclaration)},
+    ),
+    _get(
+        path=CAPABILITIES,
+        name="showCapabilities",
+        summary="The capabilities of retrieval",
+        description="What answers may have, and how much.",
+        answers={200: Content(IntentCapabilities)},
+    ),
+    _post(
+        path=RETRIEVE,
+        name="retrieve",
+        summary="Passages within a declared domain",
+        description="Signed both ways. A denial is a decision of the publisher, an error a technical failure.",
+        request=Content(RetrieveRequest),
+        answers={200: Content(RetrieveAnswer)},
+        errors=ERRORS,
+    ),
+    _post(
+        path=EVENTS,
+        name="reportCitation",
+        summary="Report a citation of returned passages",
+        description="An event that was recorded before is answered with 200.",
+        request=Content(CitationReport),
+        answers={202: Content(EventAnswer, description="Recorded"), 200: Content(EventAnswer, description="Known")},
+        errors=(*ERRORS, 404, 409),
+    ),
+)

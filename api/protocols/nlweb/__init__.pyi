@@ -20,7 +20,6 @@ from .messages import (
     Question as Question,
     Texts as Texts,
 )
-from .openapi import OPERATIONS as OPERATIONS
 from .promise_table import delete_results as delete_results
 from .promises import PROMISES_FILE as PROMISES_FILE, Progress as Progress, Promises as Promises
-from .routes import mount as mount
+from .routes import OPERATIONS as OPERATIONS, mount as mount

@@ -30,7 +30,7 @@ from aidre.api.http import (
     read_body,
     renders_errors_with,
 )
-from aidre.api.protocols.nlweb.answer import Service
+from aidre.api.protocols.nlweb.answer.service import Service
 from aidre.api.protocols.nlweb.envelope import to_failure
 from aidre.api.protocols.nlweb.mcp_server import INVALID_PARAMS, create_server
 from aidre.api.protocols.nlweb.stream import cancel_on_disconnect
@@ -50,7 +50,7 @@ SERVER_ERROR = -32_000
 """Refused for another reason than the message: the rate, a missing token."""
 HEADER_MISMATCH = -32_020
 VERSION_HEADER, VERSION_MEMBER = "mcp-protocol-version", "io.modelcontextprotocol/protocolVersion"
-"""From 2026-07-28 on a request names its version twice, for programs on the way that read no bodies."""
+"""Since 2026-07-28 a request names its version twice, so that proxies can read it without the body."""
 DEFAULT_ACCEPT = b"application/json, text/event-stream"
 """Sent to the SDK for a request without Accept."""
 DRAIN_SECONDS = 10.0

@@ -15,7 +15,9 @@ from urllib.parse import quote
 import orjson
 
 from aidre.api.access import Caller
-from aidre.api.protocols.nlweb.answer import Narrowing, Service, answer, find_documents, rewrite
+from aidre.api.protocols.nlweb.answer.documents import Narrowing, find_documents
+from aidre.api.protocols.nlweb.answer.rewriting import rewrite
+from aidre.api.protocols.nlweb.answer.service import Service, answer
 from aidre.api.protocols.nlweb.envelope import (
     INTERNAL_ERROR_MESSAGE,
     NlwebFailure,
@@ -23,7 +25,7 @@ from aidre.api.protocols.nlweb.envelope import (
     render_json,
     to_failure,
 )
-from aidre.api.protocols.nlweb.query import read_ask
+from aidre.api.protocols.nlweb.query.request import read_ask
 from aidre.api.retrieval import VisibleCollection
 from aidre.engine.errors import AidreError
 from aidre.engine.model import Json, Mode

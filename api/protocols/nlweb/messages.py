@@ -280,7 +280,7 @@ class SiteList(Message):
 
 
 class RpcError(OpenMessage):
-    """An error of JSON-RPC. Where the server refuses, `data.code` is the code of NLWeb."""
+    """An error of JSON-RPC; `data.code` is the NLWeb code where the server refuses a request."""
 
     code: int
     message: str

@@ -1,11 +1,13 @@
 """NLWeb 0.55 over HTTP (7): POST /ask and /await, GET /ask for EventSource and older clients, and GET /sites.
 
-`mount` makes it part of the application, with /mcp over the same service.
+`mount` makes it part of the application, with /mcp over the same service. The operations of NLWeb for the OpenAPI
+document. NLWeb's specification is authoritative.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import get_args
 from urllib.parse import parse_qsl
@@ -19,9 +21,14 @@ from starlette.routing import Route
 from aidre.api.access import caller_of
 from aidre.api.http import (
     JSON,
+    NOT_BLANK,
+    Content,
+    Operation,
+    Parameter,
     UnsupportedMediaType,
     accept_header,
     cacheable_response,
+    link,
     note_error_code,
     parse_content_type,
     quality,
@@ -29,7 +36,9 @@ from aidre.api.http import (
     renders_errors_with,
 )
 from aidre.api.protocols.nlweb import mcp
-from aidre.api.protocols.nlweb.answer import ChatModel, Items, Service, answer, complete_answer, find_items
+from aidre.api.protocols.nlweb.answer.items import Items
+from aidre.api.protocols.nlweb.answer.llm import ChatModel
+from aidre.api.protocols.nlweb.answer.service import Service, answer, complete_answer, find_items
 from aidre.api.protocols.nlweb.envelope import (
     VERSION,
     AnswerResponse,
@@ -42,18 +51,22 @@ from aidre.api.protocols.nlweb.envelope import (
     refuse,
     respond,
 )
-from aidre.api.protocols.nlweb.messages import NlwebMeta, Site, SiteList
+from aidre.api.protocols.nlweb.messages import (
+    AskAnswer,
+    AskRequest,
+    AwaitRequest,
+    Failure,
+    NlwebMeta,
+    PromiseAnswer,
+    RpcRequest,
+    RpcResponse,
+    Site,
+    SiteList,
+)
 from aidre.api.protocols.nlweb.promise_table import MAX_PROMISES
 from aidre.api.protocols.nlweb.promises import Promises
-from aidre.api.protocols.nlweb.query import (
-    MODES,
-    RESPONSE_FORMATS,
-    Body,
-    detect_dialect,
-    parse_parameters,
-    read_ask,
-    to_canonical,
-)
+from aidre.api.protocols.nlweb.query.dialects import Body, detect_dialect, parse_parameters, to_canonical
+from aidre.api.protocols.nlweb.query.request import MODES, RESPONSE_FORMATS, read_ask
 from aidre.api.protocols.nlweb.stream import (
     EVENT_STREAM,
     EventStream,
@@ -239,3 +252,75 @@ def mount(retrieval: Retrieval, folders: Sequence[Path]) -> Mounted:
         open=promises.open,
         close=close,
     )
+
+
+STREAM = {EVENT_STREAM: {"type": "string"}}
+ANSWER = "An answer, an elicitation, or a failure to find one"
+ERRORS = (400, 408, 413, 415, 500)
+QUERY = Parameter(
+    "query",
+    "query",
+    "The question; left out: the answer says how to ask",
+    "how is a backup restored",
+    {"type": "string", "pattern": NOT_BLANK},
+)
+PROMISE = Content(PromiseAnswer, description="A promise")
+AWAIT = {
+    "await": link("await", "Check on the promise: `promise_token` is `promise.token` of this answer, `action` checkin")
+}
+
+_operation = partial(Operation, tag="NLWeb", method="post", error=Content(Failure, description="A failure"))
+
+OPERATIONS: tuple[Operation, ...] = (
+    _operation(
+        method="get",
+        path="/ask",
+        name="askByAddress",
+        summary="Ask with a query string",
+        description="For EventSource and older clients: each member of the request may be a parameter.",
+        answers={200: Content(AskAnswer, description=ANSWER, also=STREAM), 202: PROMISE},
+        errors=ERRORS,
+        parameters=(QUERY,),
+        conditional=True,
+    ),
+    _operation(
+        path="/ask",
+        name="ask",
+        summary="Ask in natural language",
+        description="Answers with the best documents, and with a summary of them if `prefer.mode` says so.",
+        request=Content(AskRequest),
+        answers={200: Content(AskAnswer, description=ANSWER, also=STREAM), 202: PROMISE},
+        errors=ERRORS,
+        links=AWAIT,
+    ),
+    _operation(
+        path="/await",
+        name="await",
+        summary="Check on a promise, or cancel it",
+        description="Answers with the promise while the work runs, then with its answer.",
+        request=Content(AwaitRequest),
+        answers={200: Content(AskAnswer, description=ANSWER), 202: PROMISE},
+        errors=ERRORS,
+        links=AWAIT,
+    ),
+    _operation(
+        path="/mcp",
+        name="mcp",
+        summary="One message of the Model Context Protocol",
+        description="Streamable HTTP without sessions (NLWeb, appendix C); the tools are ask, await, search and fetch.",
+        request=Content(RpcRequest),
+        answers={200: Content(RpcResponse), 202: Content({}, (), "A notification was accepted")},
+        error=Content(RpcResponse, description="A failure"),
+        errors=(400, 404, 406, 408, 413, 415, 421, 500),
+    ),
+    _operation(
+        method="get",
+        path="/sites",
+        name="listSites",
+        summary="The values that query.site accepts",
+        description="The collections that the caller may ask, and configured hosts.",
+        answers={200: Content(SiteList)},
+        errors=(500,),
+        conditional=True,
+    ),
+)

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from aidre.api.protocols.nlweb.answer import PartialAnswer
+from aidre.api.protocols.nlweb.answer.service import PartialAnswer
 from aidre.api.protocols.nlweb.envelope import (
     AnswerResponse,
     Dialect,

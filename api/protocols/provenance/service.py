@@ -1,15 +1,123 @@
-"""The signers of one process, built from the configuration."""
+"""The signers of one process, built from the configuration.
+
+Signed statements about chunks: a compact JWS (RFC 7515) over canonical JSON (RFC 8785).
+
+A signature is made on demand and cached for half of its lifetime, so a returned one is valid for the other half.
+"""
 
 from __future__ import annotations
 
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from aidre.api.config import Settings
 from aidre.api.protocols.provenance.answers import COMPONENTS, LABEL, LIFETIME_SECONDS, TAG, AnswerSigner
-from aidre.api.protocols.provenance.chunks import TYPE, ChunkSigner, Claims
-from aidre.api.protocols.provenance.keys import CURVE, KeyRing
+from aidre.api.protocols.provenance.keys import CURVE, MAX_LIFETIME_SECONDS, KeyRing, SigningKey, base64url
 from aidre.engine.types import RetrievedChunk
+
+TYPE = "aidre-provenance+jws"
+CACHED_SIGNATURES = 4_096
+"""Least recently used ones are dropped first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The signed facts about a chunk. `source_url` is None for a document without a URL."""
+
+    collection: str
+    chunk_id: str
+    content_hash: str
+    source_url: str | None
+    updated_at: str
+
+
+class ChunkSigner:
+    """Signs chunks in one process; `lifetime` is in seconds, at most MAX_LIFETIME_SECONDS; `algorithm` is the name of
+    Ed25519 in the header: that of RFC 9864, or "EdDSA", which some libraries know alone."""
+
+    def __init__(
+        self,
+        ring: KeyRing,
+        issuer: str,
+        lifetime: float,
+        *,
+        algorithm: str = CURVE,
+        clock: Callable[[], float] = time.time,
+        cache_size: int = CACHED_SIGNATURES,
+    ) -> None:
+        self._ring = ring
+        self._issuer = issuer
+        self.algorithm = algorithm
+        self.lifetime = min(int(lifetime), MAX_LIFETIME_SECONDS)
+        self._clock = clock
+        self._cache_size = cache_size
+        self._key: SigningKey | None = None
+        self._header = ""
+        self._cache: OrderedDict[Claims, tuple[int, str]] = OrderedDict()
+
+    def sign(self, claims: Claims) -> str:
+        """A JWS that stays valid for at least half of its lifetime."""
+        now = self._clock()
+        self._follow_key()
+        cached = self._cache.get(claims)
+        if cached is not None and 0 <= now - cached[0] < self.lifetime / 2:
+            self._cache.move_to_end(claims)
+            return cached[1]
+        token = self._make_token(claims, int(now))
+        self._cache[claims] = int(now), token
+        self._cache.move_to_end(claims)
+        if len(self._cache) > self._cache_size:
+            self._cache.popitem(last=False)
+        return token
+
+    @property
+    def mark(self) -> str:
+        """A part of a chunk's ETag. It changes with the key and every quarter of a lifetime.
+
+        A chunk cached under the current mark has a signature that is valid for at least another quarter.
+        """
+        self._follow_key()
+        period = int(self._clock() / self.fresh)
+        return f"{self._ring.signing.public.id[:6]}.{period:x}"
+
+    @property
+    def fresh(self) -> float:
+        """Seconds for which a client may cache a fetched or revalidated chunk; its signature stays valid for longer."""
+        return self.lifetime / 4
+
+    def _follow_key(self) -> None:
+        """After a change of key, drop the signatures of the former one."""
+        key = self._ring.signing
+        if key is not self._key:
+            self._key = key
+            self._cache.clear()
+            self._header = base64url(orjson.dumps({"alg": self.algorithm, "kid": key.public.id, "typ": TYPE}))
+
+    def _make_token(self, claims: Claims, issued: int) -> str:
+        payload = {
+            "iss": self._issuer,
+            "sub": claims.chunk_id,
+            "collection": claims.collection,
+            "content_hash": claims.content_hash,
+            "source_url": claims.source_url,
+            "updated_at": claims.updated_at,
+            "iat": issued,
+            "exp": issued + self.lifetime,
+        }
+        text = f"{self._header}.{base64url(canonical_json(payload))}"
+        return f"{text}.{base64url(self._ring.signing.sign(text.encode()))}"
+
+
+def canonical_json(claims: dict[str, str | int | None]) -> bytes:
+    """RFC 8785 for an object of strings, integers and nulls with ASCII names."""
+    return orjson.dumps(claims, option=orjson.OPT_SORT_KEYS)
+
 
 WELL_KNOWN = "/.well-known/aidre-keys.json"
 

@@ -21,7 +21,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from aidre.engine.embedding.tokens import NMT
+from aidre.engine.embedding.tokens.tokenizer import NMT
 from aidre.engine.errors import ModelUnavailable
 
 FOUR_BITS: Final = "e5-small-q4.bin"

@@ -72,7 +72,7 @@ def find_model(name: str) -> Path | None:
 
 
 def packaged_folder(known: KnownModel) -> Path | None:
-    """The folder of a model whose package is installed; of those in another form, none."""
+    """The folder of a model whose package is installed; None for models in another form."""
     if not any(name.endswith(".safetensors") for name in known.members.values()):
         return None
     spec = find_spec(known.module)

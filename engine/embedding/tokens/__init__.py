@@ -2,7 +2,3 @@
 
 Package tokenizers brings the client of a model hub, a twentieth of an installation, which known models do not need.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

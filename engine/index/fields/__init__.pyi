@@ -3,9 +3,10 @@ from .builder import (
     ReservedColumns as ReservedColumns,
     SparseStrings as SparseStrings,
     field_names as field_names,
+    flatten_member as flatten_member,
+    flatten_object as flatten_object,
 )
 from .columns import Kind as Kind
-from .counting import ValueCounts as ValueCounts
 from .filters import (
     MAX_CHARACTERS as MAX_CHARACTERS,
     MAX_DEPTH as MAX_DEPTH,
@@ -38,7 +39,6 @@ from .filters import (
     with_dates as with_dates,
     without_field as without_field,
 )
-from .flatten import flatten_member as flatten_member, flatten_object as flatten_object
 from .members import (
     TITLE as TITLE,
     check_deletion as check_deletion,
@@ -48,6 +48,7 @@ from .members import (
 )
 from .reader import (
     FieldIndex as FieldIndex,
+    ValueCounts as ValueCounts,
     build_fields as build_fields,
     merge_fields as merge_fields,
 )

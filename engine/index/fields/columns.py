@@ -51,7 +51,7 @@ _BLOCK_ROWS: Final = 1 << 15
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """Of a kind: the value that marks a missing one, and the lowest and the highest value."""
+    """A kind's marker of missing values, and its lowest and highest value."""
 
     missing: float
     bottom: float

@@ -46,7 +46,7 @@ def meant_field(name: str, has_field: HasField, path: str) -> str:
         return stored_name(name)
     if name not in _MEANINGS:
         raise InvalidFilter(
-            f"{path} is what a search looks in, and no field here: search for its words by a query in mode lexical, a "
+            f"{path} is searched text, not a field of filters: search for its words in mode lexical, a "
             "phrase in double quotes",
             member=path.partition(".")[0],
         )

@@ -33,10 +33,6 @@ from .languages import (
     declared_language as declared_language,
     likely_language as likely_language,
 )
-from .phrases import (
-    comparable_text as comparable_text,
-    phrase_pattern as phrase_pattern,
-)
 from .postings import (
     LexicalText as LexicalText,
     Lexicon as Lexicon,
@@ -49,7 +45,9 @@ from .stop_words import REQUEST_WORDS as REQUEST_WORDS
 from .words import (
     WordCounts as WordCounts,
     Words as Words,
+    comparable_text as comparable_text,
     hash_of as hash_of,
     hashes_of_one as hashes_of_one,
     hashes_of_two as hashes_of_two,
+    phrase_pattern as phrase_pattern,
 )

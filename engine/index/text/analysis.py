@@ -24,8 +24,14 @@ from typing import Final, NamedTuple
 
 from aidre.engine.index.text import names
 from aidre.engine.index.text.characters import MARKS, NON_JOINER, UNSPACED, fold, strip_ignored
-from aidre.engine.index.text.languages import LANGUAGES, LATIN, Language, all_stop_words, language_of_word
-from aidre.engine.index.text.light_stemmers import LIGHT_STEMMERS
+from aidre.engine.index.text.languages import (
+    LANGUAGES,
+    LATIN,
+    LIGHT_STEMMERS,
+    Language,
+    all_stop_words,
+    language_of_word,
+)
 
 ANALYSIS_VERSION: Final = "3"
 """Stored in each lexicon. A lexicon of another version cannot answer queries of this one and is rebuilt."""
@@ -51,7 +57,7 @@ PIECE: Final = re.compile(r".{1,1024}(?=\s)|.{1,1024}", re.DOTALL)
 """Normalisation takes time quadratic in the length of a run of combining marks, so texts are normalised in pieces."""
 
 PLAIN: Final = "~"
-"""Before the term of a plain spelling."""
+"""Prefix of the term of a plain spelling."""
 
 RUNS: Final = (2, 3)
 """Neighbouring stop words that are a term: two where the second has a capital, and any three."""
@@ -433,7 +439,7 @@ _PLAIN: Final = re.compile(
 """Ordinals, decades, and numbers with a unit: 21st, 1980s, 15mm, 1024px. Of four digits or more only those with a unit
 that is known here are quantities."""
 _MIN_DIGITS: Final = 5
-"""A number of so many digits is no quantity."""
+"""Digits from which a number counts as a code, not as a quantity."""
 _SEQUENCE: Final = re.compile(r"(?<![^\W_])[^\W_]+(?:[./:#@+_-]{1,2}[^\W_]+){1,15}(?![^\W_])")
 _INNER_SIGN: Final = re.compile(r"[\d./:#@+_]")
 _LETTERS: Final = re.compile(r"[^\W\d_](?:[./][^\W\d_])+")

@@ -94,7 +94,7 @@ _PLAIN: Final = {
 """Letters that Unicode neither decomposes nor names after a plain one. The last four are apostrophes, as in Hawaiʻi."""
 
 _BLOCKS: Final = ((0x00DF, 0x02B0), (0x1D00, 0x1DC0), (0x1E00, 0x1F00), (0x2C60, 0x2C80), (0xA720, 0xA800))
-"""Of Latin letters beyond ASCII, each with its end."""
+"""Unicode ranges of the Latin letters beyond ASCII, with their ends."""
 
 _VARIANT: Final = re.compile("LATIN SMALL LETTER ([A-Z])(?: WITH .+)?")
 """The name of a letter that is a plain one with a stroke, a hook or a tail: ł, ø and đ are no accents in Unicode."""

@@ -62,7 +62,7 @@ class EncodedWords(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _kinds() -> NDArray[np.uint8]:
-    """The kind of every code point."""
+    """The kind of every code point: of a token, lower-case, without spaces, or none."""
     points = np.arange(0x110000, dtype=_POINT)
     points[0xD800:0xE000] = 0  # surrogates cannot be decoded
     points[_DOTTED_CAPITAL_I] = 0  # would shift the positions of all characters after it

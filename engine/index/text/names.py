@@ -21,7 +21,7 @@ _TO_MARKS: Final = str.maketrans(_SIGNS, MARKS)
 _FROM_MARKS: Final = str.maketrans(MARKS, _SIGNS)
 
 _LETTER: Final = r"[^\W\d_\u0e00-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u31ff\u3400-\u9fff\ua960-\ua97f\uac00-\ud7ff]"
-"""Of a script with spaces."""
+"""Letters of scripts that put spaces between words."""
 
 _WORD: Final = rf"\w{characters.MARKS}{characters.UNSPACED}"
 """Characters of words, as in tokens."""
@@ -31,8 +31,8 @@ _SIGN: Final = re.compile(
     rf"|(?<={_LETTER}\+)\+(?!{_LETTER}|[#+])|(?<={_LETTER}[#+])(?![{_WORD}#+]))",
     re.DOTALL,
 )
-"""Before a name, unless it follows a word, as in addresses, or begins the target of a link in Markdown; or behind a
-name that ends there. C++17 is a name and a number, a+b is none. What is before a sign is looked at from behind it: a
+"""A sign before a name, unless it follows a word (as in addresses) or begins a link target in Markdown, or one that
+ends a name. C++17 is a name and a number, a+b is none. What is before a sign is looked at from behind it: a
 pattern that begins with a few characters is fast."""
 
 

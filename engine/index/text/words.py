@@ -7,13 +7,19 @@ and of each of its deletes, sorted, with the word's code. A hash is a hint: a wo
 
 Only plain words are listed (`is_plain`): 3 to 24 letters of a script with spaces. That bounds an entry at
 some 300 bytes; an English word takes 80.
+
+Words in their order: whether a text has a phrase, or a code, as it is written.
+
+A lexicon is a bag of words, so these look into texts. Case, form of characters (NFKC) and what stands between the words
+do not count; their order and their ends do.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from operator import add, mul
 from typing import Final, NamedTuple
@@ -22,7 +28,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine.index.text.analysis import MAX_PLAIN_CHARACTERS, is_plain, split_text
+from aidre.engine.index.text.analysis import MAX_PLAIN_CHARACTERS, TOKEN, UNSPACED_RUN, is_plain, normalize, split_text
+from aidre.engine.index.text.characters import MARKS, UNSPACED
 from aidre.engine.index.text.inversion import split_tokens, split_words
 from aidre.engine.index.text.stop_words import capitals
 from aidre.engine.storage import (
@@ -41,7 +48,7 @@ from aidre.engine.storage import (
 MAX_FREQUENCY: Final = (1 << 32) - 1
 
 _VERSION: Final = b"1"
-"""Of the rules by which words are listed and hashed. Files of another one are not used until `compact` writes them."""
+"""Version of the rules by which words are listed and hashed; other files are ignored until `compact` rewrites them."""
 
 _MULTIPLIER: Final = 0x9E3779B97F4A7C15
 _MIXER: Final = 0xD6E8FEB86659FD93
@@ -355,3 +362,37 @@ def _mix(sums: NDArray[np.uint64]) -> NDArray[np.uint32]:
     sums ^= sums >> np.uint64(32)
     sums *= np.uint64(_MIXER)
     return (sums >> np.uint64(32)).astype(np.uint32)
+
+
+_BETWEEN: Final = rf"[^\w{MARKS}{UNSPACED}]"
+_SPACED: Final = rf"(?![{UNSPACED}])[\w{MARKS}]"
+"""A character of a word in a script that puts spaces between words."""
+_GAP: Final = rf"(?:{_BETWEEN}|_){{1,8}}"
+"""What separates two words of a phrase."""
+_MAX_WORDS: Final = 64
+"""Words of a phrase that are compared."""
+
+
+@lru_cache(maxsize=512)
+def phrase_pattern(phrase: str) -> re.Pattern[str] | None:
+    """Finds the words of a phrase in `comparable_text`; None where it has no word."""
+    pieces: list[str] = []
+    for token in TOKEN.findall(comparable_text(phrase))[:_MAX_WORDS]:
+        pieces += [run for run in re.split(f"({UNSPACED_RUN.pattern})", token) if run.strip("_")]
+    if not pieces:
+        return None
+    pattern = before = ""
+    for piece in pieces:
+        is_spaced, written = not UNSPACED_RUN.match(piece), re.escape(piece)
+        if before:
+            pattern += _GAP if is_spaced and not UNSPACED_RUN.match(before) else rf"{_BETWEEN}{{0,8}}"
+        pattern += written if is_spaced else f"{_BETWEEN}{{0,2}}".join(map(re.escape, piece))
+        if not before and is_spaced:  # looked at from behind: a pattern that begins with letters is ten times as fast
+            pattern += rf"(?<!{_SPACED}{written})"
+        before = piece
+    return re.compile(pattern + ("" if UNSPACED_RUN.match(before) else rf"(?!{_SPACED})"))
+
+
+def comparable_text(text: str) -> str:
+    """The form in which texts and phrases are compared."""
+    return normalize(text).lower()

@@ -33,9 +33,11 @@ from aidre.engine.index.vectors.inverted_lists import (
 from aidre.engine.index.vectors.quantizer import (
     Codebook,
     Quantized,
+    bound_arrays,
     centroids_of,
     codebook_for,
     copy_without_rows,
+    deserialize,
     empty_index,
     has_centroids,
     prepared_centroids,
@@ -62,10 +64,10 @@ _LISTS_VALUES = 6
 """Values in the file of an index of kind _LISTS_KIND: codebook, padding, all codes, codes, rows and sizes."""
 
 _CODEWORDS = 16
-"""Of each component of a code, which has 4 bits."""
+"""Codewords of a component of a code: 4 bits."""
 
 _ID_BYTES, _LIST_BYTES = 8, 16
-"""Of one row's id in a serialized FAISS index, and of the two lengths of a list."""
+"""Bytes of a row's id, and of the two lengths of a list, in a serialized FAISS index."""
 
 _NO_CODES = np.empty(0, np.uint8)
 
@@ -291,7 +293,7 @@ def build_index_batch(
 ) -> pa.RecordBatch:
     """An index file of stored rows (n, d), quantized by a codebook of `serialize_codebook`."""
     serialized, *rotation = map(b64decode, serialized_codebook.split(" "))
-    index = faiss.deserialize_index(np.frombuffer(serialized, np.uint8))
+    index = deserialize(np.frombuffer(serialized, np.uint8))
     codebook = Codebook(index, transform_from_bytes(rotation[0], index.d) if rotation else None)
     quantized = quantize_rows(codebook_for(codebook, len(codes)), row_blocks(codes))
     return index_to_batch(quantized, vectors_checksum, trained_rows)
@@ -314,6 +316,7 @@ def open_index(space: EmbeddingSpace, batch: pa.RecordBatch, rows: int, vectors_
         if kind not in (_SCAN_KIND, _LISTS_KIND, _ROTATED_LISTS_KIND) or len(values) < 2:
             raise FileProblem("is not an index of this kind")
         values, rotation = values[:-1], values[-1]
+    bound_arrays(max((value.nbytes for value in values), default=0))
     opened = partial(_read_index, space, 1 if rotation is not None else space.dimensions)
     is_listed = kind in (_LISTS_KIND, _ROTATED_LISTS_KIND)
     parts = [_open_lists(opened, values, rows)] if is_listed else _open_indexes(opened, values, rows)
@@ -321,7 +324,7 @@ def open_index(space: EmbeddingSpace, batch: pa.RecordBatch, rows: int, vectors_
     transform, centroids = _open_transform(space, rotation, index.d), None
     if has_centroids(index) and kind != _ROTATED_LISTS_KIND:
         if index.d < space.dimensions:
-            raise FileProblem("does not fit its segment")
+            raise FileProblem("does not match the vectors of its segment")
         centroids = prepared_centroids(space, index.d, centroids_of(index)[:, : space.dimensions], transform)
     return VectorIndex(space, Quantized(tuple(parts), transform), centroids)
 
@@ -331,7 +334,7 @@ def _open_transform(space: EmbeddingSpace, stored: NDArray[np.uint8] | None, cod
         return None
     transform = transform_from_bytes(stored, codes_dimensions)
     if transform.rotation.shape[1] != space.dimensions:
-        raise FileProblem("does not fit its segment")
+        raise FileProblem("does not match the vectors of its segment")
     return transform
 
 
@@ -349,21 +352,21 @@ def _open_indexes(opened: Callable[[Any], Any], values: Sequence[NDArray[np.uint
     if any(has_centroids(index) for index in indexes):
         raise FileProblem("is not an index of this kind")
     if any(index.invlists.list_size(0) != index.ntotal for index in indexes):
-        raise FileProblem("does not fit its segment")
+        raise FileProblem("does not match the vectors of its segment")
     if not indexes or sum(index.ntotal for index in indexes) != rows:
-        raise FileProblem("does not fit its segment")
+        raise FileProblem("does not match the vectors of its segment")
     return indexes
 
 
 def _read_index(space: EmbeddingSpace, least_dimensions: int, reader: Any) -> Any:
     try:
         index = faiss.read_index(reader)
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         raise FileProblem("cannot be read by this release of FAISS") from error
     if not isinstance(index, faiss.IndexIVFPQFastScan) or index.by_residual:
         raise FileProblem("is not an index of this kind")
     if index.d < least_dimensions:
-        raise FileProblem("does not fit its segment")
+        raise FileProblem("does not match the vectors of its segment")
     if index.metric_type != metric_of(space).faiss_type:
         raise FileProblem("is an index of another kind of distance")
     _check_codebook(index)
@@ -395,18 +398,18 @@ def _check_packed(index: Any, size: int) -> None:
     expected = len(faiss.serialize_index(empty)) + _LIST_BYTES * (index.nlist - empty.nlist)
     expected += _ID_BYTES * int(sizes.sum()) + packed_bytes(index, sizes)
     if (lists.n_per_block, lists.block_size) != (block, block * int(index.M2) // 2) or size != expected:
-        raise FileProblem("does not fit its segment")
+        raise FileProblem("does not match the vectors of its segment")
 
 
 def _open_lists(opened: Callable[[Any], Any], values: Sequence[NDArray[np.uint8]], rows: int) -> InvertedLists:
     if len(values) != _LISTS_VALUES:
-        raise FileProblem("does not fit its segment")
+        raise FileProblem("does not match the vectors of its segment")
     reader = faiss.VectorIOReader()
     faiss.copy_array_to_vector(values[0], reader.data)
     codebook = opened(reader)
     _check_centroids(codebook, lists_per_centroid=1)
     if not has_centroids(codebook) or any(map(len, row_ids_by_list(codebook))):
-        raise FileProblem("does not fit its segment")
+        raise FileProblem("does not match the vectors of its segment")
     return from_buffers(codebook, values[2:], rows)
 
 

@@ -40,7 +40,7 @@ _PACKED_ROWS = 1 << 15
 """Rows packed at once, which bounds the temporary memory."""
 
 _MAX_STEPS, _BYTES_AT_ONCE = 127, 64
-"""Of a centroid in bytes: the largest number either way, and the multiple to which it is padded."""
+"""Centroids in bytes: the largest magnitude, and the multiple to which they are padded."""
 
 _UNASSIGNED = np.uint16((1 << 16) - 1)
 _REFERENCE_CENTROIDS = 4
@@ -158,7 +158,7 @@ class InvertedLists:
             if len(rows) == len(self) > 0 and rows.min() >= 0 and rows.max() < len(self):
                 assigned[copy, rows] = lists[entries]
         if assigned.max(initial=0) == _UNASSIGNED:
-            raise FileProblem("does not fit its segment")
+            raise FileProblem("does not match the vectors of its segment")
         return assigned
 
     def native_lists(self, column: int) -> list[tuple[Any, ...]]:
@@ -284,14 +284,14 @@ def from_buffers(codebook: Any, buffers: Sequence[NDArray[np.uint8]], rows: int)
     all_codes, codes, row_bytes, size_bytes = buffers
     sized = len(size_bytes) == 8 * codebook.nlist and len(row_bytes) == 8 * rows
     if not sized or len(all_codes) != packed_bytes(codebook, rows):
-        raise FileProblem("does not fit its segment")
+        raise FileProblem("does not match the vectors of its segment")
     sizes = np.frombuffer(size_bytes.tobytes(), np.int32).reshape(2, -1)
     if sizes.min() < 0 or len(codes) != packed_bytes(codebook, sizes.sum(axis=0, dtype=np.int64)):
-        raise FileProblem("does not fit its segment")
+        raise FileProblem("does not match the vectors of its segment")
     is_aligned = row_bytes.ctypes.data % 4 == 0
     row_of_entry = row_bytes.view(np.int32) if is_aligned else np.frombuffer(row_bytes.tobytes(), np.int32)
     if sizes.sum(dtype=np.int64) != len(row_of_entry):
-        raise FileProblem("does not fit its segment")
+        raise FileProblem("does not match the vectors of its segment")
     lists = InvertedLists(codebook, sizes, row_of_entry, _aligned(codes), _aligned(all_codes))
     _ = lists.assignments  # FileProblem unless every row is in two lists
     return lists
@@ -327,13 +327,13 @@ def from_faiss_index(codebook: Any, index: Any, rows: int) -> InvertedLists:
             continue
         ids = faiss.rev_swig_ptr(stored.get_ids(number), size)
         if ids.min() < 0 or ids.max() >= rows:
-            raise FileProblem("does not fit its segment")
+            raise FileProblem("does not match the vectors of its segment")
         assignments[number // nlist, ids] = number % nlist
         packed = faiss.rev_swig_ptr(stored.get_codes(number), int(_padded_size(codebook, size)) * width)
         nibbles = _nibbles(packed).reshape(-1, 2 * block * width)[:, order]
         codes[ids] = _bytes(nibbles).reshape(-1, width)[:size]
     if index.ntotal != 2 * rows or assignments.min(initial=0) < 0:
-        raise FileProblem("does not fit its segment")
+        raise FileProblem("does not match the vectors of its segment")
     return pack_lists(codebook, codes, assignments)
 
 

@@ -11,8 +11,10 @@ centroids are stored as the coarse quantizer of the FAISS index, which is never 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, overload
 
 import faiss
@@ -54,6 +56,10 @@ _CODE_ITERATIONS = 10
 
 _DISTANCE_CELLS = 1 << 20
 """Cells of a table of rows and centroids that is computed at once, which bounds the temporary memory."""
+
+_ARRAY_FACTOR, _ARRAY_SLACK = 4, 1 << 20
+"""How many bytes FAISS may take for an array, by the bytes that it reads: some hold more than what was written."""
+_bounding, _bounds = threading.Lock(), [0]
 
 _SEED = 20_260_102
 
@@ -224,7 +230,24 @@ def copy_without_rows(index: Any) -> Any:
     """A copy of an index with centroids, without its rows; it owns its memory, wherever the index was read from."""
     coarse = faiss.clone_index(faiss.downcast_index(index.quantizer))
     empty = empty_index(index, coarse.ntotal, coarse)
-    return faiss.deserialize_index(faiss.serialize_index(empty))
+    return deserialize(faiss.serialize_index(empty))
+
+
+def deserialize(serialized: NDArray[np.uint8]) -> Any:
+    bound_arrays(serialized.nbytes)
+    return faiss.deserialize_index(serialized)
+
+
+def bound_arrays(size: int) -> None:
+    """Before FAISS reads so many bytes: let it make no array that is much larger than the most it was to read.
+
+    It makes an array before it reads the numbers, so that a length from elsewhere could take all memory. The bound is
+    the process's and only grows, since other threads read at the same time.
+    """
+    with _bounding:
+        if size > _bounds[-1]:
+            _bounds[:] = [size]
+            faiss.set_deserialization_vector_byte_limit(_ARRAY_FACTOR * size + _ARRAY_SLACK)
 
 
 # -- encoding rows -----------------------------------------------------------------------------------------
@@ -300,21 +323,21 @@ def _kmeans(rows: NDArray[np.float32], count: int) -> NDArray[np.float32]:
     """k-means by numpy's matrix products, which are several times faster than those of FAISS's own BLAS."""
     rng = np.random.default_rng(_SEED)
     centroids = rows[np.sort(rng.choice(len(rows), count, replace=len(rows) < count))]
+    step = max(1, _DISTANCE_CELLS // count)
+    buffer, nearest = np.empty((min(step, len(rows)), count), np.float32), np.empty(len(rows), np.int64)
     for _ in range(_CENTROID_ITERATIONS):
-        squares = np.einsum("ij,ij->i", centroids, centroids)
-        step = max(1, _DISTANCE_CELLS // count)
-        nearest = np.concatenate(
-            [
-                (rows[start : start + step] @ (centroids.T * np.float32(-2)) + squares).argmin(axis=1)
-                for start in range(0, len(rows), step)
-            ]
-        )
-        order = np.argsort(nearest, kind="stable")
-        used, starts = np.unique(nearest[order], return_index=True)
-        sizes = np.diff(np.append(starts, len(rows)))
+        squares, table = np.einsum("ij,ij->i", centroids, centroids), centroids.T * np.float32(-2)
+        for start in range(0, len(rows), step):
+            block = rows[start : start + step]
+            distances = np.matmul(block, table, out=buffer[: len(block)])
+            distances += squares
+            distances.argmin(axis=1, out=nearest[start : start + step])
+        order, ends = np.argsort(nearest, kind="stable"), np.cumsum(np.bincount(nearest, minlength=count)).tolist()
         # A centroid that is nearest to no row starts again at a random row.
         centroids = rows[rng.choice(len(rows), count)]
-        centroids[used] = np.add.reduceat(rows[order], starts) / sizes[:, None].astype(np.float32)
+        for number, (start, end) in enumerate(pairwise([0, *ends])):
+            if start < end:  # one by one: their rows stay in the cache
+                rows[order[start:end]].mean(axis=0, out=centroids[number])
     return centroids
 
 

@@ -74,7 +74,7 @@ def transform_from_bytes(stored: bytes | memoryview | NDArray[np.uint8], codes_d
     if not np.isfinite(rotation).all():
         raise FileProblem("has a rotation that is not of finite numbers")
     if np.abs(rotation).max() > 1 + _TOLERANCE or _deviation(rotation) > _TOLERANCE:
-        raise FileProblem("has a rotation that is none")
+        raise FileProblem("has a rotation matrix that is not orthogonal")
     return Transform(rotation)
 
 

@@ -1,4 +1,4 @@
-from .catalog import Due as Due, Entries as Entries, accept_catalog as accept_catalog, enter as enter
+from .catalog import Due as Due, Entries as Entries, enter as enter, take_aliases as take_aliases
 from .lazy import (
     Facts as Facts,
     LazyCache as LazyCache,
@@ -14,8 +14,15 @@ from .packs import (
     open_pack as open_pack,
     pack_key as pack_key,
 )
-from .passes import each_of as each_of
-from .pulling import check_signed as check_signed, pull_changelog as pull_changelog, pull_file as pull_file
+from .passes import Pass as Pass, Published as Published, each_of as each_of
+from .pulling import (
+    check_signed as check_signed,
+    has_size as has_size,
+    is_changelog as is_changelog,
+    pull_changelog as pull_changelog,
+    pull_file as pull_file,
+    size_of as size_of,
+)
 from .retention import (
     COLLECT_SECONDS as COLLECT_SECONDS,
     KEEP as KEEP,

@@ -1,8 +1,9 @@
 """The catalog of a bucket: which collections there are, which publication of each is the newest, and the aliases.
 
 A replica that polls asks for this object alone. Publishers write it after the CURRENT of each collection, by comparison
-with its ETag. One that is killed in between leaves a catalog that is behind: its next pass mends it, and replicas look
-at one CURRENT more at every poll, in turn.
+with its ETag, and before the first CURRENT of a new one: there the term of another home node stops them. One that is
+killed in between leaves a catalog that is behind: its next pass mends it, and replicas look at one CURRENT more at
+every poll, in turn.
 
 With a key, the member `statement` is a JWS over the SHA-256 of the other members, the kind and the time. Collections
 and publications are hints, which CURRENT has to confirm; aliases are taken from a signed catalog only.
@@ -14,6 +15,7 @@ import hashlib
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, TypeVar
 
 import msgspec
@@ -31,15 +33,18 @@ from aidre.engine.maintenance import (
     Publication,
     Sha256,
     Signer,
+    Term,
     damaged,
     encode_record,
     payload_of,
     read_catalog,
 )
 from aidre.engine.model import Alias
-from aidre.engine.storage import CURRENT, is_collection_name
+from aidre.engine.storage import CURRENT, Aliases, durable, is_collection_name
 
 _ATTEMPTS = 20
+STATEMENT_FILE = ".catalog.statement"
+"""In the cache of a replica: that of the newest catalog whose aliases were taken."""
 _T = TypeVar("_T")
 
 
@@ -54,10 +59,12 @@ class CatalogClaims:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """What a publisher enters: the publications that it made or found to be the newest, and the aliases of its store.
-    An alias of the catalog that means another store's collection stays."""
+    """What a publisher enters: the publications that it made or found to be the newest, names of collections that get
+    their first one soon, and the aliases of its store. An alias of the catalog that means another store's collection
+    stays."""
 
     publications: Mapping[str, Publication]
+    names: Collection[str]
     aliases: Mapping[str, Alias]
     own: Collection[str]
 
@@ -65,9 +72,16 @@ class Entries:
 # -- written ---------------------------------------------------------------------------------------------------------
 
 
-def enter(bucket: Bucket, entries: Entries, signer: Signer | None, *, repair: bool = False) -> None:
-    """Enter publications and aliases in the catalog, which is not written where it has them. BucketFailed,
-    StoreDamaged."""
+def enter(
+    bucket: Bucket,
+    entries: Entries,
+    signer: Signer | None,
+    check: Callable[[int], Term | None],
+    *,
+    repair: bool = False,
+) -> None:
+    """Enter publications and aliases in the catalog, which is not written where it has them. `check` gives the term of
+    this store, or raises PublishConflict where the number of the catalog's is later. BucketFailed, StoreDamaged."""
     for _ in range(_ATTEMPTS):
         try:
             catalog, etag = read_catalog(bucket)
@@ -79,6 +93,7 @@ def enter(bucket: Bucket, entries: Entries, signer: Signer | None, *, repair: bo
             catalog, etag, is_whole = _listed_catalog(bucket), content[1], False
         former = None if signer is None else _accepted_by(catalog, signer)
         wanted = _with_entries(catalog, entries, trusts_aliases=signer is None or former is not None)
+        wanted = replace(wanted, term=check(0 if catalog.term is None else catalog.term.number))
         signed = signer is None or (former is not None and _is_by(signer, catalog, former))
         if is_whole and signed and replace(wanted, statement=catalog.statement) == catalog:
             return
@@ -91,7 +106,7 @@ def enter(bucket: Bucket, entries: Entries, signer: Signer | None, *, repair: bo
 
 def _with_entries(catalog: Catalog, entries: Entries, *, trusts_aliases: bool) -> Catalog:
     listed = {name: Listed(one.generation, one.token) for name, one in entries.publications.items()}
-    names = tuple(sorted({*catalog.collections, *listed}))
+    names = tuple(sorted({*catalog.collections, *listed, *entries.names}))
     others = {name: one for name, one in catalog.aliases.items() if one.collection not in entries.own}
     kept = others if trusts_aliases else {}
     own = {
@@ -128,7 +143,8 @@ def _encoded(value: object) -> bytes:
 
 
 def _digest(catalog: Catalog) -> str:
-    return hashlib.sha256(_encoded(replace(catalog, statement=None))).hexdigest()
+    """Without the term, which a takeover replaces, and replicas need not believe."""
+    return hashlib.sha256(_encoded(replace(catalog, statement=None, term=None))).hexdigest()
 
 
 def _is_by(signer: Signer, catalog: Catalog, claims: CatalogClaims) -> bool:
@@ -179,6 +195,27 @@ def _refused(bucket: Bucket, reason: str, what: str) -> PublicationRefused:
 
 
 # -- read ------------------------------------------------------------------------------------------------------------
+
+
+def take_aliases(
+    cache: Path, bucket: Bucket, catalog: Catalog, keys: Opener | None, is_there: Callable[[str], bool]
+) -> None:
+    """Make the aliases of a catalog those of a replica, in one step, each as soon as `is_there` what it means.
+    PublicationRefused, StorageFailed."""
+    own, path = Aliases(cache), cache / STATEMENT_FILE
+    known = own.known()
+    if keys is not None and (catalog.aliases or path.exists()):
+        former = path.read_text(encoding="utf-8", errors="replace") if path.exists() else None
+        statement = accept_catalog(bucket, catalog, keys, former)
+        if statement != former:
+            durable.replace_file(path, statement.encode())
+    taken = dict[str, Alias]()
+    for name, one in catalog.aliases.items():
+        if is_collection_name(one.collection) and is_there(one.collection):
+            taken[name] = Alias(one.collection, one.former)
+        elif name in known:
+            taken[name] = known[name]
+    own.replace(taken)
 
 
 class Due:

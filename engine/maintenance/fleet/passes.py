@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TypeVar
 
 from aidre.engine.errors import AidreError, BucketFailed
 
 AT_ONCE = 16
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a publication sent. `files` is 0 where the generation was in the bucket already; `signed`, whether its
+    CURRENT is signed."""
+
+    collection: str
+    generation: int
+    documents: int
+    chunks: int
+    files: int
+    bytes: int
+    signed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What one pass published, and why the other collections were not."""
+
+    published: tuple[Published, ...]
+    failures: Mapping[str, AidreError]
 
 
 def each_of(names: Sequence[str], do: Callable[[str], _T | None]) -> tuple[dict[str, _T], dict[str, AidreError]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -13,6 +13,7 @@ import xxhash
 from aidre.engine.errors import StoreDamaged
 from aidre.engine.maintenance import (
     Objects,
+    Publication,
     damaged,
     refused,
     sha256_of,
@@ -83,3 +84,29 @@ def _temporary(path: Path) -> Iterator[Path]:
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def has_size(path: Path, size: int) -> bool:
+    """Whether there is a file of this size. Files get their names when they are verified, so that is enough."""
+    try:
+        return path.stat().st_size == size
+    except FileNotFoundError:
+        return False
+
+
+def is_changelog(file: str, publication: Publication) -> bool:
+    """Whether it is a changelog or a pack of some, up to the published generation and since the last purge."""
+    first, _, last = file.removesuffix(".arrow").partition("-")
+    is_named = file.endswith(".arrow") and first.isdecimal() and (not last or last.isdecimal())
+    return is_named and publication.purged <= int(first) <= publication.generation
+
+
+def size_of(folder: Path) -> int:
+    return sum(size for size in _sizes(folder))
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                yield path.stat().st_size

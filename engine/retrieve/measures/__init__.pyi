@@ -12,5 +12,4 @@ from .periods import (
     read_period as read_period,
     spell_durations as spell_durations,
 )
-from .quantities import Bounds as Bounds, read_bounds as read_bounds, read_currencies as read_currencies
-from .units import UNITS as UNITS
+from .quantities import UNITS as UNITS, Bounds as Bounds, read_bounds as read_bounds, read_currencies as read_currencies

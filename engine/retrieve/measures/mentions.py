@@ -15,8 +15,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from aidre.engine.retrieve.measures.numerals import FOREIGN_NUMERALS, NUMERALS, Plain, with_digits
 from aidre.engine.retrieve.measures.periods import MONTH, Period, read_period
-from aidre.engine.retrieve.measures.quantities import ABOVE, BELOW, Bounds, read_bounds, read_currencies
-from aidre.engine.retrieve.measures.units import UNITS
+from aidre.engine.retrieve.measures.quantities import ABOVE, BELOW, UNITS, Bounds, read_bounds, read_currencies
 
 Direction: TypeAlias = Literal["ascending", "descending"]
 Measure: TypeAlias = Literal["date", "price", "rating"]
@@ -153,7 +152,7 @@ _ORDERED: Final = re.compile(rf"(?<![\w-])(?:{_any(*_ORDERS.values())})(?![\w-])
 _OTHER_LATEST: Final = frozenset(
     ["version", "versions", "release", "releases", "news", "update", "updates", "commit", "stable", "build", "trends"]
 )
-"""After "latest" or "newest", what is looked for as a thing of its own, and is seldom the newest document."""
+"""Words that after "latest" or "newest" name a thing: the question is not about the newest document."""
 _DIGIT: Final = re.compile(r"\d")
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
 _FIRST_WORDS: Final = frozenset(

@@ -39,8 +39,8 @@ _NUMBER_WORDS: Final = re.compile(
 
 
 class Plain(NamedTuple):
-    """A question in lower case with digits in place of its numbers in words. `edges` are places where the two differ
-    from then on: in it, and in the question."""
+    """A question in lower case, its number words replaced by digits. `edges` are pairs of offsets, in `text` and in the
+    question, between which the distance of the two is constant."""
 
     text: str
     edges: list[tuple[int, int]]
@@ -52,7 +52,7 @@ class Plain(NamedTuple):
 
 
 def with_digits(text: str) -> Plain | None:
-    """None where the letters in lower case are another number of characters."""
+    """None if the lower-case text has another length than the question."""
     lower = re.sub(r"\s", " ", text.lower().replace("’", "'"))
     if len(lower) != len(text):
         return None

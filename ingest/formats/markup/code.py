@@ -1,7 +1,8 @@
 """The sandbox's reader of source code: the text of a file, with each definition as a heading above its lines.
 
-A definition begins with the comments and decorators above it, so that a passage has its name, signature, documentation
-and body. Python is parsed; other languages are read line by line, by the words that begin a definition.
+A definition begins with the comments and decorators above it, so that a passage has its name, signature,
+documentation and body. Python is parsed; other languages are read line by line, by the words that begin a definition.
+The languages of source code by the suffixes of their files.
 """
 
 from __future__ import annotations
@@ -15,9 +16,22 @@ from typing import Any, NamedTuple
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
-from aidre.ingest.formats.markup.languages import BRACED, CODE_SUFFIXES
 from aidre.ingest.formats.markup.text_writer import clean
 from aidre.ingest.records import decode
+
+CODE_SUFFIXES: Mapping[str, str] = {
+    ".py": "Python", ".pyi": "Python", ".rb": "Ruby", ".go": "Go", ".rs": "Rust", ".js": "JavaScript",
+    ".mjs": "JavaScript", ".cjs": "JavaScript", ".jsx": "JavaScript", ".ts": "TypeScript", ".tsx": "TypeScript",
+    ".java": "Java", ".kt": "Kotlin", ".kts": "Kotlin", ".scala": "Scala", ".swift": "Swift", ".c": "C", ".h": "C",
+    ".cc": "C++", ".cpp": "C++", ".cxx": "C++", ".hpp": "C++", ".cs": "C#", ".php": "PHP", ".lua": "Lua",
+    ".ex": "Elixir", ".exs": "Elixir", ".jl": "Julia", ".pl": "Perl", ".pm": "Perl", ".r": "R", ".sh": "Shell",
+    ".bash": "Shell", ".dart": "Dart", ".groovy": "Groovy", ".sql": "SQL", ".vue": "Vue", ".svelte": "Svelte",
+    ".zig": "Zig", ".nim": "Nim", ".proto": "Protobuf",
+}  # fmt: skip
+
+BRACED = frozenset({"JavaScript", "TypeScript", "Java", "C", "C++", "C#", "Shell", "Dart", "Groovy", "Vue", "Svelte"})
+"""Languages in which a function may have no word of its own before its name, but a brace behind it."""
+
 
 MAX_CHARACTERS = 4 << 20
 """A longer file was written by a program."""

@@ -11,8 +11,7 @@ from typing import Any
 
 from aidre.engine.index.text import strip_layout
 from aidre.engine.model import Json
-from aidre.ingest.formats.markup.members import split_members
-from aidre.ingest.formats.markup.text_writer import TextWriter
+from aidre.ingest.formats.markup.text_writer import TextWriter, split_members
 from aidre.ingest.records import decode
 
 _KEYWORD = re.compile(r"[ \t]{0,99}#\+([A-Za-z][\w-]{0,40})(?:\[[^\]]{0,200}\])?:[ \t]{0,99}(.*)")
@@ -195,13 +194,13 @@ def strip_marks(text: str) -> str:
 
 
 def _name_target(target: str) -> str:
-    """A link without a text: the address, or the name of a headline; of a picture nothing."""
+    """The text of a link without one: its address, or the name of a headline; empty for a picture."""
     name = target.removeprefix("file:").lstrip("*#")
     return "" if name.lower().endswith((".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp")) else name
 
 
 def _is_text(line: str) -> bool:
-    """Whether a line goes on with a paragraph."""
+    """Whether a line continues a paragraph."""
     text = line.lstrip()
     if not text or text[0] in "#|" or line.startswith("*"):
         return False

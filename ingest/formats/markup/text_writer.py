@@ -1,7 +1,8 @@
 """Writes the blocks of a document as one text, and keeps where its headings, code and tables are.
 
-Paragraphs stand apart by blank lines, items of a list on lines of their own, tables are tables of Markdown. What comes
-out is the answer of a parser in the sandbox.
+Paragraphs stand apart by blank lines, items of a list on lines of their own, tables are tables of Markdown. What
+comes out is the answer of a parser in the sandbox. The front matter of a text in another markup than Markdown, as
+Hugo, Jekyll and Pandoc take it there, too.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aidre.engine.errors import InvalidDocument
-from aidre.ingest.formats.pages import write_table as write_markdown_table
+from aidre.engine.model import Json
+from aidre.ingest.formats import split_front_matter
+from aidre.ingest.formats.pages.markdown_table import write_table as write_markdown_table
 
-if TYPE_CHECKING:  # the model loads numpy, for which small limits of the sandbox leave no room
+if TYPE_CHECKING:
     from aidre.engine.model import Json
 
 MAX_VALUE_CHARACTERS = 1000
@@ -39,7 +42,7 @@ class TextWriter:
         self._was_item = False
 
     def heading(self, title: str, level: int) -> None:
-        """A heading on a line of its own; an empty one is none."""
+        """Write a heading on a line of its own; an empty one is skipped."""
         title = to_line(title)
         if title:
             start = self._add(title)
@@ -117,3 +120,22 @@ def to_line(text: str | None) -> str:
 
 def clean(text: str) -> str:
     return _INVISIBLE.sub("", text)
+
+
+_OPENINGS = ("---", "+++")
+_OF_ANSWERS = ("title", "updated_at", "language", "url", "canonical")
+_NOT_METADATA = frozenset({"id", "type", "section", "metadata", "semantic_payload"})
+"""Members that mean something in Markdown and in rows alone."""
+
+
+def split_members(text: str) -> tuple[dict[str, Json], str]:
+    """Members under the names of an answer, what else there is as its metadata, and the body."""
+    if not text.lstrip("\ufeff\r\n\t ").startswith(_OPENINGS):
+        return {}, text
+    members, body = split_front_matter(text)
+    if not members:
+        return {}, text
+    found = {name: str(members[name]) for name in _OF_ANSWERS if type(members.get(name)) in (str, int, float)}
+    rest = {name: value for name, value in members.items() if name not in _OF_ANSWERS and name not in _NOT_METADATA}
+    inner = members.get("metadata")
+    return found | {"metadata": rest | (inner if type(inner) is dict else {})}, body

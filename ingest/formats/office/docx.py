@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.office.numbers import LEVELS, Numbering
 from aidre.ingest.formats.office.package import XML_SUFFIXES, Kind, check_package
-from aidre.ingest.formats.pages import write_table
+from aidre.ingest.formats.pages.markdown_table import write_table
 
 if TYPE_CHECKING:
     from docx.document import Document
@@ -220,7 +220,7 @@ def _count_name_rows(table: Element) -> int:
 
 
 def _goes_on(row: Element) -> bool:
-    """Whether a cell of the row above goes on in this row."""
+    """Whether a cell of the row above continues in this row."""
     return any(_find_merge(cell) == "continue" for cell in row.iter(f"{_W}tc"))
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.markup import TextWriter, to_line
-from aidre.ingest.formats.pages import check_depth, extract_fragment
+from aidre.ingest.formats.pages.bounds import check_depth
+from aidre.ingest.formats.pages.main_text import extract_fragment
 from aidre.ingest.records import decode, find_mark
 
 MAX_PARTS = 1000
@@ -22,7 +23,7 @@ MAX_DEPTH = 8
 
 MAX_HEADER_BYTES = 1 << 20
 MAX_FIELD_CHARACTERS = 4000
-"""Of a header field; the library reads its parameters in quadratic time."""
+"""Longest header field: the library parses its parameters in quadratic time."""
 
 MAX_ATTACHMENTS = 100
 

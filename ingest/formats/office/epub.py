@@ -9,9 +9,9 @@ from urllib.parse import unquote
 
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.markup import TextWriter, to_line
-from aidre.ingest.formats.office.core_properties import read_dublin_core
-from aidre.ingest.formats.office.package import Kind, Package
-from aidre.ingest.formats.pages import check_depth, extract_fragment
+from aidre.ingest.formats.office.package import Kind, Package, read_dublin_core
+from aidre.ingest.formats.pages.bounds import check_depth
+from aidre.ingest.formats.pages.main_text import extract_fragment
 from aidre.ingest.records import decode
 
 EPUB = Kind("EPUB", "EPUB book", ".epub", has_doctypes=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from aidre.ingest.formats.pages import to_roman
+from aidre.ingest.formats.pages.inline import to_roman
 
 if TYPE_CHECKING:
     from docx.document import Document
@@ -124,7 +124,7 @@ def _find_definitions(document: Document) -> tuple[dict[str, Element], dict[str,
     try:
         part: Any = document.part.part_related_by(RELATIONSHIP_TYPE.NUMBERING)
         root = part.element
-    except (KeyError, AttributeError, ValueError):  # without lists, or with a part that is none
+    except (KeyError, AttributeError, ValueError):  # without lists, or with a part that is missing
         return {}, {}
     abstracts = {each.get(f"{_W}abstractNumId", ""): each for each in root.findall(f"{_W}abstractNum")}
     nums = {each.get(f"{_W}numId", ""): each for each in root.findall(f"{_W}num")}

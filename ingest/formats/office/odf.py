@@ -10,8 +10,7 @@ from typing import Any
 
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.markup import TextWriter
-from aidre.ingest.formats.office.core_properties import read_dublin_core
-from aidre.ingest.formats.office.package import Element, Kind, Package
+from aidre.ingest.formats.office.package import Element, Kind, Package, read_dublin_core
 
 ODF = Kind("OpenDocument", "OpenDocument text", ".odt")
 

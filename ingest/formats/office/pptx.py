@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from aidre.ingest.formats.markup import TextWriter
-from aidre.ingest.formats.office.core_properties import read_core_properties
-from aidre.ingest.formats.office.package import Element, Kind, Package
+from aidre.ingest.formats.office.package import Element, Kind, Package, read_core_properties
 
 PPTX = Kind("PPTX", "PowerPoint presentation", ".pptx")
 

@@ -26,7 +26,7 @@ MAX_INFLATED_BYTES = 2 << 30
 
 MAX_RATIO = 250
 MIN_BOMB_BYTES = 1 << 20
-"""How many times as large as its compressed bytes a file of more than so many bytes may be."""
+"""Largest ratio of a file to its compressed bytes, and the size from which it is checked."""
 
 MAX_NAME_CHARACTERS = 500
 _BLOCK_BYTES = 1 << 20

@@ -9,10 +9,15 @@ from functools import partial
 
 from selectolax.lexbor import LexborNode
 
-from aidre.ingest.formats.pages.data_addresses import strip_data_addresses
-from aidre.ingest.formats.pages.grid import Grid, read_grid
-from aidre.ingest.formats.pages.inline import is_formula, is_raised, read_math, read_picture, write_raised
-from aidre.ingest.formats.pages.parts import PageParts
+from aidre.ingest.formats.pages.inline import (
+    is_formula,
+    is_raised,
+    read_math,
+    read_picture,
+    strip_data_addresses,
+    write_raised,
+)
+from aidre.ingest.formats.pages.parts import Grid, PageParts, read_grid
 
 SKIPPED = frozenset(
     {
@@ -370,7 +375,7 @@ class _BlockWriter:
             self._widen("\n\n")
 
     def _widen(self, gap: str) -> None:
-        """Of all gaps between two texts the widest is written."""
+        """Keep the widest of the gaps between two texts."""
         if self.blocks and _WIDTHS[gap] > _WIDTHS[self._gap]:
             self._gap = gap
 

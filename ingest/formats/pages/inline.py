@@ -1,7 +1,11 @@
 """Elements within a line that say more than their characters: raised numbers, formulas, pictures, numbers of items.
 
 A raised digit is written as `^3`, and not as the character of Unicode: compatibility normalization, which the lexical
-index and many models apply, joins `10³` to 103.
+index and many models apply, joins `10³` to 103. Numbers as letters and as Roman numerals, as lists have them.
+
+`data:` addresses: pictures and fonts that are written into a text, and no words of it.
+
+They are found by their form, so that the time is linear; a text about them, with a short one, stays as it is.
 """
 
 from __future__ import annotations
@@ -11,8 +15,55 @@ from collections.abc import Iterator
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from aidre.ingest.formats.pages.data_addresses import strip_data_addresses
-from aidre.ingest.formats.pages.numerals import to_letters, to_roman
+_ADDRESS = re.compile(
+    r"data:[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,60}(?:;[a-z0-9_.+-]{1,40}(?:=[\w.+-]{1,60})?){0,5},[^\s<>\"')\]]{64,}",
+    re.IGNORECASE,
+)
+_WRAPPED = re.compile(r"(?<=\u2026)(?:\r?\n[ \t]*[A-Za-z0-9+/=]{40,})+")
+"""The further lines of an address that is broken into lines."""
+
+_PICTURE = re.compile(
+    r"!\[([^\[\]]{0,500})\]\([ \t]*<?data:[^\s<>()]{0,200}\u2026>?(?:[ \t]+\"[^\"\n]{0,500}\")?[ \t]*\)"
+)
+_DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]{1,200}\]:[ \t]*<?data:[^\s<>]{0,200}\u2026>?.*$\n?", re.MULTILINE)
+
+
+def strip_data_addresses(text: str) -> str:
+    """The text with an ellipsis in place of the data of each address; a picture of Markdown becomes its description."""
+    if "data:" not in text and "DATA:" not in text:
+        return text
+    shortened = _ADDRESS.sub(lambda match: f"{match[0].partition(',')[0]},\u2026", text)
+    if shortened == text:
+        return text
+    return _DEFINITION.sub("", _PICTURE.sub(r"\1", _WRAPPED.sub("", shortened)))
+
+
+_MAX_ROMAN = 4000
+_ROMAN = (
+    (1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"), (50, "L"), (40, "XL"), (10, "X"),
+    (9, "IX"), (5, "V"), (4, "IV"), (1, "I"),
+)  # fmt: skip
+
+
+def to_letters(number: int) -> str:
+    """a, b, ..., z, aa, ab, ..."""
+    letters = ""
+    while number > 0:
+        number, rest = divmod(number - 1, 26)
+        letters = chr(ord("a") + rest) + letters
+    return letters
+
+
+def to_roman(number: int) -> str:
+    """A Roman numeral in capitals; a number without one (0, 4000) stays decimal."""
+    if not 0 < number < _MAX_ROMAN:
+        return str(number)
+    written = ""
+    for value, letters in _ROMAN:
+        written += letters * (number // value)
+        number %= value
+    return written
+
 
 _MAX_RAISED_CHARACTERS = 12
 _MAX_ALT_CHARACTERS = 500
@@ -41,7 +92,7 @@ _POWER = re.compile(
 _NOTE_NAME = re.compile(
     r"(?<![a-z])(?:foot-?notes?|end-?notes?|notes?|fn|cit(?:e|ation)s?|ref(?:erence)?s?)(?![a-z])", re.IGNORECASE
 )
-"""Of classes and ids of the marks of notes that are no links."""
+"""Classes and ids of note marks that are not links."""
 
 _WORD = re.compile(r"\w+")
 _FILE_NAME = re.compile(

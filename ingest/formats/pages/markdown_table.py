@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 _MAX_NAME_ROWS = 4
-"""Of more rows the first alone names the columns: they are rows of the table."""
+"""If more rows look like headings, only the first names the columns; the others are rows."""
 
 _YEAR = re.compile(r"(?:1[89]|20|21)\d\d")
 

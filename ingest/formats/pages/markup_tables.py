@@ -10,7 +10,7 @@ from typing import Any
 from aidre.ingest.formats.pages.main_text import extract_fragment_text
 
 MAX_TABLES = 1000
-"""Of a text: further ones are left as they are."""
+"""Tables converted in one text; further ones stay HTML."""
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
 _TABLE = re.compile(r"<(/?)table(?=[\s>])[^<>]*>", re.IGNORECASE)

@@ -2,18 +2,184 @@
 
 They are found by roles, class names and relations of links as documentation generators write them (DocBook, Publican,
 Sphinx, Texinfo, MkDocs, VitePress, Docusaurus), never by words: navigation is in the language of the page.
+
+Elements of an HTML page that no reader ever sees, as opposed to those that a click shows: tabs, accordions, answers.
+
+An element is hidden by its own attributes: `hidden`, or `display: none` or `visibility: hidden` in its style. Built
+pages keep all tabs but the first one hidden, so what a control may show is text of the page: the element is a tab's
+panel by role or by its class, stands in or behind an element that opens it, or is named by a control. Tables of data
+in an HTML page as tables of Markdown, in which every cell is under the name of its column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from aidre.ingest.formats.pages.grid import MAX_CELLS, count_cells
-from aidre.ingest.formats.pages.hidden import find_hidden
 from aidre.ingest.formats.pages.inline import number_items
+from aidre.ingest.formats.pages.markdown_table import Cell, write_cells
+
+ReadCell: TypeAlias = Callable[[LexborNode], tuple[str, int]]
+"""The text of an element, in one line, and how many of its characters are links."""
+
+MAX_CELLS = 100_000
+"""Cells of a table with those that spans add."""
+
+_MAX_SPAN = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """`text` is the table, `linked_characters` as many as have the same share of it as links have of the cells."""
+
+    text: str
+    linked_characters: int
+    caption: str
+
+
+def read_grid(table: LexborNode, read: ReadCell, left_out: Collection[int]) -> Grid:
+    """The table of an element; an empty text for one without words. Elements `left_out` (`mem_id`) are not read."""
+    caption = next((read(node)[0] for node in _children(table) if node.tag == "caption"), "")
+    rows, heads, words, linked = list[list[Cell]](), 0, 0, 0
+    for row in _rows(table, left_out):
+        cells = list[Cell]()
+        for node in _children(row):
+            if node.tag in ("td", "th") and node.mem_id not in left_out:
+                text, links = read(node)
+                words, linked = words + len(text), linked + links
+                cells.append(Cell(text, _span(node, "colspan"), _span(node, "rowspan"), node.tag == "th"))
+        is_head = row.parent is not None and row.parent.tag == "thead"
+        heads += is_head and heads == len(rows)
+        rows.append(cells)
+    above, text = write_cells(rows, heads)
+    return Grid(text, len(text) * linked // max(1, words), " ".join(filter(None, (caption, above))))
+
+
+def count_cells(table: LexborNode) -> int:
+    """The cells of a table with those that its spans add, at least; stops beyond MAX_CELLS."""
+    count = 0
+    for row in _rows(table, ()):
+        for node in _children(row):
+            count += _span(node, "colspan") * _span(node, "rowspan") if node.tag in ("td", "th") else 0
+        if count > MAX_CELLS:
+            break
+    return count
+
+
+def _rows(table: LexborNode, left_out: Collection[int]) -> Iterator[LexborNode]:
+    for child in _children(table):
+        if child.mem_id in left_out:
+            continue
+        if child.tag == "tr":
+            yield child
+        elif child.tag in ("thead", "tbody", "tfoot"):
+            yield from _rows(child, left_out)
+
+
+def _children(node: LexborNode) -> Iterator[LexborNode]:
+    child = node.child
+    while child is not None:
+        yield child
+        child = child.next
+
+
+def _span(cell: LexborNode, name: str) -> int:
+    value = (cell.attributes.get(name) or "").strip()
+    return min(max(1, int(value)), _MAX_SPAN) if value.isascii() and value.isdecimal() and len(value) < 6 else 1
+
+
+_CANDIDATES = "[hidden],[style]"
+_INVISIBLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
+_MAIN = "main,[role=main]"
+_PAGE = frozenset({"html", "body", "main"})
+"""A page that hides all of itself is shown by its script."""
+
+_OPENED = re.compile(
+    r"(?<![a-z])(?:accordions?|collaps(?:e|ed|ible|able)|expand(?:ed|er|able)|toggl(?:e|er|ed|eable)|"
+    r"tabs?(?:bed|[_-]?(?:panes?|panels?|contents?|items?|body|blocks?))?|spoiler|disclosure|faq|answers?|"
+    r"carousel|slid(?:es?|er|eshow)|(?:read|show|see)[_-]?more)(?![a-z])",
+    re.IGNORECASE,
+)
+"""Class names of what a click opens, or a row of pictures shows in turn, as libraries of components write them."""
+
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+"""Where a word begins in a name like tabItem."""
+
+_NAMING = ("aria-controls", "data-target", "data-bs-target", "onclick", "href")
+_CONTROLS = "[aria-controls],[data-target],[data-bs-target],[onclick],a[href^='#']"
+_NAME = re.compile(r"[\w:.-]+")
+_LEVELS = 4
+"""Ancestors of an element that are inspected: a panel may be in wrappers inside its accordion."""
+
+
+def find_hidden(tree: LexborHTMLParser) -> frozenset[int]:
+    """The hidden elements by `mem_id`, without those that a click shows."""
+    candidates = [node for node in tree.css(_CANDIDATES) if _is_hidden(node)]
+    if not candidates:
+        return frozenset()
+    page = frozenset(_page_elements(tree))
+    named = frozenset(_named_by_controls(tree))
+    return frozenset(node.mem_id for node in candidates if node.mem_id not in page and not _is_opened(node, named))
+
+
+def _is_hidden(node: LexborNode) -> bool:
+    attributes = node.attributes
+    if "hidden" in attributes and (attributes["hidden"] or "").strip().lower() != "until-found":
+        return True
+    return _INVISIBLE.search(attributes.get("style") or "") is not None
+
+
+def _page_elements(tree: LexborHTMLParser) -> Iterator[int]:
+    """The main element, and those around it."""
+    node = tree.css_first(_MAIN) or tree.body
+    while node is not None:
+        yield node.mem_id
+        node = node.parent
+
+
+def _named_by_controls(tree: LexborHTMLParser) -> Iterator[str]:
+    """What links, buttons and scripts of a click say is shown: ids of elements among other words."""
+    for control in tree.css(_CONTROLS):
+        for attribute in _NAMING:
+            value = control.attributes.get(attribute) or ""
+            if attribute != "href" or value.startswith("#"):
+                yield from _NAME.findall(value)
+
+
+def _is_opened(node: LexborNode, named: frozenset[str]) -> bool:
+    attributes = node.attributes
+    is_panel = attributes.get("role") == "tabpanel" or (attributes.get("id") or "") in named
+    return is_panel or _has_class(node) or _follows_control(node)
+
+
+def _has_class(node: LexborNode) -> bool:
+    """Whether the element or one above it has the class, or the tag, of what a click opens."""
+    one: LexborNode | None = node
+    for _ in range(_LEVELS):
+        if one is None or one.tag in _PAGE:
+            return False
+        names = f"{one.tag} {one.attributes.get('class') or ''}"  # the tag of a component, too, such as amp-accordion
+        if _OPENED.search(_WORD_START.sub("-", names)):
+            return True
+        one = one.parent
+    return False
+
+
+def _follows_control(node: LexborNode) -> bool:
+    """Whether the element before it opens something, as the question before an answer."""
+    before = node.prev
+    while before is not None and (before.tag or "").startswith("-"):
+        before = before.prev
+    if before is None:
+        return False
+    attributes = before.attributes
+    is_control = before.tag in ("button", "summary") or attributes.get("role") in ("button", "tab")
+    return is_control or "aria-expanded" in attributes or before.css_first("button,[aria-expanded]") is not None
+
 
 _NAVIGATION = ",".join(
     (
@@ -78,7 +244,7 @@ class PageParts:
     is_book: bool = False
     grids: frozenset[int] = frozenset()
     numbers: Mapping[int, str] = field(default_factory=dict)
-    """Of items of ordered lists."""
+    """Numbers of the items of ordered lists."""
 
     def leaves_out(self, node: int) -> bool:
         return node in self.hidden or node in self.navigation or node in self.contents or node in self.gutters

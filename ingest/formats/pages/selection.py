@@ -19,10 +19,11 @@ MIN_WORD_SHARE = 0.05
 """Share of the words outside link lists: where trafilatura finds fewer, it has missed the text, and all is kept."""
 
 _KIN_WORDS, _KIN_SHARE = 8, 0.3
-"""Words of a block that is taken for its kind, and the share of the text's words that are of this kind."""
+"""A block that trafilatura missed is added from this many words on, if blocks of its kind (of the same two innermost
+HTML blocks) hold this share of the text's words."""
 
 _KIN_ABOVE = 3
-"""Blocks above the first one of the text that may be of its kind."""
+"""Blocks of the kind of the text that may be added above its first one."""
 
 _MARGIN_SHARE = 0.3
 """An element with more of a page's words is no margin, whatever its name is."""
@@ -35,7 +36,7 @@ _REFERENCE_SHARE = 0.05
 """Share of code and tables of a page of reference: trafilatura, which is made for articles, misses its prose, too."""
 
 _HEADED_BLOCKS = 3
-"""A heading is kept if the next of so many blocks, itself counted, that is no heading is kept."""
+"""A heading is kept if the next block of this many (itself counted) that is not a heading is kept."""
 
 _RUN_WORDS = 3
 _MIN_SQUEEZED_CHARACTERS = 20

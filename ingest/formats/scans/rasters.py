@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pypdfium2 import PdfPage
 
 MAX_PIXELS = 12_000_000
-"""Of one image for tesseract: a page of 8.3 by 11.7 inches has 8.7 million at 300 dots per inch."""
+"""Pixels of one image for tesseract: a page of 8.3 by 11.7 inches has 8.7 million at 300 dots per inch."""
 
 MAX_SIDE = 32_000
 """Tesseract takes no more than 32,767."""
 
 MAX_DECODED_PIXELS = 64_000_000
-"""Of an image file, decoded: in four channels 256 MB."""
+"""Decoded pixels of an image file: 256 MB in four channels."""
 
 MAX_FRAMES = 1_000
 """Pages of one TIFF file."""

@@ -17,11 +17,11 @@ from aidre.ingest.sandbox import SHARED, recogniser
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp"})
 
 MAX_SCANNED_PAGES = 2_000
-"""Of one document."""
+"""Pages of one document."""
 
 MAX_SCANNED_CHARACTERS = 8 << 20
 MAX_DOCUMENT_SECONDS = 1_800.0
-"""Of one document by the clock; then those pages are finished that are being read, and the others left out."""
+"""Wall-clock seconds of one document; the pages in progress are finished then, and the others left out."""
 
 _MAX_FAILURES = 3
 """Pages that end the parser that draws them; then the others stay unread."""

@@ -7,16 +7,14 @@ from .arrow_json import (
 )
 from .columnar import build_row_batch as build_row_batch
 from .csv import find_csv_columns as find_csv_columns, find_csv_spaces as find_csv_spaces, read_csv as read_csv
-from .json_file import (
+from .json_lines import (
     find_json_file_columns as find_json_file_columns,
     find_json_file_spaces as find_json_file_spaces,
-    holds_documents as holds_documents,
-    read_json_file as read_json_file,
-)
-from .json_lines import (
     find_json_lines_columns as find_json_lines_columns,
     find_json_lines_spaces as find_json_lines_spaces,
     has_url_lines as has_url_lines,
+    holds_documents as holds_documents,
+    read_json_file as read_json_file,
     read_json_lines as read_json_lines,
 )
 from .parquet import (

@@ -24,7 +24,7 @@ _ROWS_ABOVE: Final = 20
 """Rows that may be above the names of the columns."""
 
 _MIN_MATCHING: Final = 0.8
-"""Of the rows below a title, the share that has as many cells as there are names."""
+"""Share of the rows below a title that must have as many cells as there are names."""
 
 _CAPTION_CHARACTERS: Final = 200
 _SEPARATOR: Final = re.compile(r'"?sep=(.)"?[ \t]*(?:\r?\n|\r|$)', re.IGNORECASE)
@@ -144,7 +144,7 @@ def _matching(rows: Sequence[Sequence[str]]) -> float:
 
 
 def _is_above(rows: Sequence[Sequence[str]], number: int) -> bool:
-    """Whether a row that is not the first can name the columns of those below it."""
+    """Whether a row that is not the first can be the heading of the rows below it."""
     if number == 0:
         return True
     names = [cell for cell in rows[number] if cell.strip()]

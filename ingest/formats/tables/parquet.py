@@ -45,7 +45,7 @@ from aidre.ingest.sandbox import TABLES, stream_file
 T = TypeVar("T")
 BATCH_ROWS = 8192
 _SHRINK_FACTOR = 128
-"""By which batches get smaller if the child runs out of memory: in two steps a batch is one row."""
+"""Factor by which batches shrink if the child runs out of memory: in two steps to one row."""
 
 
 class _SpaceLists(NamedTuple):

@@ -28,7 +28,7 @@ _FREE_CHARACTERS: Final = 200
 
 _TITLE_CHARACTERS: Final = 300
 _NAME_CHARACTERS: Final = 100
-"""A longer title is none; nor is a longer text the name of a row."""
+"""Longest title, and longest text that names a row."""
 
 _MAX_DEPTH: Final = 8
 """Levels of an object that text is taken from."""

@@ -30,7 +30,7 @@ MAX_SMALL_BYTES = 16 << 20
 
 MAX_MERGED_CELLS = 100_000
 MAX_FORMAT_CHARACTERS = 255
-"""Of a format of numbers, as in Excel."""
+"""Longest number format, as in Excel."""
 
 MAX_DEPTH = 64
 ROWS_OF_PART = 1000

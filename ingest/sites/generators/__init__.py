@@ -2,7 +2,3 @@
 
 Use `GENERATORS` to load the one whose configuration file a folder has. Nothing here reads pages or writes.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

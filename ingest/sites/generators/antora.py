@@ -8,19 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aidre.ingest.sites.settings import (
-    Folder,
-    Generator,
-    Includes,
-    Place,
-    Source,
-    get_table,
-    get_text,
-    get_texts,
-    left_out,
-    read_yaml,
-    split_name,
-)
+from aidre.ingest.sites.settings.data import get_table, get_text, get_texts, read_yaml
+from aidre.ingest.sites.settings.place import Folder, Generator, Includes, Place, Source, left_out, split_name
 
 FILES = ("antora.yml",)
 _PLAYBOOKS = ("antora-playbook.yml", "playbook.yml", "site.yml", "antora-playbook.yaml", "local-antora-playbook.yml")

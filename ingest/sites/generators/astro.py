@@ -7,18 +7,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aidre.ingest.sites.settings import (
-    COMPUTED,
+from aidre.ingest.sites.settings.data import get_text
+from aidre.ingest.sites.settings.literals import COMPUTED, read_exported
+from aidre.ingest.sites.settings.place import (
     Folder,
     Generator,
     Includes,
     Place,
     Source,
     below,
-    get_text,
     github_slug,
     left_out,
-    read_exported,
     split_name,
     to_order,
 )

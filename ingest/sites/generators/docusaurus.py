@@ -9,20 +9,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urljoin
 
-from aidre.ingest.sites.settings import (
-    COMPUTED,
+from aidre.ingest.sites.settings.data import get_text, get_texts, read_json
+from aidre.ingest.sites.settings.globs import matches
+from aidre.ingest.sites.settings.literals import COMPUTED, read_exported
+from aidre.ingest.sites.settings.place import (
     Folder,
     Generator,
     Includes,
     Place,
     Source,
     below,
-    get_text,
-    get_texts,
     left_out,
-    matches,
-    read_exported,
-    read_json,
     split_name,
     to_order,
 )

@@ -1,4 +1,4 @@
-"""Eleventy: a folder for each template, or what its `permalink` says, which files of data beside it may give, too."""
+"""Eleventy: a folder for each template, or its `permalink`, which a data file beside it may set, too."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from datetime import datetime
 from typing import Any
 
 from aidre.ingest.records import read_date
-from aidre.ingest.sites.settings import (
-    COMPUTED,
+from aidre.ingest.sites.settings.data import get_text, read_json
+from aidre.ingest.sites.settings.globs import is_ignored
+from aidre.ingest.sites.settings.literals import COMPUTED, read_constant, read_exported
+from aidre.ingest.sites.settings.place import (
     Folder,
     Generator,
     Includes,
@@ -19,12 +21,7 @@ from aidre.ingest.sites.settings import (
     Source,
     below,
     eleventy_slug,
-    get_text,
-    is_ignored,
     left_out,
-    read_constant,
-    read_exported,
-    read_json,
     split_name,
     to_order,
 )

@@ -11,21 +11,17 @@ from typing import Any
 
 from aidre.engine.model import Json
 from aidre.ingest.records import read_date
-from aidre.ingest.sites.settings import (
+from aidre.ingest.sites.settings.data import get_table, get_text, read_json, read_toml, read_yaml
+from aidre.ingest.sites.settings.place import (
     Folder,
     Generator,
     Includes,
     Place,
     Source,
     below,
-    get_table,
-    get_text,
     hugo_path,
     hugo_slug,
     left_out,
-    read_json,
-    read_toml,
-    read_yaml,
     split_name,
     to_order,
 )

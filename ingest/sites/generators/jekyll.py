@@ -13,19 +13,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aidre.ingest.records import read_date
-from aidre.ingest.sites.settings import (
+from aidre.ingest.sites.settings.data import get_text, get_texts, read_yaml
+from aidre.ingest.sites.settings.globs import matches
+from aidre.ingest.sites.settings.place import (
     Folder,
     Generator,
     Includes,
     Place,
     Source,
     below,
-    get_text,
-    get_texts,
     jekyll_slug,
     left_out,
-    matches,
-    read_yaml,
     split_name,
     to_order,
 )

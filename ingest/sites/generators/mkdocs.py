@@ -13,21 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aidre.ingest.records import read_date
-from aidre.ingest.sites.settings import (
-    Folder,
-    Generator,
-    Includes,
-    Place,
-    Source,
-    below,
-    get_table,
-    get_text,
-    get_texts,
-    is_ignored,
-    left_out,
-    read_yaml,
-    split_name,
-)
+from aidre.ingest.sites.settings.data import get_table, get_text, get_texts, read_yaml
+from aidre.ingest.sites.settings.globs import is_ignored
+from aidre.ingest.sites.settings.place import Folder, Generator, Includes, Place, Source, below, left_out, split_name
 
 FILES = ("mkdocs.yml", "mkdocs.yaml")
 _PAGES = frozenset({".md", ".markdown", ".mdown", ".mkdn", ".mkd"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
-from aidre.ingest.sites.settings import Folder, Generator, Place, Source, left_out, split_name
+from aidre.ingest.sites.settings.place import Folder, Generator, Place, Source, left_out, split_name
 
 FILES = (".obsidian",)
 

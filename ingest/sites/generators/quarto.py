@@ -7,21 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aidre.ingest.sites.settings import (
-    Folder,
-    Generator,
-    Includes,
-    Place,
-    Source,
-    compile_glob,
-    get_table,
-    get_text,
-    get_texts,
-    left_out,
-    read_yaml,
-    split_name,
-    to_order,
-)
+from aidre.ingest.sites.settings.data import get_table, get_text, get_texts, read_yaml
+from aidre.ingest.sites.settings.globs import compile_glob
+from aidre.ingest.sites.settings.place import Folder, Generator, Includes, Place, Source, left_out, split_name, to_order
 
 FILES = ("_quarto.yml", "_quarto.yaml")
 _PAGES = frozenset({".qmd", ".md", ".ipynb", ".rmd"})

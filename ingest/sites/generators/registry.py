@@ -18,7 +18,7 @@ from aidre.ingest.sites.generators import (
     sphinx,
     vitepress,
 )
-from aidre.ingest.sites.settings import Folder, Generator
+from aidre.ingest.sites.settings.place import Folder, Generator
 
 Load: TypeAlias = Callable[[Folder, str], Generator | None]
 

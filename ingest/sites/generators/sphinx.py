@@ -7,19 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aidre.ingest.sites.settings import (
-    Folder,
-    Generator,
-    Includes,
-    Place,
-    Source,
-    get_text,
-    get_texts,
-    left_out,
-    matches,
-    read_python,
-    split_name,
-)
+from aidre.ingest.sites.settings.data import get_text, get_texts, read_python
+from aidre.ingest.sites.settings.globs import matches
+from aidre.ingest.sites.settings.place import Folder, Generator, Includes, Place, Source, left_out, split_name
 
 FILES = ("conf.py",)
 _NAMES = frozenset(

@@ -6,21 +6,10 @@ import posixpath
 import re
 from dataclasses import dataclass
 
-from aidre.ingest.sites.settings import (
-    COMPUTED,
-    Folder,
-    Generator,
-    Includes,
-    Place,
-    Source,
-    below,
-    get_text,
-    get_texts,
-    left_out,
-    matches,
-    read_exported,
-    split_name,
-)
+from aidre.ingest.sites.settings.data import get_text, get_texts
+from aidre.ingest.sites.settings.globs import matches
+from aidre.ingest.sites.settings.literals import COMPUTED, read_exported
+from aidre.ingest.sites.settings.place import Folder, Generator, Includes, Place, Source, below, left_out, split_name
 
 FILES = tuple(
     f".vitepress/config{end}.{suffix}" for end in ("", "/index") for suffix in ("ts", "mts", "js", "mjs", "cts", "cjs")

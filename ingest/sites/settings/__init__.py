@@ -2,7 +2,3 @@
 
 Use it to read configuration files without executing anything. It knows no generator.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

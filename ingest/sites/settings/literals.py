@@ -361,4 +361,4 @@ _PLAIN: Mapping[str, Callable[[str], Any]] = {
     "template": _to_template,
     "number": _to_number,
 }
-"""What a token of one of these kinds means."""
+"""The value of a token, by its kind."""

@@ -1,13 +1,86 @@
-"""The place of a file in a website, what a generator is asked with, and what it is."""
+"""The place of a file in a website, what a generator is asked with, and what it is.
+
+Names and titles as parts of addresses, in the manner of the generators that have one of their own. Reads files
+beneath a folder by their relative paths, and none outside of it.
+"""
 
 from __future__ import annotations
 
+import os
+import posixpath
+import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from aidre.engine.model import Json
-from aidre.ingest.sites.settings.folder import Folder
+from aidre.ingest.records import open_beneath
+
+MAX_BYTES = 1 << 20
+"""Bytes of a configuration file, and of an included one; a larger one is not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Paths are relative to `root`, with slashes. Links that leave `bounds`, and paths that do, are as if absent."""
+
+    root: Path
+    bounds: Path
+
+    def real(self, path: str) -> Path | None:
+        """The path of a file, whether it exists or not; None if it leads out of the bounds."""
+        joined = Path(os.path.normpath(self.root / path))
+        return joined if joined.is_relative_to(self.bounds) and "\0" not in path else None
+
+    def read(self, path: str) -> str | None:
+        """The text of a file; None for one that does not exist, cannot be read, is too large, or is outside."""
+        content = self.read_bytes(path)
+        return None if content is None else content.decode("utf-8", "replace").removeprefix("\ufeff")
+
+    def read_bytes(self, path: str) -> bytes | None:
+        real = self.real(path)
+        if real is None:
+            return None
+        try:
+            with os.fdopen(open_beneath(self.bounds, real), "rb") as stream:
+                content = stream.read(MAX_BYTES + 1)
+        except (OSError, ValueError):
+            return None
+        return content if len(content) <= MAX_BYTES else None
+
+    def is_file(self, path: str) -> bool:
+        real = self.real(path)
+        return real is not None and os.path.isfile(real)  # noqa: PTH113 - Path.is_file fails for a long name
+
+    def is_folder(self, path: str) -> bool:
+        real = self.real(path)
+        return real is not None and os.path.isdir(real)  # noqa: PTH112
+
+    def names(self, path: str) -> list[str]:
+        """The names in a folder, sorted; none for one that does not exist."""
+        real = self.real(path)
+        try:
+            return sorted(one.name for one in real.iterdir()) if real is not None else []
+        except OSError:
+            return []
+
+
+def below(path: str, folder: str) -> str | None:
+    """A normalized path relative to a folder that it is in; None if it is not."""
+    folder = posixpath.normpath(folder or ".")
+    if folder == ".":
+        return None if path.startswith("../") else path
+    return path[len(folder) + 1 :] if path.startswith(folder + "/") else None
+
+
+def split_name(path: str) -> tuple[str, str, str]:
+    """Folder with a slash at its end ("" for none), stem and suffix of a path."""
+    folder, name = posixpath.split(path)
+    stem, suffix = posixpath.splitext(name)
+    return (folder + "/" if folder else ""), stem, suffix.lower()
+
 
 PAGES = frozenset({".md", ".markdown", ".mdown", ".mkdn", ".mkd", ".mdx", ".qmd", ".rst", ".adoc", ".ipynb"})
 """Suffixes of files that generators make pages of; others they copy."""
@@ -93,3 +166,46 @@ def to_order(value: Any) -> float | None:
 def left_out(reason: str) -> Place:
     """The place of a file that is no page."""
     return Place(reason=reason)
+
+
+def github_slug(text: str) -> str:
+    """As github-slugger, which Astro and others use: lower case, letters and digits, a hyphen for each space."""
+    kept = (one for one in text.lower() if one in "-_ " or unicodedata.category(one)[0] in "LMN")
+    return "".join(kept).replace(" ", "-")
+
+
+def jekyll_slug(text: str, *, pretty: bool = False) -> str:
+    """As Jekyll: runs of other characters become one hyphen. A pretty one keeps case and some signs."""
+    others = r"[^\w.~!$&'()+,;=@]+" if pretty else r"[^\w]+"
+    kept = re.sub(others, "-", text if pretty else text.replace("_", "-")).strip("-")
+    return kept if pretty else kept.lower()
+
+
+def hugo_path(path: str, *, lower: bool = True) -> str:
+    """As Hugo since 0.123 writes paths of files: a hyphen for each space, letters, digits and a few signs."""
+    kept = (one for one in path.replace(" ", "-") if _is_kept_by_hugo(one))
+    return "".join(kept).lower() if lower else "".join(kept)
+
+
+def hugo_slug(text: str, *, lower: bool = True) -> str:
+    """As Hugo writes titles and slugs: one hyphen for spaces and hyphens beside each other, whatever is between."""
+    words = (hugo_path(word, lower=lower) for word in re.split(r"[\s-]+", text))
+    return "-".join(filter(None, words))
+
+
+def _is_kept_by_hugo(one: str) -> bool:
+    return one in "./\\_#+~-@" or unicodedata.category(one)[0] in "LMN"
+
+
+_SPELLED = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss", "ẞ": "Ss", "&": " and "}
+)
+
+
+def eleventy_slug(text: str) -> str | None:
+    """As the filter `slugify` of Eleventy: plain letters, hyphens between words; None for letters of other scripts."""
+    spelled = re.sub(r"(\w)['’]([ts])(?=\s|$)", r"\1\2", text.translate(_SPELLED))
+    plain = "".join(one for one in unicodedata.normalize("NFKD", spelled) if not unicodedata.combining(one))
+    if any(one.isalpha() and not one.isascii() for one in plain):
+        return None
+    return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")

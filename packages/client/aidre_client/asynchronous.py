@@ -28,6 +28,7 @@ from aidre_client.values import (
     Document,
     Facet,
     Facets,
+    FusionMethod,
     Group,
     HighlightLimits,
     Hit,
@@ -90,15 +91,17 @@ class AsyncRemoteCollection:
         recall: float | None = None,
         order: SearchOrder | None = None,
         weights: Weights | None = None,
+        fusion: FusionMethod | None = None,
     ) -> Hits:
         """The `k` best chunks after the `offset` best ones, as `Collection.search` of a local collection.
 
         Asks for as many pages as that takes, all of one state of the collection. `payload` asks for the semantic
         payload of each chunk, `vectors` for its vectors. With `correct` the server may answer a text without what may
         be typing errors in it, where it finds little as it is; with `operators` it may read quotes and `-word`, which
-        a text embedded here (embed="local") does not tell it. `facets`, `highlight`, `group`, `recall`, `order` and
-        `weights` are those of a local search, where the server has these extensions. AccessDenied, CollectionMissing,
-        DimensionMismatch, InvalidFilter, InvalidInput, RequestFailed, SpaceMissing, Unsupported, VerificationFailed.
+        a text embedded here (embed="local") does not tell it. `facets`, `highlight`, `group`, `recall`, `order`,
+        `weights` and `fusion` are those of a local search, where the server has these extensions. AccessDenied,
+        CollectionMissing, DimensionMismatch, InvalidFilter, InvalidInput, RequestFailed, SpaceMissing, Unsupported,
+        VerificationFailed.
         """
         asked = check_asked(
             text,
@@ -118,6 +121,7 @@ class AsyncRemoteCollection:
             recall=recall,
             order=order,
             weights=weights,
+            fusion=fusion,
         )
         return await self._transport.run(self._reader.search(asked, k, offset))
 
@@ -131,10 +135,11 @@ class AsyncRemoteCollection:
         space: str | None = None,
         operators: bool = True,
         recall: float | None = None,
+        fusion: FusionMethod | None = None,
     ) -> SearchResults:
         """The hits of each query, in their order: texts, or vectors as a matrix (queries, dimensions)."""
         searches = [
-            to_asked(query, filter=filter, mode=mode, space=space, operators=operators, recall=recall)
+            to_asked(query, filter=filter, mode=mode, space=space, operators=operators, recall=recall, fusion=fusion)
             for query in to_queries(queries)
         ]
         return join_hits(await self._transport.run_all([self._reader.search(asked, k, 0) for asked in searches]))
@@ -156,6 +161,7 @@ class AsyncRemoteCollection:
         recall: float | None = None,
         order: SearchOrder | None = None,
         weights: Weights | None = None,
+        fusion: FusionMethod | None = None,
     ) -> AsyncIterator[list[Hit[RemoteChunk]]]:
         """All hits that the server gives, page by page, best first, no chunk twice, and by `group` no document.
 
@@ -176,6 +182,7 @@ class AsyncRemoteCollection:
             recall=recall,
             order=order,
             weights=weights,
+            fusion=fusion,
         )
         pager = self._reader.pager(asked, size, restart)
         return self._transport.each(pager.next_page)

@@ -46,6 +46,7 @@ from aidre_client.values import (
     Direction,
     FacetRequest,
     Facets,
+    FusionMethod,
     Group,
     HighlightLimits,
     Hit,
@@ -53,6 +54,7 @@ from aidre_client.values import (
     Json,
     SearchOrder,
     Weights,
+    check_fusion,
     check_group,
     check_least,
     check_mode,
@@ -121,11 +123,12 @@ class Asked:
     order: tuple[str, Direction] | None = None
     weight: float | None = None
     """That of vectors in a hybrid search; that of words is the rest."""
+    fusion: FusionMethod | None = None
 
     @property
     def needs_words(self) -> bool:
         """Whether the answer depends on the words of the text, and not on its vector alone."""
-        return self.highlight is not None or self.correct or self.weight is not None
+        return self.highlight is not None or self.correct or self.weight is not None or self.fusion is not None
 
     @property
     def may_have_operators(self) -> bool:
@@ -154,6 +157,7 @@ def check_asked(
     recall: float | None = None,
     order: SearchOrder | None = None,
     weights: Weights | None = None,
+    fusion: FusionMethod | None = None,
 ) -> Asked:
     """InvalidInput, with the rules of a local search."""
     if (text is None) == (vector is None):
@@ -161,6 +165,7 @@ def check_asked(
     check_mode(mode)
     check_group(group)
     check_recall(recall)
+    check_fusion(fusion)
     if text is not None:
         check_text(text)
     check_filter(filter)
@@ -169,8 +174,10 @@ def check_asked(
     if vector is not None and mode not in {None, "dense"}:
         raise InvalidInput(f"mode {mode} needs a text: a vector has no words")
     ordered, weight = to_field_order(order), to_weight(weights)
-    if weight is not None and (vector is not None or mode not in {None, "hybrid"}):
-        raise InvalidInput(f"weights are those of a hybrid search, and this one is {mode or 'dense'}: leave them out")
+    if vector is not None or mode not in {None, "hybrid"}:
+        for name, value in {"weights": weight, "fusion": fusion}.items():
+            if value is not None:
+                raise InvalidInput(f"{name} is for hybrid search, and this one is {mode or 'dense'}: leave it out")
     numbers = None if vector is None else to_vector(vector)
     if vectors:
         need_numpy()
@@ -195,6 +202,7 @@ def check_asked(
         recall=None if recall is None else float(recall),
         order=ordered,
         weight=weight,
+        fusion=fusion,
     )
 
 
@@ -300,6 +308,7 @@ class RemoteReader:
             "recall": asked.recall,
             "order": None if asked.order is None else dict(zip(("field", "direction"), asked.order, strict=True)),
             "weights": None if asked.weight is None else {"dense": asked.weight, "lexical": 1 - asked.weight},
+            "fusion": asked.fusion,
         }
         for name, value in {"facets": asked.facets, "highlight": asked.highlight, **shared}.items():
             if value and name not in found.extensions:
@@ -335,7 +344,9 @@ class RemoteReader:
             return None
         if asked.needs_words or (asked.may_have_operators and self.embedding.where == "auto"):
             if self.embedding.where == "local":
-                raise InvalidInput("highlight, correct and weights need the text, which embed='local' does not send")
+                raise InvalidInput(
+                    "highlight, correct, weights and fusion need the text, which embed='local' does not send"
+                )
             return None
         if not found.can("query_vector") and self.embedding.where == "auto":
             return None
@@ -524,7 +535,14 @@ def to_queries(queries: Any) -> list[Any]:
 
 
 def to_asked(
-    query: Any, *, filter: Json, mode: str | None, space: str | None, operators: bool, recall: float | None
+    query: Any,
+    *,
+    filter: Json,
+    mode: str | None,
+    space: str | None,
+    operators: bool,
+    recall: float | None,
+    fusion: FusionMethod | None,
 ) -> Asked:
     text, vector = (query, None) if isinstance(query, str) else (None, query)
     return check_asked(
@@ -538,6 +556,7 @@ def to_asked(
         vectors=False,
         operators=operators,
         recall=recall,
+        fusion=fusion,
     )
 
 

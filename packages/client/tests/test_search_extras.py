@@ -53,6 +53,7 @@ def test_a_server_without_the_extensions_is_not_asked(proxy: FaultyServer) -> No
             {"recall": 0.9},
             {"order": "n"},
             {"weights": (1, 1)},
+            {"fusion": "rrf"},
         ):
             with pytest.raises(aidre_client.Unsupported) as caught:
                 client.collection("docs").search("alpha", **asked)

@@ -37,6 +37,7 @@ ASKED: list[dict[str, Any]] = [
     {"order": {"field": "n", "direction": "ascending"}, "group": "document", "weights": {"dense": 1, "lexical": 3}},
     {"weights": (0, 1), "k": 120},
     {"weights": {"dense": 2}, "highlight": True},
+    {"fusion": "rrf", "weights": (1, 3), "k": 7, "group": "document", "offset": 2},
 ]
 
 

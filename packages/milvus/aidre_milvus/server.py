@@ -48,7 +48,7 @@ class Server:
         self._client: MilvusClient | None = None
 
     def call(self, method: str, *arguments: Any, seconds: float | None = None, **options: Any) -> Any:
-        """The result of a method of the client. BackendUnavailable, with reason `absent` for an unknown collection."""
+        """Call a method of pymilvus' client. BackendUnavailable, with reason `absent` for an unknown collection."""
         import grpc
         from pymilvus import MilvusException
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from aidre.engine.checkout import search_path
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import Embedder
-from aidre.engine.embedding.hashing import HashingEmbedder
+from aidre.engine.embedding.graph import HashingEmbedder
 from aidre.engine.maintenance.verify import verify
 from aidre.ingest.pipeline.ingest import ingest
 from aidre.ingest.pipeline.progress import Committed, Event, Problem, Summary

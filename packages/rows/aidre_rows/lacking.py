@@ -25,7 +25,7 @@ from aidre.engine.index.fields import (
 )
 from aidre.engine.index.text import WordFinder, question_language
 from aidre.engine.index.vectors import VectorColumn, encode_query, is_unit, score_rows
-from aidre.engine.model import EmbeddingSpace, Fusion, Highlight, HighlightLimits, Query
+from aidre.engine.model import FUSED_RANKS, EmbeddingSpace, Fusion, Highlight, HighlightLimits, Query
 from aidre.engine.ports import Capabilities, TextDictionary
 from aidre.engine.search import FEEDBACK_DEPTH, MIN_CHUNKS, UNMEASURED_WEIGHT, hybrid
 from aidre.engine.types import ChangeCursor, ChangesPage, Facet, Hit, Layout, RetrievedChunk, facet_of, shown_value
@@ -150,6 +150,12 @@ class RowsReader:
         a, tag = fusion.a, self.question_language(words.text)
         if tag in self._unread_languages(vectors.space):
             a = min(a, UNMEASURED_WEIGHT)
+        if fusion.method == "rrf":
+            search, count = cast(Search, vectors.search), max(FUSED_RANKS, k)
+            lists = vectors.nearest(count), ranked_by_words(search, words, count)
+            near, lexical = (_ordered(search, *ranked, count)[0] for ranked in lists)
+            by_near, by_words = hybrid.rank_shares(len(near), len(lexical), a)
+            return Ranked(*hybrid.joined(near, by_near, lexical, by_words))
         fusion = replace(fusion, a=hybrid.without_floor(a, cosine_floor(vectors.space)))
         depth = max(k, FEEDBACK_DEPTH)
         numbers, scores = ranked_by_both(vectors, cast(Search, vectors.search), words, fusion, depth)

@@ -206,6 +206,11 @@ SEARCHES: list[tuple[dict[str, Any], str, str]] = [
         ({"text": "x", "recall": recall}, INVALID, "recall must be a number above 0")
         for recall in (0, 1.5, NAN, "x", True)
     ),
+    *(({"text": "x", "fusion": way}, INVALID, "use score or rrf") for way in ("ranks", 3, ["rrf"], "")),
+    *(
+        ({**asked, "fusion": "rrf"}, INVALID, "fusion is for hybrid search, and this one is")
+        for asked in ({"text": "x", "mode": "lexical"}, {"vector": [1, 0, 0]})
+    ),
     *(({"text": "x", "min_score": score}, INVALID, "min_score must be a number") for score in ("high", [1], NAN)),
 ]
 MANY: list[tuple[Any, str]] = [(None, "not NoneType"), (3, "not int"), ("x", "not str"), ({"a": 1}, "not dict")]

@@ -20,7 +20,7 @@ from aidre.api.config.settings import parse_settings
 from aidre.api.config.toml import Rate
 from aidre.api.http.errors import Forbidden, HttpError, RateLimited, Unauthorized
 from aidre.engine.errors import ConfigurationError
-from tests.api.access.limits.test_headers import structured
+from tests.api.access.limits.test_token_bucket_headers import structured
 
 T = TypeVar("T")
 GOLD, BLIND, VECTORS = "gold-secret", "blind-secret", "vectors-secret"

@@ -18,8 +18,7 @@ from aidre.api.access import jwt as module
 from aidre.api.access.caller import Caller
 from aidre.api.access.credentials import Grant
 from aidre.api.access.guard import Guard
-from aidre.api.config.oauth import OAuth, OAuthGrant
-from aidre.api.config.settings import parse_settings
+from aidre.api.config.settings import OAuth, OAuthGrant, parse_settings
 from aidre.api.config.toml import Rate
 from aidre.api.http.errors import Unauthorized
 from tests.support.issuer import (

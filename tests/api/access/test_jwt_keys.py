@@ -16,7 +16,7 @@ from joserfc.jwk import OctKey
 
 from aidre.api.access import jwt as module
 from aidre.api.access.jwt import TokenVerifier
-from aidre.api.config.oauth import OAuth
+from aidre.api.config.settings import OAuth
 from aidre.api.http.errors import Unauthorized, Unavailable
 from aidre.engine.errors import ConfigurationError
 from tests.support.clocks import WAIT_SECONDS

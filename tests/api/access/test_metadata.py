@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from aidre.api.access.metadata import RESOURCE_METADATA, metadata_document, metadata_url
-from aidre.api.config.oauth import OAuth
-from aidre.api.config.settings import Settings, parse_settings
+from aidre.api.config.settings import OAuth, Settings, parse_settings
 
 SERVERS = {
     "plain": ('base_url = "https://ai.example.com"', "https://ai.example.com", ""),

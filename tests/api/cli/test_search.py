@@ -162,7 +162,7 @@ def test_a_blank_query_is_refused(read_only: Shell) -> None:
 def test_vectors_of_another_revision_of_the_model_are_not_searched(
     read_only: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aidre.engine.embedding.hashing.REVISION", "another")
+    monkeypatch.setattr("aidre.engine.embedding.graph.REVISION", "another")
     status, _, err = read_only.run("search", "tea", "--store", read_only.store, "--mode", "dense")
     assert status == 2
     assert one_line(err)

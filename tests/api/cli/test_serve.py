@@ -123,7 +123,7 @@ def test_serve_answers_until_it_is_interrupted(store: Path, tmp_path: Path) -> N
 
 EMBED_WHEN_TOLD = """
 import time
-from aidre.engine.embedding.hashing import HashingEmbedder
+from aidre.engine.embedding.graph import HashingEmbedder
 embed = HashingEmbedder.embed_queries
 def embed_when_told(self, texts):
     (Path(sys.argv[1]).parent / "asked").touch()
@@ -241,7 +241,7 @@ def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
 def test_a_host_that_is_none_is_one_line(tmp_path: Path) -> None:
     configuration = tmp_path / "aidre.toml"
     configuration.write_text('[server]\nbase_url = "https://ai.example.com"\ntls = "proxy"')
-    with pytest.raises(ConfigurationError, match="is no address to listen on"):
+    with pytest.raises(ConfigurationError, match="is not an address to listen on"):
         serve(tmp_path, configuration, "no such host", 0, 1)
 
 

@@ -10,7 +10,7 @@ import pytest
 from aidre.api.config.intake import retention_of
 from aidre.api.config.json_schema import schema_violation
 from aidre.api.config.settings import load_settings, parse_settings
-from aidre.api.protocols.intake import manifest
+from aidre.api.protocols.intake import offers
 from aidre.engine.errors import ConfigurationError
 from tests.support.clients import serving
 from tests.support.intakes import CONFIGURATION, fill_all
@@ -160,7 +160,7 @@ def test_the_retention_is_declared_and_never_longer_than_declared(
 ) -> None:
     base = '[server]\nbase_url = "https://example.com"\n'
     settings = parse_settings(f"{base}{an_intake(text)}\n[intake]\n{intake}")
-    [said] = manifest.build_manifest(settings).intakes
+    [said] = offers.build_manifest(settings).intakes
     assert said.privacy.data_retention == declared
     assert retention_of(settings.intakes[0], settings.intake) == seconds
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from aidre.api.config.nlweb import ActionSettings, ElicitationSettings
-from aidre.api.config.oauth import OAuth
-from aidre.api.config.settings import Settings, Space, settings_of
+from aidre.api.config.settings import OAuth, Settings, Space, settings_of
 from aidre.api.config.toml import Secret, Section, bare, is_section, members, path, read
 from aidre.engine.errors import ConfigurationError
 from tests.support import reference

@@ -8,9 +8,9 @@ import pytest
 
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
-from aidre.engine.embedding.hashing import HashingEmbedder
+from aidre.engine.embedding.graph import HashingEmbedder
 from aidre.engine.errors import ModelUnavailable
-from aidre.engine.model import EmbeddingSpace, Fusion
+from aidre.engine.model import FUSED_RANKS, EmbeddingSpace, Fusion
 from tests.support.clients import COSINE, DOT, TEXT, Client, a_document, fill, fill_source, serving
 from tests.support.discovery import ids, refused
 from tests.support.fused import Ranking, fused, with_feedback
@@ -87,6 +87,17 @@ def test_5_a_second_space_scores_the_best_again(tmp_path: Path) -> None:
         assert _scores(client) == pytest.approx(_named(expected), abs=_NEAR)
         assert client.search({"query": "apple"}).json()["meta"]["reranked"] == "rescore"
         assert _scores(client, mode="dense") != second
+
+
+@pytest.mark.needs("rescore")
+def test_5_ranks_are_fused_where_the_operator_says_so_and_no_second_space_scores_then(tmp_path: Path) -> None:
+    _fill(tmp_path, TEXT, _SECOND)
+    with serving(tmp_path, f'[collections.docs]\nfusion = {{ method = "rrf", rescore = "{_SECOND.id}" }}') as client:
+        meta = client.search({"query": "apple"}).json()["meta"]
+        assert meta["fusion"] == {"method": "rrf", "ranks": FUSED_RANKS}
+        assert "reranked" not in meta
+        assert _scores(client) == _scores(client, fusion="rrf") != _scores(client, fusion="score")
+        assert "fusion" not in client.search({"query": "apple", "mode": "dense"}).json()["meta"]
 
 
 def test_5_a_second_model_that_cannot_load_leaves_the_first_look(

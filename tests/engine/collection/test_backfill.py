@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from aidre.engine.collection import backfill, backfill_log, garbage
+from aidre.engine.collection import backfill, garbage
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import SpaceConflict, SpaceMissing
 from aidre.engine.maintenance.verify import verify
@@ -219,7 +219,7 @@ def test_a_building_space_can_be_taken_away(bench: Bench, monkeypatch: pytest.Mo
     interrupt(bench, 30, monkeypatch)
     drop_space(bench.store, "c", MORE.id)
     assert state_of(bench.store) is None
-    assert not backfill_log.log_path(bench.store.path / "c", MORE.id).exists()
+    assert not backfill.log_path(bench.store.path / "c", MORE.id).exists()
     assert verify(bench.store)[0].problems == ()
     embed(bench)
     check_complete(bench)

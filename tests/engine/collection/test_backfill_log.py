@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aidre.engine.collection import backfill_log
-from aidre.engine.collection.backfill_log import VectorLog, log_path, remove_log
+from aidre.engine.collection import backfill
+from aidre.engine.collection.backfill import VectorLog, log_path, remove_log
 from aidre.engine.errors import StorageFailed
 from aidre.engine.index.vectors.encoding import encode
 from tests.support.stores import normal, space_of
@@ -46,7 +46,7 @@ def test_vectors_are_found_by_key_at_once_and_after_it_was_opened_again(tmp_path
 
 
 def test_keys_are_found_when_there_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backfill_log, "_MAX_UNSORTED_KEYS", 4)
+    monkeypatch.setattr(backfill, "_MAX_UNSORTED_KEYS", 4)
     log = VectorLog(tmp_path, SPACE)
     for start in range(0, 40, 3):
         add(log, start, min(start + 3, 40))

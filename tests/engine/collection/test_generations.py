@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aidre.engine.collection import garbage, generations, merge_policy
-from aidre.engine.collection.merge_policy import MAX_SEGMENTS
+from aidre.engine.collection import garbage, generations
+from aidre.engine.collection.generations import MAX_SEGMENTS
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import StorageFailed
 from aidre.engine.maintenance.verify import verify
@@ -25,7 +25,7 @@ def test_large_segments_stay_and_share_the_codebook_of_the_first(
     tmp_path: Path, in_background: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calibration, "MAX_TRAINING_ROWS", 20_000)  # so that a codebook of the end would be another one
-    monkeypatch.setattr(merge_policy, "LARGE_SEGMENT_ROWS", 1_700)
+    monkeypatch.setattr(generations, "LARGE_SEGMENT_ROWS", 1_700)
     monkeypatch.setattr(generations, "LARGE_SEGMENT_ROWS", 1_700)
     space, vectors = space_of("cosine", 768), structured(5_100, 768)
     ids = names(5_100)

@@ -7,19 +7,19 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from aidre.engine.embedding import onnx_format
+from aidre.engine.embedding import bert_graph
 
 
 def test_a_model_is_what_the_package_makes_of_the_same_graph() -> None:
     values = np.arange(300, dtype=np.float32).reshape(2, 150)
     nodes = [
-        onnx_format.node("Softmax", ["x", ""], ["s"], "", {"axis": -1}),
-        onnx_format.node("Any", ["s", "c"], ["y", "z"], "maker.example", {"epsilon": 1e-12, "axes": [1, -2]}),
+        bert_graph.node("Softmax", ["x", ""], ["s"], "", {"axis": -1}),
+        bert_graph.node("Any", ["s", "c"], ["y", "z"], "maker.example", {"epsilon": 1e-12, "axes": [1, -2]}),
     ]
-    inputs = [onnx_format.tensor("x", np.int64, [1, "tokens"])]
-    outputs = [onnx_format.tensor("y", np.float32, [1, 384])]
-    graph = onnx_format.graph(nodes, [onnx_format.constant("c", values)], inputs, outputs)
-    read = onnx.load_from_string(onnx_format.model(graph, {"": 17, "maker.example": 1}))
+    inputs = [bert_graph.tensor("x", np.int64, [1, "tokens"])]
+    outputs = [bert_graph.tensor("y", np.float32, [1, 384])]
+    graph = bert_graph.graph(nodes, [bert_graph.constant("c", values)], inputs, outputs)
+    read = onnx.load_from_string(bert_graph.model(graph, {"": 17, "maker.example": 1}))
     expected = helper.make_graph(
         [
             helper.make_node("Softmax", ["x", ""], ["s"], domain="", axis=-1),
@@ -38,14 +38,14 @@ def test_a_model_is_what_the_package_makes_of_the_same_graph() -> None:
             del node.attribute[:]
     assert read.graph == expected
     assert [(one.domain, one.version) for one in read.opset_import] == [("", 17), ("maker.example", 1)]
-    assert read.ir_version == onnx_format.IR_VERSION
+    assert read.ir_version == bert_graph.IR_VERSION
 
 
-@pytest.mark.parametrize("dtype", sorted(onnx_format.ELEMENT_TYPES))
+@pytest.mark.parametrize("dtype", sorted(bert_graph.ELEMENT_TYPES))
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3)])
 def test_constants_of_all_types_and_shapes_are_read_back(dtype: str, shape: tuple[int, ...]) -> None:
     values = np.ones(shape, dtype)
-    tensor = onnx.TensorProto.FromString(onnx_format.constant("c", values))
+    tensor = onnx.TensorProto.FromString(bert_graph.constant("c", values))
     read = numpy_helper.to_array(tensor)
     assert (tensor.name, read.dtype, read.shape) == ("c", values.dtype, shape)
     np.testing.assert_array_equal(read, values)
@@ -53,10 +53,10 @@ def test_constants_of_all_types_and_shapes_are_read_back(dtype: str, shape: tupl
 
 def test_a_transposed_constant_keeps_its_rows() -> None:
     values = np.arange(6, dtype=np.int8).reshape(2, 3).T
-    read = numpy_helper.to_array(onnx.TensorProto.FromString(onnx_format.constant("c", values)))
+    read = numpy_helper.to_array(onnx.TensorProto.FromString(bert_graph.constant("c", values)))
     np.testing.assert_array_equal(read, values)
 
 
 @pytest.mark.parametrize("number", [0, 1, 127, 128, 300, 2**31, 2**63 - 1, -1, -(2**63)])
 def test_integers_of_all_lengths_are_read_back(number: int) -> None:
-    assert onnx.AttributeProto.FromString(onnx_format.message((1, "i"), (3, number), (20, 2))).i == number
+    assert onnx.AttributeProto.FromString(bert_graph.message((1, "i"), (3, number), (20, 2))).i == number

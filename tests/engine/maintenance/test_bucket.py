@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aidre.engine.errors import AidreError, BucketFailed, ConfigurationError, StorageFailed
+from aidre.engine.errors import AidreError, BucketFailed, ConfigurationError, StorageFailed, StoreDamaged
 from aidre.engine.maintenance import bucket as module
 from aidre.engine.maintenance.bucket import Bucket, BucketAddress
 from tests.support.buckets import CREDENTIALS, S3, FolderPlace, Once, Place, S3Place, denied, proxy_of
@@ -81,7 +81,7 @@ def test_an_object_that_is_gone_is_not_taken_for_one_that_has_not_changed(place:
     bucket.put("a/b", b"x")
     _, etag = bucket.get("a/b") or (b"", "")
     bucket.delete(["a/b"])
-    with pytest.raises(BucketFailed, match="a/b"):
+    with pytest.raises(StoreDamaged, match="a/b"):
         bucket.get("a/b", unless=etag)
 
 
@@ -243,7 +243,7 @@ def test_an_object_that_was_cut_on_the_way_is_no_content(s3: S3, s3_place: S3Pla
 def test_an_object_is_not_read_beyond_what_it_may_have(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_GET_BYTES", 100)
     place.put("a", b"x" * 101)
-    with pytest.raises(BucketFailed, match="101 bytes"):
+    with pytest.raises(StoreDamaged, match="101 bytes"):
         place.bucket.get("a")
 
 

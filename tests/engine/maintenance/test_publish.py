@@ -119,15 +119,15 @@ def test_what_is_there_is_not_sent_again(s3: S3, s3_place: S3Place, path: Path) 
 
 
 def test_files_come_first_then_the_manifest_then_current_and_the_catalog(s3: S3, s3_place: S3Place, path: Path) -> None:
-    for _ in range(2):
+    for is_first in (True, False):
         with proxy_of(s3) as proxy:
             s3_place.through(proxy).publish(path)
         puts = [asked.target.partition("?")[0] for asked in proxy.asked if asked.method == "PUT"]
         kinds = [f"{target}/".split("/")[5] for target in puts]
         manifest = kinds.index("manifests")
         assert set(kinds[:manifest]) <= {"segments", "deletes", "changes"}
-        assert kinds[manifest + 1 :] == ["CURRENT", ""]
-        assert len(puts) == len(set(puts))
+        assert kinds[manifest + 1 :] == (["", "CURRENT", ""] if is_first else ["CURRENT", ""])
+        assert len(puts) == len(set(puts)) + is_first
         delete(path, ["a"])
 
 

@@ -18,6 +18,7 @@ from aidre.engine.errors import (
     GenerationMissing,
     HistoryMissing,
     StorageFailed,
+    StoreDamaged,
     Unsupported,
 )
 from aidre.engine.maintenance import replica as module
@@ -28,7 +29,7 @@ from aidre.engine.maintenance.publication import (
     Catalog,
     encode_record,
 )
-from aidre.engine.maintenance.replica import pulled_at
+from aidre.engine.maintenance.replica import pull_problem, pulled_at
 from aidre.engine.maintenance.restore import restore_archive
 from aidre.engine.storage.format import REPLICA
 from aidre.engine.storage.lock import WriterLock
@@ -132,10 +133,34 @@ def test_what_is_lost_from_the_bucket_is_told_and_the_old_is_served(place: Place
     replica = place.replica(cache)
     before = pulled_at(cache)
     place.remove(*place.contents())
-    with pytest.raises(BucketFailed, match="has lost"):
+    with pytest.raises(StoreDamaged, match="has lost"):
         replica.pull()
     assert pulled_at(cache) == before
     assert found(cache) == ["a", "b", "c"]
+
+
+def test_a_current_that_is_lost_stops_no_other_collection_and_is_named(place: Place, path: Path, cache: Path) -> None:
+    def put_more(*ids: str) -> None:
+        with Store(path).writer("more", spaces=[SPACE]) as writer:
+            put(writer, ids, ROWS[: len(ids)])
+            writer.commit()
+
+    put_more("x", "y")
+    place.publisher(path).publish([NAME, "more"])
+    replica = place.replica(cache)
+    kept = place.contents()[CURRENT]
+    place.remove(CURRENT)
+    put_more("x", "y", "z")
+    place.publisher(path).publish(["more"])
+    for _ in range(2):  # it goes on being told
+        with pytest.raises(StoreDamaged, match=f"has lost {CURRENT}"):
+            replica.pull()
+    assert everything(Store(cache).open(NAME)) == ["a", "b", "c"]
+    assert everything(Store(cache).open("more")) == ["x", "y", "z"]
+    assert [CURRENT in (pull_problem(cache, name) or "") for name in (NAME, "more")] == [True, False]
+    place.put(CURRENT, kept)
+    replica.pull()
+    assert pull_problem(cache, NAME) is None
 
 
 # -- the folder --------------------------------------------------------------------------------------------------

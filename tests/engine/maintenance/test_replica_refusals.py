@@ -136,7 +136,7 @@ def test_a_catalog_that_leads_out_of_the_folder_is_refused(
 ) -> None:
     folder_place.publish(path)
     folder_place.put(CATALOG, encode_record(Catalog((NAME, name))))
-    with pytest.raises(StoreDamaged, match="names a collection that is none"):
+    with pytest.raises(StoreDamaged, match="names a collection with an invalid name"):
         folder_place.replica(cache)
 
 

@@ -122,6 +122,7 @@ def _searches() -> Callable[[], None]:
         lexicons.score(WORDS, *near[:2])
         lexicons.fuse(WORDS, 10, (mask,), columns, query, 0.5, 5.0, near, near, 0.9, 1_000)
         lexicons.fuse(WORDS, 10, (mask,), columns, query, 0.5, 5.0, near, near, 0.9, 1)
+        lexicons.join(10, near, near)
         columns.feedback(*near, 2, 40.0, 0.2)
         strings.find(b"b")
 

@@ -227,6 +227,38 @@ def _fuse(near: Any = ((0,), (0,), (0.5,)), bound: Any = 0.0, **changed: Any) ->
     return _lexicons().fuse(*words)
 
 
+def _join(near: Any = ((0, 0), (4, 1), (0.5, 0.25)), words: Any = ((0,), (1,), (0.5,)), k: int = 5) -> Any:
+    lists: Any = (
+        tuple(np.array(values, dtype) for values, dtype in zip(one, (int, int, float), strict=True))
+        for one in (near, words)
+    )
+    return _lexicons().join(k, *lists)
+
+
+def test_two_lists_are_joined_by_the_sum_of_their_values() -> None:
+    assert hits_of(_join()) == [(0, 1, 0.75), (0, 4, 0.5)]
+    assert hits_of(_join(k=1)) == [(0, 1, 0.75)]
+    assert hits_of(_join(k=0)) == hits_of(_join(k=-1)) == hits_of(_join(((), (), ()), ((), (), ()))) == []
+    assert hits_of(_join(((0,), (2,), (np.nan,)), ((), (), ()))) == [(0, 2, 0.0)]
+    assert hits_of(_join(((), (), ()), ((0,), (2,), (np.nan,)))) == [(0, 2, -np.inf)]
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        (((0,), (5,), (0.5,)), ((), (), ())),
+        (((0,), (-1,), (0.5,)), ((), (), ())),
+        (((1,), (0,), (0.5,)), ((), (), ())),
+        (((), (), ()), ((0,), (5,), (0.5,))),
+        (((0,), (0, 1), (0.5,)), ((), (), ())),
+        (((0,), (0,), (0.5, 0.5)), ((), (), ())),
+    ],
+)
+def test_lists_of_chunks_that_are_not_there_are_not_joined(lists: Any) -> None:
+    with pytest.raises(ValueError, match=r"^[a-z]+: "):
+        _join(*lists)
+
+
 def test_what_fits_is_taken() -> None:
     assert len(hits_of(_search())) == 3
     assert hits_of(_search(k=-1)) == hits_of(_search((), ())) == []

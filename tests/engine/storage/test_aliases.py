@@ -83,7 +83,7 @@ def test_what_no_alias_can_be_is_refused(
 
 def test_what_an_alias_means_is_not_dropped(store: Store) -> None:
     store.point_alias("docs", "old")
-    with pytest.raises(Conflict, match="'old' is what the alias 'docs' means"):
+    with pytest.raises(Conflict, match="'old' has the alias 'docs'"):
         store.drop("old")
     with pytest.raises(Conflict, match="'docs' is an alias of 'old'"):
         store.drop("docs")

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from aidre.engine.errors import FetchFailed
-from aidre.ingest.fetch.addresses import look_up
 from aidre.ingest.fetch.client import Fetcher, FetchRules
-from aidre.ingest.fetch.urls import read_url
+from aidre.ingest.fetch.urls import look_up, read_url
 from tests.support.clocks import WAIT_SECONDS
 from tests.support.websites import Site, encrypted
 

@@ -158,6 +158,7 @@ def bomb(name: str = "lol") -> str:
         ('<!DOCTYPE r [<!ENTITY % x SYSTEM "http://127.0.0.1/"> %x;]><rss/>', "declares entities"),
         ('<rss version="2.0"><a></b></rss><!DOCTYPE r [<!ENTITY x "y">]>', "malformed XML at line 1"),
         ("<rss>" + "<item>" * 100_000, "open inside each other"),
+        (rss("".join(f"<n{n}:u xmlns:n{n}='u:{n}'/>" for n in range(1_100))), "1000 prefixes of namespaces"),
         ("", "malformed XML"),
         ("hello", "malformed XML"),
         ("<html><body/></html>", "neither RSS nor Atom"),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.collection import backfill
 from aidre.engine.collection.store import Store
-from aidre.engine.embedding.hashing import HashingEmbedder
+from aidre.engine.embedding.graph import HashingEmbedder
 from aidre.engine.errors import InvalidVector, SpaceConflict, SpaceMissing
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import EmbeddingSpace, Query

@@ -102,7 +102,7 @@ def test_a_damaged_text_with_a_mark_is_read_to_its_end() -> None:
 
 def test_what_is_no_text_is_refused() -> None:
     for content in (bytes(range(256)), b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4, b"\xff\xd8\xff\xe0\0\x10JFIF\0\1"):
-        with pytest.raises(InvalidDocument, match="is no text, or in an encoding that cannot be told"):
+        with pytest.raises(InvalidDocument, match="is not text, or its encoding cannot be detected"):
             decode(content)
 
 

@@ -44,7 +44,7 @@ def test_rows_and_texts_are_read_by_their_media_type(bench: Bench, site: Site) -
 def test_what_cannot_be_read_is_named(bench: Bench, site: Site, path: str, body: bytes, kind: str) -> None:
     site.put(path, body, kind)
     assert counts(run(bench, site.url(path))) == (0, 0, 0, 0, 1)
-    assert "no kind of document" in bench.problems[0] or "unknown encoding zip" in bench.problems[0]
+    assert "which is not supported" in bench.problems[0] or "unknown encoding zip" in bench.problems[0]
 
 
 # -- the functions alone -------------------------------------------------------------------------------------------

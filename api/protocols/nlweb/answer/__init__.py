@@ -3,7 +3,3 @@
 Use `answer`, with the `Service` of the process, for a whole response, or `find_items` and `complete_answer` to stream
 it. Nothing here knows HTTP or MCP.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

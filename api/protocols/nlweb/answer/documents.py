@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 from aidre.api.access import Caller
 from aidre.api.config import Settings
 from aidre.api.protocols.nlweb.answer.rewriting import RewrittenQuery
-from aidre.api.protocols.nlweb.query import Ask, AttributeFilter, build_filter, has_location
+from aidre.api.protocols.nlweb.query.filters import AttributeFilter, build_filter, has_location
+from aidre.api.protocols.nlweb.query.request import Ask
 from aidre.api.retrieval import Retrieval, VisibleCollection, tells_text
 from aidre.engine.index.fields import site_of, unmistakable_name
 from aidre.engine.model import Json, Mode

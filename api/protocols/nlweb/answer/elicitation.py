@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from aidre.api.config import ElicitationSettings, QuestionSettings
 from aidre.api.protocols.nlweb import Elicitation, ElicitationResponse, Question
-from aidre.api.protocols.nlweb.query import Ask
+from aidre.api.protocols.nlweb.query.request import Ask
 from aidre.engine.retrieve import content_words
 
 ANY_SITE: Final = "*"

@@ -33,7 +33,7 @@ from aidre.api.protocols.nlweb.answer.items import Item, Items, excerpt
 from aidre.api.protocols.nlweb.answer.llm import ChatModel
 from aidre.api.protocols.nlweb.answer.rewriting import RewrittenQuery, rewrite, rewrite_with_model
 from aidre.api.protocols.nlweb.answer.summary import Embed, Summary, summarize
-from aidre.api.protocols.nlweb.query import Ask
+from aidre.api.protocols.nlweb.query.request import Ask
 from aidre.api.retrieval import Retrieval, VisibleCollection
 from aidre.engine.errors import AidreError
 from aidre.engine.model import Json

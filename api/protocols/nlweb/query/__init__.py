@@ -2,7 +2,3 @@
 
 Use `read_ask` on the body of a request, and `build_filter` on its attributes. Nothing here searches.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Any, Literal, TypeAlias, get_args
 
 from aidre_client.errors import InvalidDocument, InvalidInput
-from aidre_client.values.model import Group, Mode
+from aidre_client.values.model import FusionMethod, Group, Mode
 
 Weights: TypeAlias = Mapping[str, float] | Sequence[float]
 """Those of vectors and words, as {"dense": 0.7, "lexical": 0.3} or (0.7, 0.3)."""
@@ -39,6 +39,11 @@ def check_mode(mode: Any) -> None:
 def check_group(group: Any) -> None:
     if not isinstance(group, str) or group not in get_args(Group):
         raise InvalidInput(f"group {shown(group)} is unknown: use chunk or document")
+
+
+def check_fusion(fusion: Any) -> None:
+    if fusion is not None and (not isinstance(fusion, str) or fusion not in get_args(FusionMethod)):
+        raise InvalidInput(f"fusion {shown(fusion)} is unknown: use score or rrf")
 
 
 def check_space_id(space_id: Any) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
 Group: TypeAlias = Literal["chunk", "document"]
+FusionMethod: TypeAlias = Literal["score", "rrf"]
 """What the hits of a search are: chunks, or documents, each by its best chunk."""
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict."""

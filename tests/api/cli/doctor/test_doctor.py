@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from aidre.api.cli.doctor import examination, installation, machine
+from aidre.api.cli.doctor import installation, machine, screen
 from aidre.api.cli.doctor.findings import Finding, Subject
 from aidre.api.protocols.provenance.keys import make_key
 from aidre.engine.collection.store import Store
@@ -294,7 +294,7 @@ def test_a_check_that_fails_is_a_line_and_the_next_one_runs(read_only: Shell, mo
         raise ZeroDivisionError("nothing\nleft")
 
     monkeypatch.setattr(machine, "memory", broken)
-    monkeypatch.setattr(examination, "CHECKS", {**examination.CHECKS, "no_such_module": ("anything",)})
+    monkeypatch.setattr(screen, "CHECKS", {**screen.CHECKS, "no_such_module": ("anything",)})
     status, found = asked(read_only)
     assert [(one["level"], one["text"]) for one in found["memory"]] == [
         ("ok", "so far"),

@@ -16,7 +16,7 @@ from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
 from aidre.engine.embedding.graph import Graph
 from aidre.engine.embedding.models import DEFAULT, KNOWN, KnownModel, find_model
 from aidre.engine.embedding.models.four_bits import FOUR_BITS, complete_four_bits, read_four_bits
-from aidre.engine.embedding.tokens import open_tokenizer
+from aidre.engine.embedding.tokens.tokenizer import open_tokenizer
 from aidre.engine.errors import ModelUnavailable
 
 HIDDEN, LAYERS, HEADS, INNER, POSITIONS = 32, 2, 2, 64, 16

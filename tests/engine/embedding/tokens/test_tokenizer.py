@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aidre.engine.embedding.tokens import open_tokenizer
+from aidre.engine.embedding.tokens.tokenizer import open_tokenizer
 from aidre.engine.errors import ModelUnavailable
 
 

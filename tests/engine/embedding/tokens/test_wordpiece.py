@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aidre.engine.embedding.models import DEFAULT
-from aidre.engine.embedding.tokens import Tokenizer, open_tokenizer
+from aidre.engine.embedding.tokens.tokenizer import Tokenizer, open_tokenizer
 from aidre.engine.embedding.weights import find_weights
 
 TEXTS = (

@@ -6,7 +6,7 @@ import pytest
 
 from aidre.engine.index.text import WordFinder, query_terms
 from aidre.engine.index.text.characters import fold
-from aidre.engine.index.text.light_stemmers import unify_vietnamese
+from aidre.engine.index.text.languages import unify_vietnamese
 from aidre.engine.index.text.postings import LexicalText, Lexicon, build_lexicon
 
 WORDS = {

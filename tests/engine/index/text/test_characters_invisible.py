@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from aidre.engine.index.text import WordFinder, strip_layout, tokenize
-from aidre.engine.index.text.alignment import align
 from aidre.engine.index.text.analysis import normalize
+from aidre.engine.index.text.highlight import align
 from aidre.engine.index.text.inversion import split_tokens, split_words
 from tests.support.terms import analyze_query
 

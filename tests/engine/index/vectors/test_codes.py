@@ -112,9 +112,9 @@ def test_an_index_of_other_vectors_is_refused(tmp_path: Path) -> None:
 
 def test_an_index_that_does_not_fit_its_segment_is_refused(tmp_path: Path) -> None:
     batch, _ = stored(tmp_path)
-    with pytest.raises(FileProblem, match="fit"):
+    with pytest.raises(FileProblem, match="does not match the vectors"):
         open_index(space_of("cosine", DIMENSIONS), batch, 1499, "abc")
-    with pytest.raises(FileProblem, match="fit"):
+    with pytest.raises(FileProblem, match="does not match the vectors"):
         open_index(space_of("cosine", DIMENSIONS * 2), batch, 1500, "abc")
 
 
@@ -251,7 +251,7 @@ def test_codes_of_fewer_dimensions_are_refused_without_their_rotation_and_with_o
     rows = structured(ROWS, DIMENSIONS)
     scan = rotated_index("dot", rows, 8)
     assert scan.codebook().index.d < DIMENSIONS
-    with pytest.raises(FileProblem, match="fit"):
+    with pytest.raises(FileProblem, match="does not match the vectors"):
         open_index(scan.space, index_to_batch(replace(scan.quantized, transform=None), "abc", 1500), ROWS, "abc")
     codebook = scan.codebook()
     rotated = scan.transform.apply(rows) if scan.transform is not None else rows
@@ -259,5 +259,5 @@ def test_codes_of_fewer_dimensions_are_refused_without_their_rotation_and_with_o
     listed = replace(quantize_rows(alone, row_blocks(rotated)), transform=scan.transform)
     batch = index_to_batch(listed, "abc", 1500)
     assert open_index(scan.space, batch, ROWS, "abc").nlist == LISTS
-    with pytest.raises(FileProblem, match="fit"):
+    with pytest.raises(FileProblem, match="does not match the vectors"):
         open_index(scan.space, as_before(batch), ROWS, "abc")

@@ -20,6 +20,7 @@ from aidre.engine.index.vectors.distance import VectorColumn, native_columns
 from aidre.engine.index.vectors.scan import Scan, ScanGroup
 from aidre.engine.native import native
 from aidre.engine.storage.arrow import FileProblem
+from tests.hostile.victim import peak_memory
 from tests.support.calibrations import measured_quickly
 from tests.support.stores import NAME, ask, best, fill, names, space_of, structured, true_scores
 from tests.support.vector_indexes import DIMENSIONS, ROWS, column_of, index_of, listed_index, query_of
@@ -214,15 +215,28 @@ def test_any_byte_of_what_is_no_code_may_change(make: Callable[[], pa.RecordBatc
     for _ in range(150):
         values = [value.copy() for value in sound]
         part = int(rng.choice(parts))
-        size = (
-            len(values[part]) if part else 16 * DIMENSIONS * 4
-        )  # behind it a length that is altered may take all memory
-        values[part][-1 - int(rng.integers(0, size))] ^= np.uint8(1 << rng.integers(0, 8))
+        values[part][-1 - int(rng.integers(0, len(values[part])))] ^= np.uint8(1 << rng.integers(0, 8))
         try:
             assert searched(opened(with_values(batch, values))) == 50
         except FileProblem:
             refused += 1
     assert refused > 100 or make is plain
+
+
+@pytest.mark.parametrize("make", [plain, listed])
+def test_a_length_from_elsewhere_takes_no_memory(make: Callable[[], pa.RecordBatch]) -> None:
+    """FAISS makes an array before it reads its numbers."""
+    batch = make()
+    sound, before, refused = values_of(batch), peak_memory(), 0
+    for place in range(min(len(sound[0]) - 8, 400)):
+        values = [value.copy() for value in sound]
+        values[0][place : place + 8] = np.frombuffer(np.uint64(1 << 28).tobytes(), np.uint8)
+        try:
+            opened(with_values(batch, values))
+        except FileProblem:
+            refused += 1
+    assert refused > 50
+    assert peak_memory() - before < 200 << 10
 
 
 # -- in a store --------------------------------------------------------------------------------------------------------

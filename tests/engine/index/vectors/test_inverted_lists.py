@@ -179,5 +179,5 @@ def test_damaged_lists_of_an_earlier_release_are_refused(how: str) -> None:
 def test_a_file_of_lists_without_all_of_their_members_is_refused() -> None:
     scan = listed_index("dot", structured(ROWS, DIMENSIONS))
     batch = index_to_batch(scan.quantized, "abc", 1500)
-    with pytest.raises(FileProblem, match="fit"):
+    with pytest.raises(FileProblem, match="does not match the vectors"):
         open_index(scan.space, batch.slice(0, 5), ROWS, "abc")

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from aidre.ingest.formats.markup import rst, rst_parser
+from aidre.ingest.formats.markup import rst
 
 docutils = pytest.importorskip("docutils")
 
@@ -16,7 +16,7 @@ def text_of(body: str) -> str:
 
 
 def test_a_long_paragraph_keeps_its_words_and_its_marks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rst_parser, "MAX_SLICE_CHARACTERS", 50)
+    monkeypatch.setattr(rst, "MAX_SLICE_CHARACTERS", 50)
     words = " ".join(f"*w{number}* ``c{number}``" for number in range(100))
     assert text_of(words) == words.replace("*", "").replace("``", "")
     unbroken = "x" * 175
@@ -24,14 +24,14 @@ def test_a_long_paragraph_keeps_its_words_and_its_marks(monkeypatch: pytest.Monk
 
 
 def test_slices_end_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rst_parser, "MAX_SLICE_CHARACTERS", 10)
+    monkeypatch.setattr(rst, "MAX_SLICE_CHARACTERS", 10)
     assert text_of("one two *three* four\nfive") == "one two three four five"
 
 
 def test_beyond_many_footnotes_they_have_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     body = "a [#]_ b\n\n.. [#] note"
     assert text_of(body).startswith("a [1] b")
-    monkeypatch.setattr(rst_parser, "MAX_FOOTNOTES", 0)
+    monkeypatch.setattr(rst, "MAX_FOOTNOTES", 0)
     assert text_of(body).startswith("a [] b")
 
 

@@ -8,7 +8,7 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 
 from aidre.ingest.formats.html_parser import parse
-from aidre.ingest.formats.pages.bounds import MAX_ATTRIBUTES, MAX_OPTIONS, bound_markup, cut_attributes
+from aidre.ingest.formats.pages.bounds import MAX_ATTRIBUTES, MAX_NAMES, MAX_OPTIONS, bound_markup, cut_attributes
 
 MANY = 3 * MAX_ATTRIBUTES
 
@@ -58,3 +58,19 @@ def test_options_beyond_the_limit_are_no_options() -> None:
     assert bound_markup(few) is few
     assert len(tree.css("option")) == MAX_OPTIONS
     assert (tree.body.text() if tree.body else "") == "x" * (2 * MAX_OPTIONS)
+
+
+@pytest.mark.parametrize("piece", ["<u%d></u%d>.", "</u%d>.", "<p a%d>.", "<p class='a > b' a%d='1'/>.", "</p a%d>."])
+def test_names_beyond_the_limit_are_no_names(piece: str) -> None:
+    count = 2 * MAX_NAMES
+    markup = "".join(piece.replace("%d", str(number)) for number in range(count))
+    bounded = bound_markup(f"<p id=first class=first>before</p>{markup}<p class=last>after</p>")
+    assert len(set(re.findall(r"[ua]\d+", bounded))) <= MAX_NAMES
+    tree = LexborHTMLParser(bounded)
+    assert (tree.body.text() if tree.body else "") == "before" + "." * count + "after"
+    assert [node.text() for node in tree.css("p[id=first], p.last")] == ["before", "after"]
+
+
+def test_many_tags_of_few_names_are_as_they_were() -> None:
+    markup = "".join(f"<a href='{number}' title=\"a > b\" hidden>x</a >" for number in range(2 * MAX_NAMES))
+    assert bound_markup(markup) == markup

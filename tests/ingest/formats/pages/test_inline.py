@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
+from aidre.ingest.formats.pages.inline import to_letters, to_roman
 from aidre.ingest.formats.pages.main_text import extract_main_text
-from aidre.ingest.formats.pages.numerals import to_letters, to_roman
 from tests.ingest.formats.pages.test_main_text import PARAGRAPHS
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.tables.csv import find_csv_spaces, read_csv
-from aidre.ingest.records.file import File
+from aidre.ingest.records.file import File, Notes
 from aidre.ingest.records.items import Item, Rejected
-from aidre.ingest.records.notes import Notes
 from tests.support.ingests import Bench
 from tests.support.rows import RULES, documents, where
 

@@ -9,9 +9,8 @@ import pytest
 
 from aidre.engine.model import Document
 from aidre.ingest.formats.tables.csv import read_csv
-from aidre.ingest.records.file import File
+from aidre.ingest.records.file import File, Notes
 from aidre.ingest.records.items import Rejected
-from aidre.ingest.records.notes import Notes
 from tests.support.ingests import Bench
 from tests.support.rows import RULES, documents
 

@@ -10,9 +10,8 @@ import pytest
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document
 from aidre.ingest.formats.tables.xlsx import read_xlsx
-from aidre.ingest.records.file import File
+from aidre.ingest.records.file import File, Notes
 from aidre.ingest.records.mapping import parse_column_mapping
-from aidre.ingest.records.notes import Notes
 from tests.support.ingests import Bench
 from tests.support.rows import RULES, documents
 from tests.support.workbooks import SPREADSHEET, Styled, workbook

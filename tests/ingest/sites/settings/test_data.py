@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from aidre.ingest.sites.settings import get_table, get_text, get_texts, read_json, read_python, read_toml, read_yaml
+from aidre.ingest.sites.settings.data import (
+    get_table,
+    get_text,
+    get_texts,
+    read_json,
+    read_python,
+    read_toml,
+    read_yaml,
+)
 
 
 def test_unknown_tags_of_yaml_are_left_out_and_their_neighbours_read() -> None:

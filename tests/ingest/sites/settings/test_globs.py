@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.ingest.sites.settings import compile_glob, is_ignored, matches
+from aidre.ingest.sites.settings.globs import compile_glob, is_ignored, matches
 
 
 @pytest.mark.parametrize(

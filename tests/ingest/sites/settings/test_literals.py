@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.ingest.sites.settings import COMPUTED, read_constant, read_exported
+from aidre.ingest.sites.settings.literals import COMPUTED, read_constant, read_exported
 
 
 @pytest.mark.parametrize(

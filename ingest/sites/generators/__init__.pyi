@@ -1,1 +1,0 @@
-from .registry import GENERATORS as GENERATORS
