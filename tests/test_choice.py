@@ -31,7 +31,7 @@ CASES: Sequence[tuple[str, Sequence[str]]] = [
             )
         ],
     ),
-    ("aidre/library/values.py", ["aidre/library"]),
+    ("aidre/library/arguments.py", ["aidre/library"]),
     (
         "packages/client/aidre_client/messages.py",
         [f"../packages/client/tests/test_{name}.py" for name in ("client_changes", "verification")],

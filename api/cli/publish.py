@@ -146,7 +146,7 @@ def publishing(
         return
     publisher, stopped = publisher_for(store, settings), threading.Event()
     arguments = publisher, store, collection, settings.store.poll, stopped
-    record = PublishRecord(store.path, publisher.generations)
+    record = PublishRecord(store.path, publisher.generations, stays=stays)
     named = {"record": record if stays else None}
     thread = threading.Thread(target=follow, args=arguments, kwargs=named, name="publish", daemon=True)
     thread.start()

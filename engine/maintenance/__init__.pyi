@@ -5,6 +5,7 @@ from .bucket import (
     BucketAddress as BucketAddress,
     Objects as Objects,
     StoredObject as StoredObject,
+    adopt as adopt,
     place_of as place_of,
 )
 from .copying import copy_collection as copy_collection

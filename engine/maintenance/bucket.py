@@ -15,14 +15,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 import orjson
 
-from aidre.engine.collection import RECORD, FolderPlace, LooseSegment, Place, is_name
 from aidre.engine.errors import BucketFailed, ConfigurationError, StorageFailed, StoreDamaged
 from aidre.engine.storage import locked_folder
+
+if TYPE_CHECKING:
+    from aidre.engine.collection import LooseSegment, Place
+    from aidre.engine.ports import Reader, Source
 
 _TIMEOUT = timedelta(seconds=60)
 """For one request; a slower connection needs smaller objects."""
@@ -314,8 +317,30 @@ def _open(address: BucketAddress, *, make: bool) -> Any:
 # -- loose segments ------------------------------------------------------------------------------------------------
 
 
+def adopt(
+    store: Source,
+    collection: str,
+    address: str | Path,
+    *,
+    endpoint: str | None = None,
+    region: str | None = None,
+    dates: Sequence[str] = (),
+    wait: float = 0.0,
+    previous: Reader | None = None,
+) -> list[str]:
+    """`adopt_segments` of a place by its address; the names of the segments that were new. Unsupported for a store of
+    another engine."""
+    from aidre.engine.collection import adopt_segments, local_store
+
+    own = local_store(store, "add the rows themselves")
+    place = place_of(address, endpoint=endpoint, region=region)
+    return adopt_segments(own, collection, place, dates=dates, wait=wait, previous=previous)
+
+
 def place_of(address: str | Path, *, endpoint: str | None = None, region: str | None = None) -> Place:
     """The folder, or the bucket at an address such as s3://bucket/prefix. ConfigurationError."""
+    from aidre.engine.collection import FolderPlace  # the writer, which replicas do without
+
     text = os.fspath(address)
     if "://" in text:
         return _BucketPlace(Bucket(BucketAddress(text, endpoint, region), make=True))
@@ -329,19 +354,21 @@ class _BucketPlace:
         self._bucket, self.url = bucket, bucket.url
 
     def names(self) -> list[str]:
+        from aidre.engine.collection import is_name
+
         keys = (found.key for found in self._bucket.list(""))
-        names = (key.removesuffix(RECORD) for key in keys if key.endswith(RECORD))
+        names = (key.removesuffix(".json") for key in keys if key.endswith(".json"))
         return sorted(name for name in names if is_name(name))
 
     def read(self, name: str) -> bytes | None:
-        found = self._bucket.get(f"{name}{RECORD}")
+        found = self._bucket.get(f"{name}.json")
         return None if found is None else found[0]
 
     def put(self, segment: LooseSegment, folder: Path) -> None:
         keys = {f"{segment.folder}/{name}": folder / name for name in segment.entry.files}
         for key, path in keys.items():
             self._bucket.put(key, path)
-        if not self._bucket.put_new(f"{segment.name}{RECORD}", orjson.dumps(segment)):
+        if not self._bucket.put_new(f"{segment.name}.json", orjson.dumps(segment)):
             self._bucket.delete(list(keys))
 
     def fetch(self, segment: LooseSegment, target: Path) -> None:

@@ -159,7 +159,7 @@ class Publisher:
         )
 
     def generations(self) -> dict[str, int]:
-        """The newest generation of each collection of the store, published or not."""
+        """Of the store, published or not."""
         return {name: self._store.current(name) for name in self._store.collections()}
 
     def publish_drops(self) -> list[Published]:
@@ -489,11 +489,10 @@ class Publisher:
             return [len(ours.content)]
         if not replaces and self._has(key, ours.content):
             return []
-        if not replaces and self._supersedes(ours, key, ours.content):
-            return [len(ours.content)]
-        if not replaces:
+        if replaces:
+            self._bucket.put(key, ours.content)  # also where it is the same: it is younger then than what it replaces
+        elif not self._supersedes(ours, key, ours.content):
             raise self._differs(ours, key)
-        self._bucket.put(key, ours.content)  # also where it is the same: it is younger then than what it replaces
         return [len(ours.content)]
 
     def _supersedes(self, ours: _Generation, key: str, content: bytes | Path) -> bool:

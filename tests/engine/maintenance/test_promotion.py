@@ -103,7 +103,7 @@ def test_force_takes_the_bucket_back_under_a_further_term(
     place.publish(path, force=True)
     assert published(place, tmp_path) == ["a", "b", "c", "own"]
     commit(path, place, "more")
-    with pytest.raises(PublishConflict, match="belongs to term 2 .*this store is of term 1"):
+    with pytest.raises(PublishConflict, match=r"belongs to term 2 .*this store is of term 1"):
         place.publish(replica)
 
 
