@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 import orjson
@@ -64,6 +64,16 @@ class StoredObject:
     key: str
     size: int
     modified: datetime
+
+
+class Objects(Protocol):
+    """What a replica reads of a bucket."""
+
+    url: str
+
+    def get(self, key: str, *, unless: str | None = None) -> tuple[bytes, str] | None: ...
+    def download(self, key: str, target: IO[bytes]) -> bool: ...
+    def list(self, prefix: str) -> Iterator[StoredObject]: ...
 
 
 class Bucket:
@@ -191,6 +201,14 @@ class Bucket:
             for found in obstore.list(self._store, prefix):
                 for meta in found:
                     yield StoredObject(meta["path"], int(meta["size"]), meta["last_modified"])
+
+    def folders(self) -> frozenset[str]:
+        """The first parts of all keys that have several; one request for a thousand of them."""
+        import obstore
+
+        with self._errors():
+            found = obstore.list_with_delimiter(self._store)
+        return frozenset(prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects; those that do not exist count as deleted."""
