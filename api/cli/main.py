@@ -191,12 +191,12 @@ def adopt(
     a lock, and this command makes the collection of them. What a run that failed has written is kept: begin it again,
     and what is whole is not computed again.
     """
-    from aidre.engine.collection import Store, adopt_segments
-    from aidre.engine.maintenance import place_of
+    from aidre.engine import open_source
+    from aidre.engine.maintenance import adopt as adopt_from
 
-    opened = Store(store)
+    opened = open_source(store)
     with terminable():
-        adopted = adopt_segments(opened, collection, place_of(source, endpoint=endpoint, region=region), wait=wait)
+        adopted = adopt_from(opened, collection, source, endpoint=endpoint, region=region, wait=wait)
     snapshot = opened.open(collection)
     line = f"{len(adopted):,} new segments; {collection}: {snapshot.documents:,} documents, {snapshot.chunks:,} chunks"
     facts = {"documents": snapshot.documents, "chunks": snapshot.chunks, "generation": snapshot.generation}

@@ -220,7 +220,13 @@ class MemoryBucket(Bucket):
             if key.startswith(folder):
                 yield StoredObject(key, len(content), modified)
 
+    def folders(self) -> frozenset[str]:
+        self._done(self._world.step("list the folders"))
+        return frozenset(key.partition("/")[0] for key in self._objects.stored if "/" in key)
+
     def delete(self, keys: Sequence[str]) -> None:
+        if not keys:
+            return  # no request
         kill = self._world.step(f"delete {len(keys)}")
         for key in keys:
             self._objects.stored.pop(key, None)

@@ -141,7 +141,7 @@ def test_what_the_former_home_node_left_unfinished_does_not_hold_up_the_next(
     """Its manifest and tombstones, of a generation that no CURRENT names."""
     delete(path, ["a"])
     failing = place.publisher(path)
-    failing._enter = _killed  # type: ignore[method-assign]
+    failing._swap = _killed  # type: ignore[method-assign]
     with pytest.raises(BucketFailed):
         failing.publish([NAME])
     promote(place.bucket, replica)
