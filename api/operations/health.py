@@ -28,7 +28,8 @@ async def ready(request: Request) -> Response:
     status, body = readiness(request.app.state.retrieval, request.app.state.scrubber.damaged)
     age = request.app.state.replica_age
     if age is not None:
-        opened = request.app.state.retrieval.snapshots.collections.values()
+        snapshots = request.app.state.retrieval.snapshots
+        opened = (one for name, one in snapshots.collections.items() if name not in snapshots.aliases)
         unpulled = sum(isinstance(one.snapshot, Unpulled) for one in opened)
         body = replace(body, replica_age=round(age(), 1), protocols=["aidre", "nlweb"], unpulled=unpulled or UNSET)
     return Response(msgspec.json.encode(body), status, NO_STORE, JSON)

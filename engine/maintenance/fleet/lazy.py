@@ -247,6 +247,12 @@ class LazyStore(Store):
         known = (name for name in self._facts.read() if name not in aliases and not self.is_dropped(name))
         return sorted({*pulled, *known})
 
+    def current(self, collection: str) -> int:
+        """Of a collection that is not in the cache, what is known."""
+        facts = self._facts.read().get(self.named(collection))
+        is_here = facts is None or self._mark(self.named(collection)) is not None
+        return super().current(collection) if is_here or facts is None else facts.generation
+
     def mark(self, collection: str) -> Hashable:  # type: ignore[override]
         name = self.named(collection)
         mark = self._mark(name)

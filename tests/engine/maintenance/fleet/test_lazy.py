@@ -14,6 +14,7 @@ from aidre.engine.errors import CollectionMissing, PublicationRefused
 from aidre.engine.maintenance.fleet import lazy as lazy_module
 from aidre.engine.maintenance.fleet.lazy import USED, LazyStore
 from aidre.engine.maintenance.replica import Replica
+from aidre.engine.maintenance.scrub import Scrub
 from aidre.engine.ports import Unpulled
 from aidre.engine.storage.lock import WriterLock
 from tests.support.buckets import S3, FolderPlace, S3Place, proxy_of
@@ -87,6 +88,15 @@ def test_what_is_known_follows_the_bucket(
     assert set(tenants(20)) - set(replica.source.collections()) == {"tenant0004"}
     assert "new" in replica.source.collections()
     assert pulled(replica) == []
+
+
+def test_the_scrub_reads_what_is_on_the_disk(published: FolderPlace, tmp_path: Path) -> None:
+    replica = lazy(published, tmp_path / "cache")
+    replica.pull_collection("tenant0003")
+    scrubbed = list(Scrub(replica.source, 0.01, threading.Event()).one_pass())
+    assert {one.collection for one in scrubbed} == {"tenant0003"}
+    assert [one.problem for one in scrubbed if one.problem] == []
+    assert [replica.source.current(name) for name in tenants(5)] == [1] * 5
 
 
 # -- pulled ------------------------------------------------------------------------------------------------------
