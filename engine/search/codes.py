@@ -131,7 +131,7 @@ def _as_written(
 ) -> list[NDArray[np.int64]]:
     """The rows whose texts have the code; of very many rows only the first are read."""
     pairs = zip(segments, rows, strict=True)
-    return [rows_containing(view, of_segment[:MAX_TEXTS], (code,)) for view, of_segment in pairs]
+    return [rows_containing(view, of_segment[:MAX_TEXTS], code) for view, of_segment in pairs]
 
 
 def _summed(found: Sequence[CodeChunks]) -> CodeChunks:

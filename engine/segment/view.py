@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.index.fields import Compare, Filter, Wording, filter_digest, split_wording
-from aidre.engine.index.text import comparable_text, phrase_pattern, required_words
+from aidre.engine.index.text import comparable_text, phrase_pattern, plain_phrase, required_words
 from aidre.engine.index.vectors import Bitmap, ScanGroup, VectorIndex, group_by_codebook, native_columns
 from aidre.engine.native import native
 from aidre.engine.segment.reader import BoundedCache, SegmentReader, fragment_arrays, max_masks
@@ -44,6 +44,9 @@ _MAX_MASK_BYTES = 1 << 24
 
 _MAX_TEXTS = 1 << 15
 """Texts of a segment that are looked into for one phrase: a tenth of a second. Of more, as for "of the", the first."""
+
+_UNDECIDED, _STANDS = 1, 2
+"""What the kernel says of a phrase in a text, beside 0: it has to be normalized, or has the phrase."""
 
 _MAX_TERMS = 4_096
 """Cached terms of one segment: their postings (views of the mapped file) and their document frequencies."""
@@ -185,7 +188,7 @@ def _narrowed(view: SegmentView, wording: Wording, allowed: NDArray[np.bool_]) -
     for phrase in wording.phrases:
         groups = required_words(phrase, languages)
         rows = rows_with(view, groups) if groups else np.arange(len(allowed))
-        found = rows_containing(view, rows[allowed[rows]][:_MAX_TEXTS], (phrase,))
+        found = rows_containing(view, rows[allowed[rows]][:_MAX_TEXTS], phrase)
         allowed = np.zeros(len(allowed), np.bool_)
         allowed[found] = True
     return allowed
@@ -202,20 +205,33 @@ def rows_with(view: SegmentView, groups: Sequence[tuple[str, ...]]) -> NDArray[n
     return reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), sorted(lists, key=len)).astype(np.int64)
 
 
-def rows_containing(view: SegmentView, rows: NDArray[np.int64], phrases: Iterable[str]) -> NDArray[np.int64]:
-    """The rows among these whose title, section or text has all of the phrases."""
-    patterns = [pattern for phrase in phrases if (pattern := phrase_pattern(phrase)) is not None]
-    found = [row for row in rows.tolist() if _contains(StoredChunk(view.segment, row), patterns)]
-    return np.array(found, np.int64)
+def rows_containing(view: SegmentView, rows: NDArray[np.int64], phrase: str) -> NDArray[np.int64]:
+    """The rows among these whose title, section or text has the phrase; all of them for one without a word."""
+    pattern = phrase_pattern(phrase)
+    if pattern is None:
+        return rows
+    found = _standings(view.segment, rows, phrase)
+    for place in np.flatnonzero(found == _UNDECIDED).tolist():
+        found[place] = _STANDS if _contains(StoredChunk(view.segment, int(rows[place])), pattern) else 0
+    return rows[found == _STANDS]
 
 
-def _contains(chunk: StoredChunk, patterns: Sequence[re.Pattern[str]]) -> bool:
-    text = comparable_text(chunk.text)
-    return all(
-        pattern.search(text) is not None
-        or any(pattern.search(comparable_text(heading)) for heading in (chunk.title, chunk.section) if heading)
-        for pattern in patterns
-    )
+def _standings(segment: SegmentReader, rows: NDArray[np.int64], phrase: str) -> NDArray[np.uint8]:
+    """What the kernel says of each row without normalizing its texts: 0, _UNDECIDED or _STANDS."""
+    words, texts = plain_phrase(phrase), segment.native_texts
+    if words is None or texts is None:
+        return np.full(len(rows), _UNDECIDED, np.uint8)
+    found = np.zeros(len(rows), np.uint8)
+    rows = np.ascontiguousarray(rows)
+    texts.texts.find(rows, words, found)
+    texts.sections.find(rows, words, found)
+    texts.titles.find(segment.document_rows(rows), words, found)
+    return found
+
+
+def _contains(chunk: StoredChunk, pattern: re.Pattern[str]) -> bool:
+    texts = (text for text in (chunk.text, chunk.title, chunk.section) if text)
+    return any(pattern.search(comparable_text(text)) for text in texts)
 
 
 class Segments(tuple[SegmentView, ...]):

@@ -376,9 +376,7 @@ _MAX_WORDS: Final = 64
 @lru_cache(maxsize=512)
 def phrase_pattern(phrase: str) -> re.Pattern[str] | None:
     """Finds the words of a phrase in `comparable_text`; None where it has no word."""
-    pieces: list[str] = []
-    for token in TOKEN.findall(comparable_text(phrase))[:_MAX_WORDS]:
-        pieces += [run for run in re.split(f"({UNSPACED_RUN.pattern})", token) if run.strip("_")]
+    pieces = _pieces(phrase)
     if not pieces:
         return None
     pattern = before = ""
@@ -391,6 +389,21 @@ def phrase_pattern(phrase: str) -> re.Pattern[str] | None:
             pattern += rf"(?<!{_SPACED}{written})"
         before = piece
     return re.compile(pattern + ("" if UNSPACED_RUN.match(before) else rf"(?!{_SPACED})"))
+
+
+@lru_cache(maxsize=512)
+def plain_phrase(phrase: str) -> bytes | None:
+    """The words of a phrase as the kernel looks for them, with a space between two; None where it cannot, as for
+    letters beyond ASCII."""
+    pieces = _pieces(phrase)
+    is_plain = bool(pieces) and all(map(str.isascii, pieces)) and not any(one[0] == "_" for one in pieces[1:])
+    return " ".join(pieces).encode() if is_plain else None
+
+
+def _pieces(phrase: str) -> list[str]:
+    """The words of a phrase, and within them the parts that are written without spaces."""
+    tokens = TOKEN.findall(comparable_text(phrase))[:_MAX_WORDS]
+    return [run for token in tokens for run in re.split(f"({UNSPACED_RUN.pattern})", token) if run.strip("_")]
 
 
 def comparable_text(text: str) -> str:

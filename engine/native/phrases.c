@@ -1,0 +1,121 @@
+/* Phrases: whether words stand in a text one after the other, told without normalizing the text.
+ *
+ * ASCII is its own normal form, so a place where all characters from the one before the phrase to the one behind it are
+ * ASCII is decided here. Where others are near, or may become letters of ASCII when they are normalized, the caller has to
+ * normalize the text.
+ */
+#include "kernel.h"
+
+#define STRIDE 64  /* places that are tested at once */
+#define MAX_GAP 8  /* signs between two words */
+#define IS_ASCII(byte) ((byte) < 0x80)
+
+static bool is_letter(uint8_t byte) {
+    const uint8_t lower = byte | 0x20;
+    return (lower >= 'a' && lower <= 'z') || (byte >= '0' && byte <= '9');
+}
+
+static uint8_t lowered(uint8_t byte) { return byte >= 'A' && byte <= 'Z' ? byte | 0x20 : byte; }
+
+/* A character of a word beside the phrase ends its chance; one that is not ASCII may belong to a word or not. */
+static enum standing beside(uint8_t byte) {
+    if (!IS_ASCII(byte))
+        return UNDECIDED;
+    return is_letter(byte) || byte == '_' ? ABSENT : STANDS;
+}
+
+/* Whether the phrase begins at a place of the text. */
+static enum standing stands_at(const uint8_t *text, size_t length, size_t at, const uint8_t *phrase, size_t size) {
+    const enum standing before = at > 0 ? beside(text[at - 1]) : STANDS;
+    if (before == ABSENT)
+        return ABSENT;
+    for (size_t i = 0; i < size; i++) {
+        const size_t start = at;
+        if (phrase[i] == ' ')
+            while (at < length && IS_ASCII(text[at]) && !is_letter(text[at]) && at - start <= MAX_GAP)
+                at++;
+        else if (at < length && lowered(text[at]) == phrase[i])
+            at++;
+        if (at - start > MAX_GAP)
+            return ABSENT;
+        if (at < length && !IS_ASCII(text[at]))
+            return UNDECIDED;
+        if (at == start)
+            return ABSENT;
+    }
+    const enum standing behind = at < length ? beside(text[at]) : STANDS;
+    return behind < before ? behind : before;
+}
+
+/* Whether a character stays one or more that are neither letters nor digits of ASCII nor its underscore. */
+static bool is_foreign(uint32_t point) {
+    if (point < 0xC0)
+        return point == 0xA0 || point == 0xA7 || point == 0xA9 || point == 0xAB || point == 0xAE || point == 0xB0 ||
+               point == 0xB7 || point == 0xBB;
+    if (point < 0x180)
+        return point != 0x130 && point != 0x132 && point != 0x133 && point != 0x13F && point != 0x140 &&
+               point != 0x149 && point != 0x17F;
+    return (point >= 0x391 && point < 0x482) || (point >= 0x2010 && point < 0x2028) ||
+           (point >= 0x2030 && point < 0x203C) || (point >= 0x2190 && point < 0x2300) ||
+           (point >= 0x2500 && point < 0x2800) || (point >= 0x3001 && point < 0x3100) ||
+           (point >= 0x4E00 && point < 0xA000);
+}
+
+/* Whether normalizing gives the text no letter of ASCII that it has not, and brings none together. */
+static bool is_harmless(const uint8_t *text, size_t length) {
+    for (size_t i = 0; i < length;) {
+        if (IS_ASCII(text[i])) {
+            i++;
+            continue;
+        }
+        const size_t size = text[i] < 0xE0 ? 2 : 3; /* characters of four bytes are never foreign */
+        if (text[i] < 0xC2 || text[i] >= 0xF0 || length - i < size)
+            return false;
+        uint32_t point = text[i] & (size == 2 ? 0x1Fu : 0x0Fu);
+        for (size_t j = 1; j < size; j++) {
+            if ((text[i + j] & 0xC0) != 0x80)
+                return false;
+            point = point << 6 | (text[i + j] & 0x3Fu);
+        }
+        if (point < 0x80 || !is_foreign(point))
+            return false;
+        i += size;
+    }
+    return true;
+}
+
+/* Whether all of the text is decided by the places where the first word of the phrase stands. */
+static bool is_decided(const uint8_t *text, size_t length) {
+    uint8_t any = 0;
+    for (size_t i = 0; i < length; i++)
+        any |= text[i];
+    return IS_ASCII(any) || is_harmless(text, length);
+}
+
+enum standing find_phrase(const uint8_t *text, size_t length, const uint8_t *phrase, size_t size) {
+    size_t last = 0; /* of the first word */
+    while (last + 1 < size && phrase[last + 1] != ' ')
+        last++;
+    if (size == 0)
+        return UNDECIDED;
+    /* Bytes that are equal but for one bit: each case, and a few more, which `stands_at` tells apart. */
+    const uint8_t first_byte = phrase[0] | 0x20, last_byte = phrase[last] | 0x20;
+    const size_t places = length > last ? length - last : 0;
+    enum standing found = ABSENT;
+    for (size_t from = 0; from < places; from += STRIDE) {
+        const size_t end = places - from > STRIDE ? from + STRIDE : places;
+        const uint8_t *firsts = text + from, *lasts = firsts + last;
+        uint8_t any = 0;
+        for (size_t i = 0; i < end - from; i++)
+            any |= (uint8_t)(((firsts[i] | 0x20) == first_byte) & ((lasts[i] | 0x20) == last_byte));
+        for (size_t at = from; any && at < end; at++) {
+            if ((text[at] | 0x20) != first_byte || (text[at + last] | 0x20) != last_byte)
+                continue;
+            const enum standing here = stands_at(text, length, at, phrase, size);
+            if (here == STANDS)
+                return STANDS;
+            found = here > found ? here : found;
+        }
+    }
+    return found == ABSENT && !is_decided(text, length) ? UNDECIDED : found;
+}
