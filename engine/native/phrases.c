@@ -17,16 +17,31 @@ static bool is_letter(uint8_t byte) {
 
 static uint8_t lowered(uint8_t byte) { return byte >= 'A' && byte <= 'Z' ? byte | 0x20 : byte; }
 
-/* A character of a word beside the phrase ends its chance; one that is not ASCII may belong to a word or not. */
-static enum standing beside(uint8_t byte) {
-    if (!IS_ASCII(byte))
-        return UNDECIDED;
-    return is_letter(byte) || byte == '_' ? ABSENT : STANDS;
+/* Whether three bytes are a sign that is usual beside words: a quotation mark, a dash, a bullet or dots. */
+static bool is_sign(const uint8_t *character) {
+    return character[0] == 0xE2 && character[1] == 0x80 && character[2] >= 0x90 && character[2] <= 0xA6 &&
+           character[2] != 0x97; /* a line below the character before */
+}
+
+static enum standing beside(const uint8_t *byte, bool is_long) {
+    if (!IS_ASCII(*byte))
+        return is_long ? STANDS : UNDECIDED;
+    return is_letter(*byte) || *byte == '_' ? ABSENT : STANDS;
+}
+
+/* What the characters before and behind a place say: those of a word end its chance, and one that is not ASCII and no usual
+ * sign may belong to a word or not. */
+static enum standing before_place(const uint8_t *text, size_t at) {
+    return at == 0 ? STANDS : beside(text + at - 1, at >= 3 && is_sign(text + at - 3));
+}
+
+static enum standing behind_place(const uint8_t *text, size_t length, size_t at) {
+    return at == length ? STANDS : beside(text + at, length - at >= 3 && is_sign(text + at));
 }
 
 /* Whether the phrase begins at a place of the text. */
 static enum standing stands_at(const uint8_t *text, size_t length, size_t at, const uint8_t *phrase, size_t size) {
-    const enum standing before = at > 0 ? beside(text[at - 1]) : STANDS;
+    const enum standing before = before_place(text, at);
     if (before == ABSENT)
         return ABSENT;
     for (size_t i = 0; i < size; i++) {
@@ -38,27 +53,27 @@ static enum standing stands_at(const uint8_t *text, size_t length, size_t at, co
             at++;
         if (at - start > MAX_GAP)
             return ABSENT;
-        if (at < length && !IS_ASCII(text[at]))
-            return UNDECIDED;
         if (at == start)
-            return ABSENT;
+            return at < length && !IS_ASCII(text[at]) ? UNDECIDED : ABSENT;
     }
-    const enum standing behind = at < length ? beside(text[at]) : STANDS;
+    const enum standing behind = behind_place(text, length, at);
     return behind < before ? behind : before;
 }
 
 /* Whether a character stays one or more that are neither letters nor digits of ASCII nor its underscore. */
 static bool is_foreign(uint32_t point) {
-    if (point < 0xC0)
+    if (point < 0xC0) /* those below 0x80 are damaged */
         return point == 0xA0 || point == 0xA7 || point == 0xA9 || point == 0xAB || point == 0xAE || point == 0xB0 ||
                point == 0xB7 || point == 0xBB;
     if (point < 0x180)
         return point != 0x130 && point != 0x132 && point != 0x133 && point != 0x13F && point != 0x140 &&
                point != 0x149 && point != 0x17F;
-    return (point >= 0x391 && point < 0x482) || (point >= 0x2010 && point < 0x2028) ||
+    return (point >= 0x391 && point < 0x482) || (point >= 0x5D0 && point < 0x5EB) || (point >= 0x620 && point < 0x66D) ||
+           (point >= 0x904 && point < 0x964) || (point >= 0x2010 && point < 0x2028) ||
            (point >= 0x2030 && point < 0x203C) || (point >= 0x2190 && point < 0x2300) ||
            (point >= 0x2500 && point < 0x2800) || (point >= 0x3001 && point < 0x3100) ||
-           (point >= 0x4E00 && point < 0xA000);
+           (point >= 0x4E00 && point < 0xA000) || (point >= 0xAC00 && point < 0xD7A4) ||
+           (point >= 0x1F300 && point < 0x1FB00);
 }
 
 /* Whether normalizing gives the text no letter of ASCII that it has not, and brings none together. */
@@ -68,16 +83,16 @@ static bool is_harmless(const uint8_t *text, size_t length) {
             i++;
             continue;
         }
-        const size_t size = text[i] < 0xE0 ? 2 : 3; /* characters of four bytes are never foreign */
-        if (text[i] < 0xC2 || text[i] >= 0xF0 || length - i < size)
+        const size_t size = text[i] < 0xE0 ? 2 : text[i] < 0xF0 ? 3 : 4;
+        if (text[i] < 0xC2 || text[i] > 0xF4 || length - i < size)
             return false;
-        uint32_t point = text[i] & (size == 2 ? 0x1Fu : 0x0Fu);
+        uint32_t point = text[i] & (0xFFu >> (size + 1));
         for (size_t j = 1; j < size; j++) {
             if ((text[i + j] & 0xC0) != 0x80)
                 return false;
             point = point << 6 | (text[i + j] & 0x3Fu);
         }
-        if (point < 0x80 || !is_foreign(point))
+        if (!is_foreign(point))
             return false;
         i += size;
     }

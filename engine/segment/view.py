@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.index.fields import Compare, Filter, Wording, filter_digest, split_wording
-from aidre.engine.index.text import comparable_text, phrase_pattern, plain_phrase, required_words
+from aidre.engine.index.text import comparable_text, phrase_pattern, plain_phrase, plain_text, required_words
 from aidre.engine.index.vectors import Bitmap, ScanGroup, VectorIndex, group_by_codebook, native_columns
 from aidre.engine.native import native
 from aidre.engine.segment.reader import BoundedCache, SegmentReader, fragment_arrays, max_masks
@@ -47,6 +47,9 @@ _MAX_TEXTS = 1 << 15
 
 _UNDECIDED, _STANDS = 1, 2
 """What the kernel says of a phrase in a text, beside 0: it has to be normalized, or has the phrase."""
+
+_APART = "\n" * 9
+"""More signs than may stand between two words of a phrase."""
 
 _MAX_TERMS = 4_096
 """Cached terms of one segment: their postings (views of the mapped file) and their document frequencies."""
@@ -207,31 +210,36 @@ def rows_with(view: SegmentView, groups: Sequence[tuple[str, ...]]) -> NDArray[n
 
 def rows_containing(view: SegmentView, rows: NDArray[np.int64], phrase: str) -> NDArray[np.int64]:
     """The rows among these whose title, section or text has the phrase; all of them for one without a word."""
-    pattern = phrase_pattern(phrase)
-    if pattern is None:
-        return rows
-    found = _standings(view.segment, rows, phrase)
-    for place in np.flatnonzero(found == _UNDECIDED).tolist():
-        found[place] = _STANDS if _contains(StoredChunk(view.segment, int(rows[place])), pattern) else 0
+    words, texts = plain_phrase(phrase), view.segment.native_texts
+    if words is None or texts is None:
+        return _matching(view.segment, rows, phrase)
+    found = np.zeros(len(rows), np.uint8)
+    texts.texts.find(rows, words, found)
+    texts.sections.find(rows, words, found)
+    texts.titles.find(view.segment.document_rows(rows), words, found)
+    undecided = np.flatnonzero(found == _UNDECIDED)
+    if len(undecided):
+        plain = [plain_text(_wording_of(view.segment, row), words) for row in rows[undecided].tolist()]
+        decided = np.zeros(len(plain), np.uint8)
+        offsets = np.cumsum([0, *map(len, plain)])
+        native.Texts([(offsets, b"".join(plain))], len(plain)).find(np.arange(len(plain)), words, decided)
+        found[undecided] = decided
     return rows[found == _STANDS]
 
 
-def _standings(segment: SegmentReader, rows: NDArray[np.int64], phrase: str) -> NDArray[np.uint8]:
-    """What the kernel says of each row without normalizing its texts: 0, _UNDECIDED or _STANDS."""
-    words, texts = plain_phrase(phrase), segment.native_texts
-    if words is None or texts is None:
-        return np.full(len(rows), _UNDECIDED, np.uint8)
-    found = np.zeros(len(rows), np.uint8)
-    rows = np.ascontiguousarray(rows)
-    texts.texts.find(rows, words, found)
-    texts.sections.find(rows, words, found)
-    texts.titles.find(segment.document_rows(rows), words, found)
-    return found
+def _matching(segment: SegmentReader, rows: NDArray[np.int64], phrase: str) -> NDArray[np.int64]:
+    """The same without the kernel, or of a phrase that it cannot look for."""
+    pattern = phrase_pattern(phrase)
+    if pattern is None:
+        return rows
+    texts = ((row, comparable_text(_wording_of(segment, row))) for row in rows.tolist())
+    return np.array([row for row, text in texts if pattern.search(text) is not None], np.int64)
 
 
-def _contains(chunk: StoredChunk, pattern: re.Pattern[str]) -> bool:
-    texts = (text for text in (chunk.text, chunk.title, chunk.section) if text)
-    return any(pattern.search(comparable_text(text)) for text in texts)
+def _wording_of(segment: SegmentReader, row: int) -> str:
+    """Text, title and section of a chunk, too far from each other for a phrase."""
+    chunk = StoredChunk(segment, row)
+    return _APART.join(filter(None, (chunk.text, chunk.title, chunk.section)))
 
 
 class Segments(tuple[SegmentView, ...]):

@@ -17,6 +17,7 @@ do not count; their order and their ends do.
 from __future__ import annotations
 
 import re
+import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
@@ -371,6 +372,9 @@ _GAP: Final = rf"(?:{_BETWEEN}|_){{1,8}}"
 """What separates two words of a phrase."""
 _MAX_WORDS: Final = 64
 """Words of a phrase that are compared."""
+_LETTERS: Final = string.ascii_lowercase[::-1] + string.digits
+_LETTER_BEYOND: Final = re.compile(rf"(?![\x00-\x7f{UNSPACED}])[\w{MARKS}]")
+_SIGN_BEYOND: Final = re.compile(r"[^\x00-\x7f]")
 
 
 @lru_cache(maxsize=512)
@@ -396,8 +400,25 @@ def plain_phrase(phrase: str) -> bytes | None:
     """The words of a phrase as the kernel looks for them, with a space between two; None where it cannot, as for
     letters beyond ASCII."""
     pieces = _pieces(phrase)
-    is_plain = bool(pieces) and all(map(str.isascii, pieces)) and not any(one[0] == "_" for one in pieces[1:])
-    return " ".join(pieces).encode() if is_plain else None
+    words = " ".join(pieces)
+    is_plain = words.isascii() and not any(one[0] == "_" for one in pieces[1:]) and _free_letter(words)
+    return words.encode() if words and is_plain else None
+
+
+def plain_text(text: str, phrase: bytes) -> bytes:
+    """A text in which the kernel finds a phrase of `plain_phrase` exactly where its pattern does.
+
+    A letter that the phrase has not stands for each one beyond ASCII, and a space for each sign; characters of scripts
+    without spaces separate words, but do not stand between those of a phrase.
+    """
+    letter = _free_letter(phrase.decode())
+    text = UNSPACED_RUN.sub(f" {letter} ", comparable_text(text))
+    return _SIGN_BEYOND.sub(" ", _LETTER_BEYOND.sub(letter, text)).encode()
+
+
+def _free_letter(phrase: str) -> str:
+    """A letter or digit that a phrase has not; empty where it has all."""
+    return next((one for one in _LETTERS if one not in phrase), "")
 
 
 def _pieces(phrase: str) -> list[str]:
