@@ -6,6 +6,8 @@
  */
 #include "kernel.h"
 
+#include <string.h>
+
 #define STRIDE 64  /* places that are tested at once */
 #define MAX_GAP 8  /* signs between two words */
 #define IS_ASCII(byte) ((byte) < 0x80)
@@ -63,8 +65,8 @@ static enum standing stands_at(const uint8_t *text, size_t length, size_t at, co
 /* Whether a character stays one or more that are neither letters nor digits of ASCII nor its underscore. */
 static bool is_foreign(uint32_t point) {
     if (point < 0xC0) /* those below 0x80 are damaged */
-        return point == 0xA0 || point == 0xA7 || point == 0xA9 || point == 0xAB || point == 0xAE || point == 0xB0 ||
-               point == 0xB7 || point == 0xBB;
+        return point >= 0xA0 && point != 0xAA && point != 0xAD && point != 0xB2 && point != 0xB3 &&
+               (point < 0xB9 || point == 0xBB || point == 0xBF);
     if (point < 0x180)
         return point != 0x130 && point != 0x132 && point != 0x133 && point != 0x13F && point != 0x140 &&
                point != 0x149 && point != 0x17F;
@@ -107,30 +109,47 @@ static bool is_decided(const uint8_t *text, size_t length) {
     return IS_ASCII(any) || is_harmless(text, length);
 }
 
+/* The first place from `at` on, below `places`, that two bytes and their distance allow, or `places`. A few more places are
+ * allowed than those of the word in any case: bytes are compared but for one bit. */
+static size_t next_place(const uint8_t *text, size_t places, size_t at, size_t distance, const uint8_t bytes[2]) {
+    while (places - at >= STRIDE) {
+        const uint8_t *firsts = text + at, *lasts = firsts + distance;
+        uint8_t hits[STRIDE];
+        uint64_t words[STRIDE / sizeof(uint64_t)];
+        for (size_t i = 0; i < STRIDE; i++)
+            hits[i] = (uint8_t)(((firsts[i] | 0x20) == bytes[0]) & ((lasts[i] | 0x20) == bytes[1]));
+        memcpy(words, hits, sizeof words);
+        size_t word = 0;
+        while (word < STRIDE / sizeof(uint64_t) && words[word] == 0)
+            word++;
+        if (word < STRIDE / sizeof(uint64_t)) {
+            size_t hit = word * sizeof(uint64_t);
+            while (!hits[hit])
+                hit++;
+            return at + hit;
+        }
+        at += STRIDE;
+    }
+    while (at < places && ((text[at] | 0x20) != bytes[0] || (text[at + distance] | 0x20) != bytes[1]))
+        at++;
+    return at;
+}
+
 enum standing find_phrase(const uint8_t *text, size_t length, const uint8_t *phrase, size_t size) {
+    if (size == 0)
+        return UNDECIDED;
     size_t last = 0; /* of the first word */
     while (last + 1 < size && phrase[last + 1] != ' ')
         last++;
-    if (size == 0)
-        return UNDECIDED;
-    /* Bytes that are equal but for one bit: each case, and a few more, which `stands_at` tells apart. */
-    const uint8_t first_byte = phrase[0] | 0x20, last_byte = phrase[last] | 0x20;
+    const uint8_t bytes[] = {phrase[0] | 0x20, phrase[last] | 0x20};
     const size_t places = length > last ? length - last : 0;
     enum standing found = ABSENT;
-    for (size_t from = 0; from < places; from += STRIDE) {
-        const size_t end = places - from > STRIDE ? from + STRIDE : places;
-        const uint8_t *firsts = text + from, *lasts = firsts + last;
-        uint8_t any = 0;
-        for (size_t i = 0; i < end - from; i++)
-            any |= (uint8_t)(((firsts[i] | 0x20) == first_byte) & ((lasts[i] | 0x20) == last_byte));
-        for (size_t at = from; any && at < end; at++) {
-            if ((text[at] | 0x20) != first_byte || (text[at + last] | 0x20) != last_byte)
-                continue;
-            const enum standing here = stands_at(text, length, at, phrase, size);
-            if (here == STANDS)
-                return STANDS;
-            found = here > found ? here : found;
-        }
+    for (size_t at = next_place(text, places, 0, last, bytes); at < places;
+         at = next_place(text, places, at + 1, last, bytes)) {
+        const enum standing here = stands_at(text, length, at, phrase, size);
+        if (here == STANDS)
+            return STANDS;
+        found = here > found ? here : found;
     }
     return found == ABSENT && !is_decided(text, length) ? UNDECIDED : found;
 }

@@ -373,7 +373,8 @@ _GAP: Final = rf"(?:{_BETWEEN}|_){{1,8}}"
 _MAX_WORDS: Final = 64
 """Words of a phrase that are compared."""
 _LETTERS: Final = string.ascii_lowercase[::-1] + string.digits
-_LETTER_BEYOND: Final = re.compile(rf"(?![\x00-\x7f{UNSPACED}])[\w{MARKS}]")
+_OF_WORD: Final = re.compile(rf"[\w{MARKS}]")
+_BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _SIGN_BEYOND: Final = re.compile(r"[^\x00-\x7f]")
 
 
@@ -412,8 +413,12 @@ def plain_text(text: str, phrase: bytes) -> bytes:
     without spaces separate words, but do not stand between those of a phrase.
     """
     letter = _free_letter(phrase.decode())
-    text = UNSPACED_RUN.sub(f" {letter} ", comparable_text(text))
-    return _SIGN_BEYOND.sub(" ", _LETTER_BEYOND.sub(letter, text)).encode()
+
+    def in_ascii(run: re.Match[str]) -> str:
+        separated = UNSPACED_RUN.sub(f" {letter} ", run[0])
+        return _SIGN_BEYOND.sub(" ", _OF_WORD.sub(letter, separated))
+
+    return _BEYOND_ASCII.sub(in_ascii, comparable_text(text)).encode()
 
 
 def _free_letter(phrase: str) -> str:
