@@ -16,7 +16,6 @@ were merged before can be merged again.
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -212,9 +211,10 @@ def rows_with(view: SegmentView, groups: Sequence[tuple[str, ...]]) -> NDArray[n
 
 
 def _both(few: NDArray[np.uint32], many: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """The rows of an ascending list that another one has, too: looked up, or where that takes longer, sorted together."""
+    """The rows of an ascending list that another one has, too: looked up, or sorted together where that is faster."""
     if len(few) * _LOOKUP_COST > len(many):
-        return np.intersect1d(few, many, assume_unique=True)
+        both: NDArray[np.uint32] = np.intersect1d(few, many, assume_unique=True)
+        return both
     return few[many.take(many.searchsorted(few), mode="clip") == few]
 
 
@@ -223,7 +223,7 @@ def rows_containing(view: SegmentView, rows: NDArray[np.int64], phrase: str) -> 
     words, texts = plain_phrase(phrase), view.segment.native_texts
     if words is None or texts is None:
         return _matching(view.segment, rows, phrase)
-    found = np.zeros(len(rows), np.uint8)
+    rows, found = np.ascontiguousarray(rows), np.zeros(len(rows), np.uint8)
     texts.texts.find(rows, words, found)
     texts.sections.find(rows, words, found)
     texts.titles.find(view.segment.document_rows(rows), words, found)
@@ -234,7 +234,8 @@ def rows_containing(view: SegmentView, rows: NDArray[np.int64], phrase: str) -> 
         offsets = np.cumsum([0, *map(len, plain)])
         native.Texts([(offsets, b"".join(plain))], len(plain)).find(np.arange(len(plain)), words, decided)
         found[undecided] = decided
-    return rows[found == _STANDS]
+    with_phrase: NDArray[np.int64] = rows[found == _STANDS]
+    return with_phrase
 
 
 def _matching(segment: SegmentReader, rows: NDArray[np.int64], phrase: str) -> NDArray[np.int64]:
