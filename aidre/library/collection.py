@@ -675,10 +675,8 @@ class Collection(CollectionView):
 
         Examples:
             >>> with docs.writer() as writer:
-            ...     for number in range(3):
-            ...         writer.add({"id": f"note-{number}", "text": f"Note {number}."})
-            >>> len(docs)
-            6
+            ...     writer.add([{"id": f"note-{number}", "text": f"Note {number}."} for number in range(3)])
+            ['note-0', 'note-1', 'note-2']
         """
         self._check_open()
         return CollectionWriter(self._source, self.name, self._spaces, self.reader, self._wait, dates=self._dates)
@@ -720,13 +718,9 @@ class Collection(CollectionView):
             >>> len(docs.adopt(files / "parts"))
             1
         """
-        from aidre.engine.collection import adopt_segments, local_store
-        from aidre.engine.maintenance import place_of
+        from aidre.engine.maintenance import adopt
 
-        self._check_open()
-        store, reader = local_store(self._source, "add the rows themselves"), self.reader
-        wait = self._wait
-        return adopt_segments(store, self.name, place_of(source), dates=self._dates, wait=wait, previous=reader)
+        return adopt(self._source, self.name, source, dates=self._dates, wait=self._wait, previous=self.reader)
 
     @own_words
     def upsert(self, rows: Rows, *, vectors: Any = None) -> list[str]:

@@ -103,7 +103,7 @@ def test_force_takes_the_bucket_back_under_a_further_term(
     place.publish(path, force=True)
     assert published(place, tmp_path) == ["a", "b", "c", "own"]
     commit(path, place, "more")
-    with pytest.raises(PublishConflict, match="belongs to term 2 .*this store is of term 1"):
+    with pytest.raises(PublishConflict, match=r"belongs to term 2 .*this store is of term 1"):
         place.publish(replica)
 
 
@@ -137,7 +137,7 @@ def test_what_the_former_home_node_left_unfinished_does_not_hold_up_the_next(
     """Its manifest and tombstones, of a generation that no CURRENT names."""
     delete(path, ["a"])
     failing = place.publisher(path)
-    failing._enter = _killed  # type: ignore[method-assign]
+    failing._swap = _killed  # type: ignore[method-assign]
     with pytest.raises(BucketFailed):
         failing.publish([NAME])
     promote(place.bucket, replica)
