@@ -13,10 +13,12 @@ published before its CURRENT was taken over is part of the history; later it is 
 
 from __future__ import annotations
 
+import resource
 import secrets
 import socket
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -39,7 +41,7 @@ from aidre.engine.maintenance.publication import (
     read_publication,
     swap_publication,
 )
-from aidre.engine.maintenance.replica import Replica, replicated_url
+from aidre.engine.maintenance.replica import LOCK_SECONDS, Replica, replicated_url
 from aidre.engine.maintenance.statement import (
     STATEMENT,
     Opener,
@@ -51,7 +53,7 @@ from aidre.engine.maintenance.statement import (
     list_key,
     next_time,
 )
-from aidre.engine.storage import HOME, REPLICA, durable, encode_manifest, first_manifest, now, write_errors
+from aidre.engine.storage import HOME, REPLICA, WriterLock, durable, encode_manifest, first_manifest, now, write_errors
 
 _ATTEMPTS = 100
 """Of a swap that others are faster at."""
@@ -189,12 +191,27 @@ def promote(bucket: Bucket, cache: Path, *, signer: Signer | None = None, keys: 
     taken = {name: takeover.take(name) for name in read_catalog(bucket)[0].collections}
     replica.pull()  # of collections that were begun, and end with the takeover
     tenure.confirm(term)
-    with write_errors(replica.cache / REPLICA):
-        (replica.cache / REPLICA).unlink()
-        durable.sync_folder(replica.cache)
+    _unmark(replica, taken)
     for name in taken:
         (replica.cache / name / STATEMENT).unlink(missing_ok=True)
     return Promoted(bucket.url, term.number, {name: one.generation for name, one in taken.items()})
+
+
+def _unmark(replica: Replica, taken: Mapping[str, Publication]) -> None:
+    """Make the folder a store, under the locks of all collections: a server of the replica that still runs, and lets
+    collections go, does that under the lock too, and asks for the mark. StoreLocked, StorageFailed."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # one file a lock
+    with ExitStack() as locks, write_errors(replica.cache / REPLICA):
+        for name, publication in taken.items():
+            locks.enter_context(WriterLock(replica.cache / name, name, LOCK_SECONDS))
+            if not replica.has(name, publication):
+                text = (
+                    f"{replica.cache / name} was removed meanwhile: stop the server of the replica, and promote again"
+                )
+                raise StorageFailed(text, file=name)
+        (replica.cache / REPLICA).unlink()
+        durable.sync_folder(replica.cache)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +232,7 @@ class _Takeover:
             if found is not None and found[0].term > self.term.number:
                 raise self.tenure.overtaken(found[0].term, self.term)
             if found is not None and not self.replica.has(name, found[0]):
-                self.replica.pull()
+                self.replica.pull_newest(name)
                 continue
             former, etag = found or (None, None)
             pack = None if former is None else self._pack(name, former)

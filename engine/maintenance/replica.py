@@ -202,7 +202,7 @@ class Replica:
 
     def _pull_or_learn(self, name: str) -> bool:
         if self._lazy is None or self._is_there(name):
-            has_changed = self._pull_newest(name)
+            has_changed = self.pull_newest(name)
         elif self._lazy.is_known(name, self._catalog):
             return False
         else:
@@ -230,7 +230,7 @@ class Replica:
             raise CollectionMissing(f"there is no collection {name!r} in this store", collection=name)
         note_use(self.cache, name)
         self._forget(name)
-        self._pull_newest(name)
+        self.pull_newest(name)
         if not self._is_there(name):
             raise damaged(self._bucket, current_key(name), "is missing")
 
@@ -370,7 +370,7 @@ class Replica:
         self._etags.pop(current_key(name), None)
         self._opened.pop(name, None)
 
-    def _pull_newest(self, name: str) -> bool:
+    def pull_newest(self, name: str) -> bool:
         key = current_key(name)
         found = self._bucket.get(key, unless=self._etags.get(key))
         if found is None:

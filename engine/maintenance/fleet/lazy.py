@@ -38,6 +38,7 @@ from aidre.engine.storage import (
     DELETES,
     MANIFESTS,
     PINS,
+    REPLICA,
     SEGMENTS,
     Manifest,
     WriterLock,
@@ -170,6 +171,8 @@ class LazyCache:
         folder = self._cache / name
         try:
             with WriterLock(folder, name):
+                if not (self._cache / REPLICA).exists():
+                    return  # it was promoted: what is here is the only copy, or soon will be
                 durable.remove(folder / CURRENT)
                 for part in (MANIFESTS, SEGMENTS, DELETES, PINS):
                     durable.remove(folder / part)
@@ -183,7 +186,7 @@ class LazyCache:
                 continue
             with suppress(StoreLocked), WriterLock(folder, folder.name):
                 del self._leaving[folder]
-                if not (folder / CURRENT).exists():
+                if (self._cache / REPLICA).exists() and not (folder / CURRENT).exists():
                     durable.remove(folder / CHANGES)
 
 

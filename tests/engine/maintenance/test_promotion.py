@@ -151,18 +151,18 @@ def test_what_the_former_home_node_left_unfinished_does_not_hold_up_the_next(
 
 
 def test_a_first_publication_that_is_under_way_loses_to_the_takeover(
-    place: Place, path: Path, replica: Path, tmp_path: Path
+    place: Place, path: Path, replica: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The name is in the catalog already; CURRENT is made after the takeover."""
     write_one(path, "more", "x")
     begun = place.publisher(path)
     swap = begun._swap
 
-    def late(*arguments: Any) -> None:
+    def late(*arguments: Any, **named: Any) -> None:
         promote(place.bucket, replica)
-        swap(*arguments)
+        swap(*arguments, **named)
 
-    begun._swap = late  # type: ignore[method-assign]
+    monkeypatch.setattr(begun, "_swap", late)
     with pytest.raises(PublishConflict, match="belongs to term 1"):
         begun.publish(["more"])
     assert place.replica(tmp_path / "new").source.collections() == [NAME]
@@ -186,9 +186,7 @@ def test_a_promotion_whose_claim_was_lost_meanwhile_stays_a_replica(
         confirm(self, term)
 
     monkeypatch.setattr(Tenure, "confirm", overtaken)
-    with pytest.raises(
-        PublishConflict, match="another store has taken .* over, by term 1, while this one did by term 1"
-    ):
+    with pytest.raises(PublishConflict, match="by term 1, while this one did by term 1"):
         promote(folder_place.bucket, tmp_path / "replica")
     assert replicated_url(tmp_path / "replica") == folder_place.address.url
 
@@ -212,6 +210,36 @@ def test_a_replica_that_still_runs_changes_nothing_in_the_folder_of_the_home_nod
     assert Store(replica).collections() == [NAME, "more"]
     with pytest.raises(StorageFailed, match="is no replica any more"):
         place.unpulled(replica)
+
+
+def test_a_lazy_replica_that_still_runs_lets_go_nothing_of_the_home_node(
+    place: Place, path: Path, tmp_path: Path
+) -> None:
+    place.publish(path)
+    running = place.replica(tmp_path / "replica", keep_seconds=0.001)
+    running.source.open(NAME)
+    promote(place.bucket, tmp_path / "replica")
+    assert running._lazy is not None
+    running._lazy.let_go()
+    assert found(tmp_path / "replica") == ["a", "b", "c"]
+
+
+def test_a_collection_that_is_let_go_during_the_promotion_stops_it(
+    place: Place, path: Path, replica: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    confirm = Tenure.confirm
+
+    def let_go(self: Tenure, term: Term) -> None:
+        confirm(self, term)
+        shutil.rmtree(replica / NAME / "segments")
+
+    monkeypatch.setattr(Tenure, "confirm", let_go)
+    with pytest.raises(StorageFailed, match="was removed meanwhile: stop the server of the replica"):
+        promote(place.bucket, replica)
+    assert replicated_url(replica) is not None
+    monkeypatch.setattr(Tenure, "confirm", confirm)
+    assert promote(place.bucket, replica).term == 2
+    assert found(replica) == ["a", "b", "c"]
 
 
 def test_a_signed_bucket_stays_signed(folder_place: FolderPlace, path: Path, tmp_path: Path) -> None:
