@@ -59,6 +59,11 @@ _DISTANCE_CELLS = 1 << 20
 
 _ARRAY_FACTOR, _ARRAY_SLACK = 4, 1 << 20
 """How many bytes FAISS may take for an array, by the bytes that it reads: some hold more than what was written."""
+
+_TABLE_FACTOR = 8
+"""By how much larger the bound of an index without rows is: FAISS compares with it the size of a table of residuals,
+which it does not make, of 16 numbers for each centroid and code; a centroid is written in 2 bytes a dimension."""
+
 _bounding, _bounds = threading.Lock(), [0]
 
 _SEED = 20_260_102
@@ -234,7 +239,7 @@ def copy_without_rows(index: Any) -> Any:
 
 
 def deserialize(serialized: NDArray[np.uint8]) -> Any:
-    bound_arrays(serialized.nbytes)
+    bound_arrays(_TABLE_FACTOR * serialized.nbytes)
     return faiss.deserialize_index(serialized)
 
 

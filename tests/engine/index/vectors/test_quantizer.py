@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faiss
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from aidre.engine.index.vectors.quantizer import (
     centroids_of,
     code_sizes,
     codebook_for,
+    copy_without_rows,
     nlist_for,
     row_blocks,
     train_centroids,
@@ -23,6 +25,7 @@ from aidre.engine.index.vectors.quantizer import (
     without_centroids,
 )
 from aidre.engine.index.vectors.scan import Scan, ScanGroup
+from aidre.engine.model import Distance
 from tests.support.stores import DISTANCES, space_of, structured
 from tests.support.vector_indexes import DIMENSIONS, LISTS, ROWS, codes_of, column_of, index_of, listed_index
 
@@ -33,6 +36,21 @@ def test_dimensions_that_the_code_size_does_not_divide_are_padded() -> None:
     scan = index_of("dot", column, 13)
     query = encode_query(space_of("dot", 50), structured(1, 50, 1)[0])
     assert len(Scan(ScanGroup([scan])).search(query, 10)[0]) == 10
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_a_codebook_of_the_most_lists_is_copied_whatever_was_read_before(
+    distance: Distance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, space = np.random.default_rng(0), space_of(distance, 16)
+    codebook = train_codebook(space, rng.standard_normal((500, 16)).astype(np.float32), 16, iterations=1)
+    many = with_centroids(space, codebook, rng.random((MAX_LISTS, 16)).astype(np.float32))
+    limit = faiss.get_deserialization_vector_byte_limit()
+    monkeypatch.setattr(quantizer, "_bounds", [0])  # as in a process that has read no index yet
+    try:
+        assert copy_without_rows(many.index).nlist == MAX_LISTS
+    finally:
+        faiss.set_deserialization_vector_byte_limit(limit)
 
 
 def test_one_dimension_has_one_code_size() -> None:
