@@ -42,9 +42,10 @@ from .library.asynchronous import (
     AsyncCollectionView as AsyncCollectionView,
     AsyncDatabase as AsyncDatabase,
 )
-from .library.collection import Collection as Collection, CollectionView as CollectionView
+from .library.collection import Collection as Collection
 from .library.database import Database as Database
 from .library.datasets import from_dataset as from_dataset
+from .library.view import CollectionView as CollectionView
 from .library.writer import CollectionWriter as CollectionWriter
 from .opening import open as open, open_async as open_async
 from .remote import (

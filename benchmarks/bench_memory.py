@@ -77,9 +77,10 @@ def measure(kind: str, folder: Path, rows: int, dimensions: int) -> dict[str, An
         store = ["--store", str(folder / "store"), "--collection", COLLECTION, "--config", str(folder / "aidre.toml")]
         command = [sys.executable, "-m", "aidre", "ingest", str(path), *store]
     else:
-        if kind == "compact":
-            subprocess.run([*command, "--child", "fill", str(folder)], check=True)
         command += ["--child", kind, str(folder)]
+        if kind == "compact":
+            subprocess.run(command, check=True)
+            command = [sys.executable, "-m", "aidre", "compact", "--store", str(folder / "store")]
     return watched(command, folder / "store")
 
 
@@ -89,14 +90,11 @@ def act(kind: str, folder: Path, rows: int, dimensions: int) -> None:
 
     space = aidre.EmbeddingSpace("given", dimensions, "cosine")
     collection = aidre.open(folder / "store").collection(COLLECTION, space=space)
-    if kind == "compact":
-        collection.compact()
-        return
     with collection.writer() as writer:
         for first, vectors in calls(rows, dimensions):
             writer.add_all(rows_of(first, len(vectors)), vectors=vectors)
             del vectors
-            if kind == "fill":
+            if kind == "compact":  # the store that is compacted afterwards
                 writer.commit()
 
 

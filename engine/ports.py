@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,6 +189,24 @@ class Reader(Protocol):
 
     def centroid(self, space_id: str) -> NDArray[np.float32] | None: ...
     def status(self) -> CollectionStatus: ...
+
+
+@runtime_checkable
+class Unpulled(Protocol):
+    """What a reader has beside its own members where its documents are not on this machine yet: it tells what is known
+    of the collection, and finds nothing."""
+
+    def pull(self) -> None:
+        """Bring the newest state here, which `Source.open` opens then; it takes as long as that. BucketFailed,
+        PublicationRefused, StorageFailed, StoreDamaged, FormatTooNew."""
+
+
+@runtime_checkable
+class LazySource(Protocol):
+    """What a source has beside its own members where collections that nobody asks for leave this machine."""
+
+    def used(self, collection: str) -> None:
+        """A question was asked. Cheap; it fails silently."""
 
 
 EmbedQueries: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]

@@ -51,7 +51,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "retrieve retrieve/measures",
         "collection",
         "address",
-        "maintenance",
+        "maintenance maintenance/fleet",
     ),
     "ingest": (
         "records chunking prefetch",

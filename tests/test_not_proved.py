@@ -61,5 +61,5 @@ def test_the_installation_of_programs_does_not_fail_where_it_can_do_nothing(tmp_
     done = subprocess.run(
         ["bash", "-c", text], env={**os.environ, "PATH": str(tmp_path)}, capture_output=True, text=True, check=True
     )
-    assert done.stdout.startswith("Not installed: nginx haproxy caddy tesseract - their tests are skipped.")
+    assert done.stdout.startswith("Not installed: nginx haproxy caddy tesseract promtool - their tests are skipped.")
     assert done.stderr == ""

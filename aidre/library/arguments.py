@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from aidre_client.values import (
     to_field_order,
     to_requests,
 )
+
+if TYPE_CHECKING:
+    from aidre.ingest import IngestOptions
 
 MAX_DIMENSIONS = 65_536
 MAX_K = 10_000
@@ -171,3 +174,17 @@ def to_question(
         check_text(text)
     given = None if vector is None else to_vector(vector, space)
     return Question(k, text, given, space, filter, mode, offset, scaled=False)
+
+
+def to_ingest_options(sources: Sequence[object], given: Mapping[str, Any]) -> IngestOptions:
+    """The options of an ingest of some sources. InvalidInput."""
+    from aidre.ingest import IngestOptions
+
+    if not sources:
+        raise InvalidInput("ingest needs the path or address of a source")
+    for source in sources:
+        to_path(source, "a source")
+    known = {field.name for field in fields(IngestOptions)}
+    if unknown := sorted(given.keys() - known):
+        raise InvalidInput(f"ingest has no option {unknown[0]}: it has {', '.join(sorted(known))}")
+    return IngestOptions(**given)

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 from aidre.engine.model import Document, EmbeddingSpace, FusionMethod, Group, HighlightLimits, Json, Mode
 from aidre.engine.types import Facet
-from aidre.library.collection import WAIT_SECONDS, Collection, CollectionView, OrderBy, Reranker
+from aidre.library.collection import WAIT_SECONDS, Collection
 from aidre.library.database import Database
 from aidre.library.documents import Rows
 from aidre.library.foreign import no_attribute, own_words
+from aidre.library.view import CollectionView, OrderBy, Reranker
 from aidre_client.values import Facets, Hits, SearchOrder, SearchResults, Weights
 
 if TYPE_CHECKING:

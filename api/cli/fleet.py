@@ -57,7 +57,7 @@ def publish(
     if health is not None and not follow:
         raise ConfigurationError("--health is for a publisher that stays: add --follow")
     address = None if health is None else parse_address(health)
-    record = PublishRecord(opened.path, publisher.generations)
+    record = PublishRecord(opened.path, publisher.generations, stays=follow)
     with terminable(), nullcontext() if address is None else health_port(address, record):
         drops = publisher.publish_drops() if collection is None else []
         names = select_collections(opened, collection)

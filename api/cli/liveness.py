@@ -1,7 +1,7 @@
 """Signs of life: what a publisher tells replicas and its own server, what a replica makes of it, and a port of health.
 
-A publisher that follows its store puts a small object into the bucket once in HEARTBEAT_SECONDS. That is 43,800 requests
-a month to write it, and as many to read what it replaces, 0.24 $ at S3; each replica asks for it as often, for 0.02 $.
+A publisher that follows its store puts a small object into the bucket once in HEARTBEAT_SECONDS. These are 43,800
+requests a month to write it, and as many to read what it replaces, 0.24 $ at S3; each replica asks so, too, for 0.02 $.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aidre.api.operations import fleet, prometheus
@@ -28,9 +29,9 @@ SILENT_SECONDS = 3 * HEARTBEAT_SECONDS
 class PublishRecord:
     """What a publisher has done, in a file of its store, where a server of the store finds it."""
 
-    def __init__(self, store: Path, generations: Callable[[], dict[str, int]]) -> None:
-        """`generations` are those of the store."""
-        self._store, self.generations = store, generations
+    def __init__(self, store: Path, generations: Callable[[], dict[str, int]], *, stays: bool = False) -> None:
+        """`generations` are those of the store. Silence is told of a publisher that `stays`, and of no other."""
+        self._store, self.generations, self._stays = store, generations, stays
         known = fleet.read_state(store, fleet.PUBLISHES, fleet.Publishing)
         self._state = known or fleet.Publishing(fleet.boot(), None, 0.0, 0, {})
 
@@ -45,7 +46,7 @@ class PublishRecord:
             replace(
                 self._state,
                 boot=fleet.boot(),
-                succeeded=fleet.moment(),
+                succeeded=fleet.moment() if self._stays else self._state.succeeded,
                 succeeded_at=time.time(),
                 published=known,
             )

@@ -7,6 +7,7 @@ imports its libraries itself, so that `--help` is quick.
 
 from __future__ import annotations
 
+import errno
 import functools
 import io
 import os
@@ -190,12 +191,12 @@ def adopt(
     a lock, and this command makes the collection of them. What a run that failed has written is kept: begin it again,
     and what is whole is not computed again.
     """
-    from aidre.engine.collection import Store, adopt_segments
-    from aidre.engine.maintenance import place_of
+    from aidre.engine import open_source
+    from aidre.engine.maintenance import adopt as adopt_from
 
-    opened = Store(store)
+    opened = open_source(store)
     with terminable():
-        adopted = adopt_segments(opened, collection, place_of(source, endpoint=endpoint, region=region), wait=wait)
+        adopted = adopt_from(opened, collection, source, endpoint=endpoint, region=region, wait=wait)
     snapshot = opened.open(collection)
     line = f"{len(adopted):,} new segments; {collection}: {snapshot.documents:,} documents, {snapshot.chunks:,} chunks"
     facts = {"documents": snapshot.documents, "chunks": snapshot.chunks, "generation": snapshot.generation}
@@ -404,6 +405,9 @@ def search(
     return 0
 
 
+_NO_MEMORY = ("cannot allocate memory", "bad_alloc", "bad allocation", "failed to allocate memory", "start new thread")
+"""As the system, C++ and ONNX Runtime say it, and Python, of the stack of a thread."""
+
 app.add_typer(commands.app)
 app.add_typer(fleet.app)
 app.add_typer(conformance.app)
@@ -472,18 +476,40 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    except AidreError as error:
+    except Exception as error:
+        return _report(error)
+
+
+def _report(error: Exception) -> int:
+    """Print what ended a command as one line; its exit status."""
+    if _ran_out_of_memory(error):
+        console.print_message(
+            f"out of memory: the system gave this process no more ({str(error) or type(error).__name__}); what was committed is "
+            "stored. Raise its limit (ulimit -v, MemoryMax of systemd, memory of the container), or ingest less at once"
+        )
+        return 1
+    if isinstance(error, AidreError):
         console.print_message(str(error))
         return 1 if isinstance(error, StorageFailed | StoreDamaged) else 2
-    except OSError as error:
+    if isinstance(error, OSError):
         parts = (error.filename, error.strerror)
         console.print_message(": ".join(str(part) for part in parts if part) or str(error))
         return 1
-    except Exception as error:
-        if os.environ.get("AIDRE_TRACEBACK"):
-            raise
-        console.print_message(f"a defect of aidre: {type(error).__name__}: {error}; AIDRE_TRACEBACK=1 shows where")
-        return 70
+    if os.environ.get("AIDRE_TRACEBACK"):
+        raise error
+    console.print_message(f"a defect of aidre: {type(error).__name__}: {error}; AIDRE_TRACEBACK=1 shows where")
+    return 70
+
+
+def _ran_out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error, or what caused it, says that there is no more memory; libraries have words of their own."""
+    while error is not None:
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+            return True
+        if any(words in str(error).lower() for words in _NO_MEMORY):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 @functools.cache

@@ -63,26 +63,35 @@ def follow(
     beaten: float | None = None
     stopped = stopped or threading.Event()
     marks: dict[str, Hashable] = {}
-    problem, wait = "", _LOOK_SECONDS
+    aliases, problem, wait = None, "", _LOOK_SECONDS
     while not stopped.wait(wait):
         former, problem, wait = problem, "", _LOOK_SECONDS
         names = _names(store, collection)
         if marks.keys() - set(names):
             problem = _publish_drops(publisher)
             marks = {name: mark for name, mark in marks.items() if problem or name in names}
-        for name in names:
-            try:
-                mark = store.mark(name)
-                if mark is not None and mark != marks.get(name):
-                    [published] = publisher.publish([name])
-                    record.succeeded({name: published.generation})
-                    marks[name], wait = mark, max(wait, spacing)
-            except PublishConflict as error:
-                marks[name] = mark
-                record.failed()
-                console.print_message(str(error))
-            except (AidreError, OSError) as error:
-                problem, wait = str(error), _RETRY_SECONDS
+        newest = {name: mark for name in names if (mark := store.mark(name)) is not None}
+        due = [name for name, mark in newest.items() if mark != marks.get(name)]
+        try:
+            meant = store.aliases()
+            if due or meant != aliases:
+                done = publisher.publish_each(due)
+                aliases, wait = meant, max(wait, spacing)
+                record.succeeded({one.collection: one.generation for one in done.published})
+                marks |= {name: newest[name] for name in due if name not in done.failures}
+                for name, error in done.failures.items():
+                    if isinstance(error, PublishConflict):
+                        marks[name] = newest[name]
+                        record.failed()
+                        console.print_message(str(error))
+                    else:
+                        problem, wait = str(error), _RETRY_SECONDS
+        except PublishConflict as error:
+            marks |= newest
+            record.failed()
+            console.print_message(str(error))
+        except (AidreError, OSError) as error:
+            problem, wait = str(error), _RETRY_SECONDS
         if beats and not problem and (beaten is None or time.monotonic() - beaten >= HEARTBEAT_SECONDS):
             beaten = time.monotonic()
             problem = _beat(publisher, store.path, record)
@@ -137,7 +146,7 @@ def publishing(
         return
     publisher, stopped = publisher_for(store, settings), threading.Event()
     arguments = publisher, store, collection, settings.store.poll, stopped
-    record = PublishRecord(store.path, publisher.generations)
+    record = PublishRecord(store.path, publisher.generations, stays=stays)
     named = {"record": record if stays else None}
     thread = threading.Thread(target=follow, args=arguments, kwargs=named, name="publish", daemon=True)
     thread.start()
@@ -147,9 +156,10 @@ def publishing(
         stopped.set()
         thread.join(_RETRY_SECONDS)
     try:
-        for name in _names(store, collection):
-            [published] = publisher.publish([name])
-            record.succeeded({name: published.generation})
+        done = publisher.publish_each(_names(store, collection))
+        record.succeeded({one.collection: one.generation for one in done.published})
+        for failure in done.failures.values():
+            raise failure
     except (AidreError, OSError) as error:
         console.print_message(f"what was committed is stored, but not published: {error}; `aidre publish` sends it")
 
@@ -205,8 +215,15 @@ def replica_for(url: str, cache: Path, settings: Settings) -> Replica:
     from aidre.engine.maintenance import Bucket, Replica
 
     bucket, stored = Bucket(address_of(url, settings)), settings.store
-    keys = publisher_keys(settings)
-    return Replica(bucket, cache, max_bytes=stored.cache_bytes, keys=keys, widened=stored.widened)
+    return Replica(
+        bucket,
+        cache,
+        max_bytes=stored.cache_bytes,
+        keys=publisher_keys(settings),
+        widened=stored.widened,
+        keep_seconds=float(stored.keep) if stored.lazy else None,
+        max_files=stored.keep_files,
+    )
 
 
 def seconds_since_pull(cache: Path) -> float:

@@ -181,9 +181,10 @@ def _serve(
 ) -> None:
     if workers < 1:
         raise ConfigurationError(f"--workers must be at least 1, not {workers}")
-    check_granted_collections(settings.store.open(store), settings)
-    check_exposure(settings, host, private_collections(settings.store.open(store), settings))
-    fetch_served(settings.store.open(store), settings)
+    source = _source(store, settings, replica_of)
+    check_granted_collections(source, settings)
+    check_exposure(settings, host, private_collections(source, settings))
+    fetch_served(source, settings)
     with _listen(host, port) as listener:
         port = listener.getsockname()[1]
         at = "" if settings.server.base_url is None else f", listening on {host} port {port}"
@@ -193,7 +194,7 @@ def _serve(
         configure_logging(structured=settings.server.log == "requests")
         sys.stderr.write(f"aidre serves {settings.server.base_url}{at}\n")
         sys.stderr.flush()
-        _report_missing(store, settings)
+        _report_missing(source, settings)
         if workers == 1:
             _serve_single(_application(store, settings, replica_of), listener)
         else:
@@ -201,10 +202,14 @@ def _serve(
 
 
 def _application(store: Path, settings: Settings, replica_of: str | None, folder: Path | None = None) -> Starlette:
+    source = _source(store, settings, replica_of)
     if replica_of is None:
-        return create_app(settings.store.open(store), settings, folder)
-    source = replica_for(replica_of, store, settings).source
+        return create_app(source, settings, folder)
     return create_app(source, settings, folder, replica_age=functools.partial(seconds_since_pull, store))
+
+
+def _source(store: Path, settings: Settings, replica_of: str | None) -> Source:
+    return settings.store.open(store) if replica_of is None else replica_for(replica_of, store, settings).source
 
 
 def serve_stdio(store: Path, settings_path: Path | None) -> None:
@@ -212,13 +217,13 @@ def serve_stdio(store: Path, settings_path: Path | None) -> None:
     settings = load_settings(settings_path)
     check_granted_collections(settings.store.open(store), settings)
     fetch_served(settings.store.open(store), settings)
-    _report_missing(store, settings)
+    _report_missing(settings.store.open(store), settings)
     app = create_app(settings.store.open(store), settings)
     asyncio.run(_answer_stdio(app, cites_chunks=settings.server.base_url is not None))
 
 
-def _report_missing(store: Path, settings: Settings) -> None:
-    for message in missing_collections(settings.store.open(store), settings):
+def _report_missing(source: Source, settings: Settings) -> None:
+    for message in missing_collections(source, settings):
         console.print_message(message)
 
 

@@ -68,6 +68,12 @@ class StoreSettings(Section):
     poll: Period = Period(1)  #: Between two looks of a replica for a new generation.
     #: The most bytes of a replica's cache; a generation that needs more is not opened. 0: no limit.
     cache_bytes: Whole = 0
+    #: A replica pulls a collection at the first question to it, and not before.
+    lazy: bool = False
+    #: How long a lazy replica keeps a collection that nobody asks for.
+    keep: Period = Period(3_600)
+    #: The most files of the collections that a lazy replica keeps; 0: half of what the process may open.
+    keep_files: Whole = 0
     #: A file of public keys, as `aidre keys public` prints them, searched beside the configuration first: a replica
     #: then refuses publications that none of them has signed, and older ones than it has seen.
     publisher_keys: Annotated[str, like("publisher.pem")] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,6 +14,7 @@ from starlette.routing import Route
 from aidre.api.http import JSON
 from aidre.api.operations.messages import Liveness, Readiness
 from aidre.api.retrieval import Retrieval
+from aidre.engine.ports import Unpulled
 
 NO_STORE = {"Cache-Control": "no-store"}
 
@@ -26,7 +28,10 @@ async def ready(request: Request) -> Response:
     status, body = readiness(request.app.state.retrieval, request.app.state.scrubber.damaged)
     age = request.app.state.replica_age
     if age is not None:
-        body = replace(body, replica_age=round(age(), 1), protocols=["aidre", "nlweb"])
+        snapshots = request.app.state.retrieval.snapshots
+        opened = (one for name, one in snapshots.collections.items() if name not in snapshots.aliases)
+        unpulled = sum(isinstance(one.snapshot, Unpulled) for one in opened)
+        body = replace(body, replica_age=round(age(), 1), protocols=["aidre", "nlweb"], unpulled=unpulled or UNSET)
     return Response(msgspec.json.encode(body), status, NO_STORE, JSON)
 
 

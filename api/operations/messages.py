@@ -25,6 +25,8 @@ class Readiness(Message):
     #: Of a replica: seconds since its bucket was last read without a problem.
     replica_age: Annotated[float, Meta(ge=0)] | UnsetType = UNSET
     protocols: list[str] | UnsetType = UNSET
+    #: Of a lazy replica: the collections that are pulled at the first question to them.
+    unpulled: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
 
 
 class Description(Message):

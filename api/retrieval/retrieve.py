@@ -20,15 +20,16 @@ from aidre.api.config import Protocol, Settings
 from aidre.api.http import BadRequest, Conflict, Metrics, NotFound, Unavailable, Unprocessable, header_field
 from aidre.api.retrieval.cursor import Cursors, SearchCursor, expired_cursor, next_cursor, snapshot_of
 from aidre.api.retrieval.drive import Driver, Ticket
+from aidre.api.retrieval.pulls import MOST_PULLED, Pulls
 from aidre.api.retrieval.query_embedding import QueryEmbedders
 from aidre.api.retrieval.redaction import check_tests_no_text
 from aidre.api.retrieval.scheduler import Scheduler
 from aidre.api.retrieval.snapshots import LiveSnapshots
-from aidre.api.retrieval.visibility import VisibleCollection, VisibleCollections
+from aidre.api.retrieval.visibility import NotHere, VisibleCollection, VisibleCollections
 from aidre.engine.errors import CollectionMissing, Unanswerable
 from aidre.engine.index.fields import Filter, parse_filter
 from aidre.engine.model import Json
-from aidre.engine.ports import Reader
+from aidre.engine.ports import LazySource, Reader
 from aidre.engine.retrieve import (
     Answer,
     FindOptions,
@@ -88,6 +89,7 @@ class Retrieval:
         """Whether callers have a budget of chunks, past which no text may be told."""
         self._budget = budget
         self._cursors = cursors
+        self._pulls = Pulls(snapshots)
         self._scheduler = Scheduler(settings.limits.wait)
         self._driver = Driver(
             self.collections,
@@ -113,15 +115,39 @@ class Retrieval:
             await asyncio.to_thread(self.snapshots.refresh)
 
     async def find(self, name: str | None, cursor: str | None, caller: Caller, protocol: Protocol) -> VisibleCollection:
-        """As `collections.find`; raises Conflict where the cursor is of a collection that was dropped."""
+        """As `find_here`; raises Conflict where the cursor is of a collection that was dropped."""
         try:
-            return self.collections.find(name, caller, protocol)
+            return await self.find_here(name, caller, protocol)
         except (CollectionMissing, BadRequest):
             if cursor is not None:
                 dropped = await asyncio.to_thread(self.collections.dropped, name, caller, protocol)
                 if self._cursors.lineage(cursor) in dropped:
                     raise expired_cursor() from None
             raise
+
+    async def find_here(self, name: str | None, caller: Caller, protocol: Protocol) -> VisibleCollection:
+        """As `collections.find`; a collection that is not on this machine yet is pulled first. Also raises Unavailable
+        where that fails."""
+        try:
+            return self.collections.find(name, caller, protocol)
+        except NotHere as missing:
+            await self._pulls.pull(missing.name)
+            return self.collections.find(name, caller, protocol)
+
+    async def here(self, names: Sequence[str]) -> bool:
+        """Pull those of the collections that are not on this machine; whether there were any. BadRequest for too many,
+        Unavailable."""
+        if isinstance(self.snapshots.source, LazySource):
+            for name in names:
+                self.snapshots.source.used(name)
+        absent = [name for name in names if not self.collections.is_here(name)]
+        if len(absent) > MOST_PULLED:
+            raise BadRequest(
+                f"this would fetch {len(absent)} collections that are not on this machine: name a collection",
+                missing=["collection"],
+            )
+        await asyncio.gather(*(self._pulls.pull(name) for name in absent))
+        return bool(absent)
 
     async def ask(
         self,
@@ -243,11 +269,13 @@ class Retrieval:
         """
         self.check_budget(caller)
         names = [name] if name is not None else self.collections.names(caller, protocol)
+        if name is None:
+            await self.here(names)
         matches: list[tuple[VisibleCollection, RetrievedChunk]] = []
         unavailable: Unavailable | None = None
         for candidate in names:
             try:
-                collection = self.collections.find(candidate, caller, protocol)
+                collection = await self.find_here(candidate, caller, protocol)
             except Unavailable as error:
                 unavailable = error
                 continue
@@ -283,6 +311,7 @@ class Retrieval:
 
     def close(self) -> None:
         self.embedders.close()
+        self._pulls.close()
         self._scheduler.close()
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from aidre.engine.errors import AidreError, CollectionDropped, GenerationMissing, SpaceMissing
 from aidre.engine.model import Alias, Visibility
-from aidre.engine.ports import Reader, Source
+from aidre.engine.ports import Reader, Source, Unpulled
 
 logger = logging.getLogger("aidre")
 
@@ -127,11 +127,15 @@ class LiveSnapshots:
     def _open(self, name: str, current: OpenCollection | None, mark: Hashable) -> OpenCollection:
         previous = current.snapshot if current else None
         kept = current.kept if current else ()
+        if isinstance(previous, Unpulled):
+            previous = None
         alias = self.aliases.get(name)
         opened = None if alias is None else self.collections.get(alias.collection)
         shared = previous if opened is None else opened.snapshot
         try:
             snapshot = self.source.open(name, previous=shared)
+            if isinstance(snapshot, Unpulled):
+                return OpenCollection(mark, snapshot, opened_at=time.monotonic())
             if shared is not None and (shared.generation, shared.lineage) == (snapshot.generation, snapshot.lineage):
                 snapshot = shared
             for space in snapshot.collection.spaces:  # relevance needs it, in the event loop
@@ -151,6 +155,20 @@ class LiveSnapshots:
         elif previous is not None and previous.can.generations:
             kept = ((time.monotonic(), previous), *kept)[:MAX_KEPT]
         return OpenCollection(mark, snapshot, opened_at=time.monotonic(), kept=kept)
+
+    def pull(self, name: str) -> None:
+        """Bring a collection to this machine that is known by its facts alone, and open it. Blocking: call it from a
+        thread. What `Unpulled.pull` raises."""
+        current = self.collections.get(name)
+        if current is None or not isinstance(current.snapshot, Unpulled):
+            return
+        current.snapshot.pull()
+        alias = self.aliases.get(name)
+        with self._refreshing:
+            for one in (name,) if alias is None else (alias.collection, name):
+                refreshed = self._refresh_one(one, self.collections.get(one))
+                if refreshed is not None:
+                    self.collections = dict(sorted({**self.collections, one: refreshed}.items()))
 
     def _reopen_all(self, name: str, current: OpenCollection, mark: Hashable) -> OpenCollection:
         """Opens without reuse of open files; the current snapshot stays if nothing can be opened."""

@@ -12,12 +12,20 @@ from aidre.api.retrieval.cursor import lineage_digest
 from aidre.api.retrieval.snapshots import LiveSnapshots, OpenCollection
 from aidre.engine.errors import CollectionMissing
 from aidre.engine.model import Mode, Visibility
-from aidre.engine.ports import Reader
+from aidre.engine.ports import LazySource, Reader, Unpulled
 from aidre.engine.retrieve import State, text_modes
 
 MAX_CACHED_LOOKUPS = 1_024
 MAX_NAME_CHARACTERS = 64
 """Longest name of a collection."""
+
+
+class NotHere(Unavailable):
+    """The documents of a collection are not on this machine yet."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("this collection is being fetched: try again in a moment", collection=name)
+        self.name = name
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +93,20 @@ class VisibleCollections:
                 yield self._at(name, current.snapshot)
 
     def find(self, name: str | None, caller: Caller, protocol: Protocol) -> VisibleCollection:
-        """The collection of a name; for None the default one, or the only one.
+        """The collection of a name, for questions to it; for None the default one, or the only one.
 
-        Raises CollectionMissing, BadRequest if None is ambiguous, Unavailable if the collection cannot be opened.
+        Raises CollectionMissing, BadRequest if None is ambiguous, Unavailable if the collection cannot be opened, and
+        NotHere, which `Retrieval.find_here` mends.
         """
+        collection = self.known(name, caller, protocol)
+        if isinstance(collection.snapshot, Unpulled):
+            raise NotHere(collection.name)
+        if isinstance(self._snapshots.source, LazySource):
+            self._snapshots.source.used(collection.name)
+        return collection
+
+    def known(self, name: str | None, caller: Caller, protocol: Protocol) -> VisibleCollection:
+        """The same, to tell what it is; its documents need not be on this machine."""
         if name is not None and len(name) > MAX_NAME_CHARACTERS:  # no collection has it, and no cache should
             raise CollectionMissing(f"there is no collection {name!r}", collection=name)
         collections = self._snapshots.collections
@@ -101,6 +119,11 @@ class VisibleCollections:
         if collection is None:
             raise CollectionMissing(f"there is no collection {name!r}", collection=name)
         return collection
+
+    def is_here(self, name: str) -> bool:
+        """Whether the documents of a collection, or of what an alias means, are on this machine."""
+        current = self._snapshots.collections.get(name)
+        return current is None or not isinstance(current.snapshot, Unpulled)
 
     def before(self, collection: VisibleCollection, snapshot: Reader) -> VisibleCollection | None:
         """What an alias meant before, at a snapshot of that; None where other settings hold there, so that a cursor

@@ -8,7 +8,6 @@ from .change_feed import (
 from .generations import LARGE_SEGMENT_ROWS as LARGE_SEGMENT_ROWS, Generations as Generations
 from .lookup import DocumentLocator as DocumentLocator, find_vectors as find_vectors
 from .loose import (
-    RECORD as RECORD,
     FolderPlace as FolderPlace,
     LooseSegment as LooseSegment,
     Place as Place,

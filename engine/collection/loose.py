@@ -34,7 +34,7 @@ from aidre.engine.storage import SegmentEntry, durable
 FORMAT: Final = 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]{0,199}")
 _ATTEMPT = re.compile(r"[0-9a-f]{16}")
-RECORD: Final = ".json"
+_RECORD: Final = ".json"
 _PREFIX: Final = "segments "
 """Before the address of a place, in the states of sources."""
 
@@ -192,11 +192,11 @@ def _decoded(name: str, record: bytes) -> LooseSegment:
     try:
         segment = msgspec.json.decode(record, type=LooseSegment)
     except (msgspec.DecodeError, ValueError) as error:
-        raise StorageFailed(f"{name}{RECORD} is no record of a segment: write it again", file=name) from error
+        raise StorageFailed(f"{name}{_RECORD} is no record of a segment: write it again", file=name) from error
     names = [*segment.entry.files, segment.attempt]
     is_inside = _ATTEMPT.fullmatch(segment.attempt) and not any("/" in one or one.startswith(".") for one in names)
     if segment.format != FORMAT or segment.name != name or not is_inside:
-        raise StorageFailed(f"{name}{RECORD} is of another release, or of another segment: write it again", file=name)
+        raise StorageFailed(f"{name}{_RECORD} is of another release, or of another segment: write it again", file=name)
     return segment
 
 
@@ -212,18 +212,18 @@ class FolderPlace:
 
     def names(self) -> list[str]:
         with durable.read_errors(self._folder), suppress(FileNotFoundError):
-            found = [path.name.removesuffix(RECORD) for path in self._folder.iterdir() if path.name.endswith(RECORD)]
+            found = [path.name.removesuffix(_RECORD) for path in self._folder.iterdir() if path.name.endswith(_RECORD)]
             return sorted(name for name in found if is_name(name))
         return []
 
     def read(self, name: str) -> bytes | None:
         with suppress(FileNotFoundError), durable.read_errors(self._folder):
-            return (self._folder / f"{name}{RECORD}").read_bytes()
+            return (self._folder / f"{name}{_RECORD}").read_bytes()
         return None
 
     def put(self, segment: LooseSegment, folder: Path) -> None:
         durable.make_folder(self._folder)
-        target, record = self._folder / segment.folder, self._folder / f"{segment.name}{RECORD}"
+        target, record = self._folder / segment.folder, self._folder / f"{segment.name}{_RECORD}"
         temporary = self._folder / f".{segment.folder}.tmp"
         with durable.write_errors(target):
             shutil.copytree(folder, temporary)

@@ -15,14 +15,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 import orjson
 
-from aidre.engine.collection import RECORD, FolderPlace, LooseSegment, Place, is_name
 from aidre.engine.errors import BucketFailed, ConfigurationError, StorageFailed, StoreDamaged
 from aidre.engine.storage import locked_folder
+
+if TYPE_CHECKING:
+    from aidre.engine.collection import LooseSegment, Place
+    from aidre.engine.ports import Reader, Source
 
 _TIMEOUT = timedelta(seconds=60)
 """For one request; a slower connection needs smaller objects."""
@@ -61,6 +64,16 @@ class StoredObject:
     key: str
     size: int
     modified: datetime
+
+
+class Objects(Protocol):
+    """What a replica reads of a bucket."""
+
+    url: str
+
+    def get(self, key: str, *, unless: str | None = None) -> tuple[bytes, str] | None: ...
+    def download(self, key: str, target: IO[bytes]) -> bool: ...
+    def list(self, prefix: str) -> Iterator[StoredObject]: ...
 
 
 class Bucket:
@@ -189,6 +202,14 @@ class Bucket:
                 for meta in found:
                     yield StoredObject(meta["path"], int(meta["size"]), meta["last_modified"])
 
+    def folders(self) -> frozenset[str]:
+        """The first parts of all keys that have several; one request for a thousand of them."""
+        import obstore
+
+        with self._errors():
+            found = obstore.list_with_delimiter(self._store)
+        return frozenset(prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
+
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects; those that do not exist count as deleted."""
         import obstore
@@ -296,8 +317,30 @@ def _open(address: BucketAddress, *, make: bool) -> Any:
 # -- loose segments ------------------------------------------------------------------------------------------------
 
 
+def adopt(
+    store: Source,
+    collection: str,
+    address: str | Path,
+    *,
+    endpoint: str | None = None,
+    region: str | None = None,
+    dates: Sequence[str] = (),
+    wait: float = 0.0,
+    previous: Reader | None = None,
+) -> list[str]:
+    """`adopt_segments` of a place by its address; the names of the segments that were new. Unsupported for a store of
+    another engine."""
+    from aidre.engine.collection import adopt_segments, local_store
+
+    own = local_store(store, "add the rows themselves")
+    place = place_of(address, endpoint=endpoint, region=region)
+    return adopt_segments(own, collection, place, dates=dates, wait=wait, previous=previous)
+
+
 def place_of(address: str | Path, *, endpoint: str | None = None, region: str | None = None) -> Place:
     """The folder, or the bucket at an address such as s3://bucket/prefix. ConfigurationError."""
+    from aidre.engine.collection import FolderPlace  # the writer, which replicas do without
+
     text = os.fspath(address)
     if "://" in text:
         return _BucketPlace(Bucket(BucketAddress(text, endpoint, region), make=True))
@@ -311,19 +354,21 @@ class _BucketPlace:
         self._bucket, self.url = bucket, bucket.url
 
     def names(self) -> list[str]:
+        from aidre.engine.collection import is_name
+
         keys = (found.key for found in self._bucket.list(""))
-        names = (key.removesuffix(RECORD) for key in keys if key.endswith(RECORD))
+        names = (key.removesuffix(".json") for key in keys if key.endswith(".json"))
         return sorted(name for name in names if is_name(name))
 
     def read(self, name: str) -> bytes | None:
-        found = self._bucket.get(f"{name}{RECORD}")
+        found = self._bucket.get(f"{name}.json")
         return None if found is None else found[0]
 
     def put(self, segment: LooseSegment, folder: Path) -> None:
         keys = {f"{segment.folder}/{name}": folder / name for name in segment.entry.files}
         for key, path in keys.items():
             self._bucket.put(key, path)
-        if not self._bucket.put_new(f"{segment.name}{RECORD}", orjson.dumps(segment)):
+        if not self._bucket.put_new(f"{segment.name}.json", orjson.dumps(segment)):
             self._bucket.delete(list(keys))
 
     def fetch(self, segment: LooseSegment, target: Path) -> None:

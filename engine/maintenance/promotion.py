@@ -23,7 +23,8 @@ from pathlib import Path
 import msgspec
 
 from aidre.engine.errors import PublishConflict, StorageFailed
-from aidre.engine.maintenance.bucket import Bucket
+from aidre.engine.maintenance.bucket import Bucket, Objects
+from aidre.engine.maintenance.fleet import Packed, open_pack
 from aidre.engine.maintenance.publication import (
     CATALOG,
     HEARTBEAT,
@@ -217,12 +218,18 @@ class _Takeover:
                 self.replica.pull()
                 continue
             former, etag = found or (None, None)
-            wanted = self._begun(name) if former is None else self._succeeding(name, former)
-            if swap_publication(self.bucket, name, wanted, etag) == wanted:
+            pack = None if former is None else self._pack(name, former)
+            wanted = self._begun(name) if former is None else self._succeeding(name, former, pack or self.bucket)
+            if swap_publication(self.bucket, name, wanted, etag, packed=pack is not None) == wanted:
                 return wanted
         raise self.tenure.contended(name)
 
-    def _succeeding(self, name: str, former: Publication) -> Publication:
+    def _pack(self, name: str, former: Publication) -> Packed | None:
+        """The pack that has the objects of a publication, where they are not there one by one."""
+        is_plain = self.bucket.size(manifest_key(name, former.generation)) is not None
+        return None if is_plain else open_pack(self.bucket, name, former.generation)
+
+    def _succeeding(self, name: str, former: Publication, objects: Objects) -> Publication:
         """The same publication under the term, signed where it was."""
         wanted = replace(former, term=self.term.number, token=secrets.token_hex(8), statement=None)
         if former.statement is None:
@@ -235,7 +242,7 @@ class _Takeover:
                 url=self.bucket.url,
                 generation=former.generation,
             )
-        accepted = accept(self.bucket, name, former, self.keys or self.signer)
+        accepted = accept(objects, name, former, self.keys or self.signer)
         claims = claims_of(name, wanted, accepted.claims.visibility, next_time(accepted.claims), accepted.files)
         statement = self.signer.sign(encode_claims(claims))
         self.bucket.put(list_key(claims), encode_list(statement, accepted.files))

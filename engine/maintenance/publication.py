@@ -1,27 +1,29 @@
 """What a bucket holds: the objects of a published store, and the three small ones that change.
 
-    PREFIX/collections.json              the format, and the names of all collections
+    PREFIX/collections.json              the names of all collections, the newest publication of each, the aliases
     PREFIX/publisher.json                the last sign of life of a publisher that follows its store
     PREFIX/<collection>/CURRENT          the newest publication: generation, checksum of its manifest, what was purged
     PREFIX/<collection>/manifests/...    as in the store (engine/storage), byte for byte, as are:
     PREFIX/<collection>/segments/..., deletes/..., changes/...
     PREFIX/<collection>/signed/...       of signed publications: the SHA-256 of each file (`statement`)
+    PREFIX/<collection>/packs/...        all objects of a first, small publication in one (`fleet/packs`)
 
 All objects but the first three are written once. A publication puts the files that the former manifest did not name,
 then the manifest, then CURRENT, by comparison with the ETag that it read before: of two publishers exactly one wins.
+The catalog says where to look and no more: a replica takes nothing that CURRENT does not name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 import xxhash
 
 from aidre.engine.errors import BucketFailed, FormatTooNew, StoreDamaged
-from aidre.engine.maintenance.bucket import Bucket
+from aidre.engine.maintenance.bucket import Bucket, Objects
 from aidre.engine.storage import (
     CHANGES,
     CURRENT,
@@ -36,6 +38,8 @@ from aidre.engine.storage import (
 )
 
 FORMAT = 1
+_PACKED_FORMAT = 2
+"""Of the CURRENT of a packed publication, which releases before packs refuse by name."""
 CATALOG = "collections.json"
 HEARTBEAT = "publisher.json"
 MAX_COUNT = 1 << 53
@@ -75,10 +79,33 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """What the catalog says of a publication: with another token than before there is something to pull."""
+
+    generation: Count
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedAlias:
+    """An alias of the published store; `former` as in `model.Alias`."""
+
+    collection: str
+    former: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Catalog:
-    """The collections of a bucket, sorted. Without a term none has taken over, or release 0.2.0 has rewritten it."""
+    """The collections of a bucket, sorted; releases up to 0.2.0 write and read nothing else.
+
+    `publications` are the newest ones, as far as publishers entered them. `statement` signs all members, see
+    `fleet/catalog.py`. Without a term none has taken over, or release 0.2.0 has rewritten it.
+    """
 
     collections: tuple[str, ...] = ()
+    publications: Mapping[str, Listed] = field(default_factory=dict)
+    aliases: Mapping[str, ListedAlias] = field(default_factory=dict)
+    statement: str | None = None
     term: Term | None = None
 
 
@@ -136,10 +163,15 @@ def read_heartbeat(bucket: Bucket, unless: str | None = None) -> tuple[Heartbeat
     return None if found is None else (decode_record(found[0], Heartbeat, bucket, HEARTBEAT), found[1])
 
 
-def encode_record(record: Publication | Catalog | Heartbeat) -> bytes:
+def encode_record(record: Publication | Catalog | Heartbeat, *, packed: bool = False) -> bytes:
     members = {name: value for name, value in msgspec.to_builtins(record).items() if value is not None}
     fenced = fence(members) if isinstance(record, Publication) else members
-    return seal(msgspec.json.encode({"format": FORMAT, **fenced}))
+    return seal(msgspec.json.encode({"format": _PACKED_FORMAT if packed else FORMAT, **fenced}))
+
+
+def is_packed(content: bytes) -> bool:
+    """Whether a CURRENT that was decoded is that of a packed publication."""
+    return int(msgspec.json.decode(unseal(content))["format"]) == _PACKED_FORMAT
 
 
 def fence(members: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,12 +189,14 @@ def unfence(members: Any) -> Any:
     return {**members, "lineage": members["lineage"].removesuffix(f".{members['term']}")}
 
 
-def swap_publication(bucket: Bucket, collection: str, wanted: Publication, etag: str | None) -> Publication | None:
+def swap_publication(
+    bucket: Bucket, collection: str, wanted: Publication, etag: str | None, *, packed: bool = False
+) -> Publication | None:
     """Replace the publication that has the ETag, None: where there is none; returns what is published then, `wanted`
     where that was done. BucketFailed where that is not known."""
     failure: BucketFailed | None = None
     try:
-        if bucket.swap(current_key(collection), encode_record(wanted), etag):
+        if bucket.swap(current_key(collection), encode_record(wanted, packed=packed), etag):
             return wanted
     except BucketFailed as error:
         failure = error
@@ -176,9 +210,10 @@ def decode_record(content: bytes, kind: type[_T], bucket: Bucket, key: str) -> _
     """StoreDamaged, FormatTooNew."""
     try:
         value = msgspec.json.decode(unseal(content))
-        if value["format"] > FORMAT:
+        newest = _PACKED_FORMAT if kind is Publication else FORMAT
+        if value["format"] > newest:
             raise FormatTooNew(
-                f"{bucket.url} was published in format {value['format']}, this release reads up to {FORMAT}: "
+                f"{bucket.url} was published in format {value['format']}, this release reads up to {newest}: "
                 "upgrade aidre",
                 format=value["format"],
             )
@@ -187,7 +222,7 @@ def decode_record(content: bytes, kind: type[_T], bucket: Bucket, key: str) -> _
         raise damaged(bucket, key, "is no record of aidre") from error
 
 
-def damaged(bucket: Bucket, key: str, problem: str) -> StoreDamaged:
+def damaged(bucket: Objects, key: str, problem: str) -> StoreDamaged:
     return StoreDamaged(
         f"{bucket.url}/{key} {problem}: publish the store again with --repair",
         collection=key.partition("/")[0],

@@ -10,36 +10,58 @@ With a key, CURRENT is signed (`statement`), and signed anew where it was not, o
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
+import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 from aidre.engine.collection import continues_history, diverges, local_store
 from aidre.engine.errors import (
     FormatTooNew,
     InvalidInput,
-    PublicationRefused,
     PublishConflict,
     StoreDamaged,
 )
 from aidre.engine.maintenance.backup import open_generation
-from aidre.engine.maintenance.bucket import Bucket, StoredObject
+from aidre.engine.maintenance.bucket import Bucket
+from aidre.engine.maintenance.fleet import (
+    COLLECT_SECONDS,
+    FEWEST,
+    KEEP,
+    MAX_BYTES,
+    Entries,
+    Pass,
+    Published,
+    Signing,
+    Superseded,
+    changelogs,
+    check_whole,
+    content_of,
+    contents_of,
+    damaged_keys,
+    each_of,
+    encode_pack,
+    enter,
+    generations,
+    is_pack_of,
+    needed,
+    open_pack,
+    pack_key,
+)
 from aidre.engine.maintenance.promotion import Tenure
 from aidre.engine.maintenance.publication import (
-    CATALOG,
-    Catalog,
     Publication,
+    Term,
     changes_prefix,
     checksum,
     current_key,
     damaged,
-    encode_record,
     manifest_key,
     named_files,
     read_catalog,
@@ -49,58 +71,32 @@ from aidre.engine.maintenance.publication import (
 from aidre.engine.maintenance.statement import (
     Accepted,
     Signer,
-    accept,
-    claims_of,
-    encode_claims,
-    encode_list,
     is_list_of,
     list_key,
-    next_time,
-    sha256_of,
+    read_claims,
 )
 from aidre.engine.ports import Source
 from aidre.engine.storage import (
     CHANGES,
-    CURRENT,
     DELETES,
     MANIFESTS,
     FileEntry,
-    FileProblem,
     Manifest,
-    check_file,
     decode_manifest,
-    encode_manifest,
-    is_collection_name,
     locked_folder,
-    manifest_name,
     read_manifest,
 )
 
-KEEP = timedelta(hours=24)
-"""How long an object stays that no newer generation names: a replica may still be pulling it."""
-RECENT = timedelta(minutes=15)
-"""How long cursors may ask for any generation, and a little longer."""
-SLOT = 600.0
-"""Seconds."""
-COLLECT_SECONDS = 3_600
-"""Between two garbage collections of a bucket, which list it."""
 _UPLOADS = 4
 """Files that are sent at a time."""
-_CATALOG_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """What a publication sent. `files` is 0 where the generation was in the bucket already; `signed`, whether its
-    CURRENT is signed."""
+class _Newest:
+    """What was sent of a collection, None for one that had been dropped before, and its newest publication."""
 
-    collection: str
-    generation: int
-    documents: int
-    chunks: int
-    files: int
-    bytes: int
-    signed: bool
+    published: Published | None
+    publication: Publication
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,55 +123,97 @@ class Publisher:
     def __init__(self, store: Source, bucket: Bucket, signer: Signer | None = None) -> None:
         self._store = local_store(store)
         self.bucket = self._bucket = bucket
-        self._signer = signer
+        self._signing = Signing(bucket, signer)
+        self._is_signer = signer is not None
         self._tenure = Tenure(self._store.path, bucket)
-        self._manifests: dict[tuple[str, int], Manifest] = {}
+        self._manifests: dict[str, dict[int, Manifest]] = {}
+        self._changelogs: dict[str, tuple[str, frozenset[str]]] = {}
+        self._superseded: defaultdict[str, Superseded] = defaultdict(Superseded)
+        self._in_packs: set[tuple[str, int]] = set()
+        self._names: frozenset[str] = frozenset()
+        self._folders: frozenset[str] | None = None
+        self._announced: frozenset[str] = frozenset()
+        self._packs = False
+        self._asking = threading.Lock()
 
     def publish(self, collections: Sequence[str], *, force: bool = False, repair: bool = False) -> list[Published]:
-        """Make the newest generation of each collection the bucket's.
+        """Make the newest generation of each collection the bucket's, and then the aliases of the store.
 
         `force` replaces what another store published under the name, or a newer generation of this one. `repair`
-        compares every object that the generation names with its checksum, and sends the damaged ones again.
+        compares every object that the generation names with its checksum, and sends the damaged ones again. Where one
+        collection fails the others are published nevertheless, and its error is raised.
         PublishConflict, BucketFailed, StoreDamaged, FormatTooNew, CollectionMissing, StorageFailed.
         """
         if not collections:
             raise InvalidInput("there is nothing to publish: the store has no collection")
-        return [self._publish(name, force=force, repair=repair) for name in collections]
+        done = self.publish_each(collections, force=force, repair=repair)
+        for failure in done.failures.values():
+            raise failure
+        return list(done.published)
+
+    def publish_each(self, collections: Sequence[str], *, force: bool = False, repair: bool = False) -> Pass:
+        """The same in one pass with one entry in the catalog, whatever fails. BucketFailed, where that fails, and
+        StoreDamaged of the catalog or the aliases."""
+        return self._in_one_pass(
+            collections, lambda name: self._publish(name, force=force, repair=repair), force=force, repair=repair
+        )
 
     def generations(self) -> dict[str, int]:
-        """The newest generation of each collection of the store, published or not."""
+        """Of the store, published or not."""
         return {name: self._store.current(name) for name in self._store.collections()}
 
     def publish_drops(self) -> list[Published]:
         """Make the bucket's collections that the store has dropped dropped there, too: their objects are removed."""
         catalog, _ = read_catalog(self._bucket)
-        return [drop for name in catalog.collections if (drop := self._publish_drop(name)) is not None]
+        done = self._in_one_pass([name for name in catalog.collections if self._store.is_dropped(name)], self._drop)
+        for failure in done.failures.values():
+            raise failure
+        return list(done.published)
 
-    def _publish_drop(self, name: str) -> Published | None:
+    def _in_one_pass(
+        self,
+        names: Sequence[str],
+        do: Callable[[str], _Newest | None],
+        *,
+        force: bool = False,
+        repair: bool = False,
+    ) -> Pass:
+        self._names, self._announced, self._folders, self._packs = frozenset(names), frozenset(), None, False
+        newest, failures = each_of(names, do)
+        if newest or not failures:
+            entered = {name: one.publication for name, one in newest.items()}
+            self._enter(entered, (), force=force, repair=repair)
+        published = [newest[name].published for name in names if name in newest]
+        return Pass(tuple(one for one in published if one is not None), failures)
+
+    def _drop(self, name: str) -> _Newest | None:
         folder = self._store.path / name
-        if not self._store.is_dropped(name):
-            return None
         with locked_folder(folder / MANIFESTS):
             manifest = read_manifest(folder / MANIFESTS, self._store.current_of(name), name)
             found = read_publication(self._bucket, name)
             ours = self._generation(name, manifest)
-            if found is not None and found[0].manifest == checksum(ours.content) and found[0].collected == 0:
-                self._collect(ours, found[0])
+            if found is not None and found[0].manifest == checksum(ours.content):
+                if found[0].collected == 0:
+                    self._collect(ours, found[0])
+                return _Newest(None, found[0])
             is_due = found is not None and found[0].generation < manifest.generation
             if found is None or not is_due or found[0].lineage != manifest.lineage:
                 return None
             self._tenure.check(name, found[0].term)
             self._check_signs(ours, found[0])
-            accepted = self._accepted(name, found[0])
+            accepted = self._signing.accepted(name, found[0], is_in_pack=self._is_in_pack(name, found[0]))
             known = {} if accepted is None else accepted.files
             ours.digests.update(file for file in known.items() if file[0].startswith(changes_prefix(name)))
             sent = self._put_manifest(ours, replaces=False)
-            wanted = self._signed(ours, self._succeeding(ours, found[0], None, is_first=False), accepted)
+            wanted = self._succeeding(ours, found[0], None, is_first=False)
+            wanted, listed = self._signing.signed(manifest, wanted, ours.digests, accepted)
+            self._put_lists(listed)
             self._swap(ours, wanted, found[1])
             self._collect(ours, wanted)
-        return Published(name, manifest.generation, 0, 0, len(sent), sum(sent), self._signer is not None)
+        is_signed = self._is_signer
+        return _Newest(Published(name, manifest.generation, 0, 0, len(sent), sum(sent), is_signed), wanted)
 
-    def _publish(self, name: str, *, force: bool, repair: bool) -> Published:
+    def _publish(self, name: str, *, force: bool, repair: bool) -> _Newest:
         folder = self._store.path / name
         self._store.current(name)
         with locked_folder(folder / MANIFESTS), ExitStack() as opened:  # one publisher of this machine at a time
@@ -188,63 +226,85 @@ class Publisher:
             if former is not None and not force:
                 self._check_succeeds(ours, former, before)
             is_same = former is not None and former.manifest == checksum(ours.content)
-            accepted = self._accepted(name, former)
-            is_signed = self._signer is None or (accepted is not None and _is_by(self._signer, accepted))
+            accepted = self._signing.accepted(name, former, is_in_pack=self._is_in_pack(name, former))
+            is_signed = self._signing.is_current(accepted)
             if former is not None and is_same and is_signed and not repair:
                 if former.collected == 0:
                     self._collect(ours, former)
-                return _published(manifest, [], is_signed=former.statement is not None)
+                return _Newest(_published(manifest, [], is_signed=former.statement is not None), former)
             if former is not None and not (is_same or force):
                 self._check_signs(ours, former)
-            is_first = former is None and next(self._bucket.list(name), None) is None
+            is_first = former is None and self._is_new(name)
             paths = {path.relative_to(self._store.path).as_posix(): file.fileno() for path, _, file in files}
+            if is_first and not (force or repair) and self._is_packed(manifest):
+                sent, newest = self._put_pack(ours, paths)
+                self._announce(name, force=False, repair=False)
+                self._swap(ours, newest, etag, packed=True)
+                return _Newest(_published(manifest, sent, is_signed=self._is_signer), newest)
             sent = self._put_all(ours, former, before, accepted, paths, force=force, repair=repair)
-            self._enter(name, force=force, repair=repair)
-            if not is_same or self._signer is not None:
-                wanted = self._signed(ours, self._succeeding(ours, former, before, is_first=is_first), accepted)
-                self._swap(ours, wanted, etag)
-                if wanted.collected == 0 or (former is not None and wanted.collected != former.collected):
-                    self._collect(ours, wanted)
-        return _published(manifest, sent, is_signed=self._signer is not None)
+            if former is not None and is_same and not (self._is_signer or self._is_in_pack(name, former)):
+                return _Newest(_published(manifest, sent, is_signed=False), former)
+            newest = self._succeeding(ours, former, before, is_first=is_first)
+            newest, listed = self._signing.signed(manifest, newest, ours.digests, accepted)
+            self._put_lists(listed)
+            if former is None:
+                self._announce(name, force=force, repair=repair)
+            self._swap(ours, newest, etag)
+            if newest.collected == 0 or (former is not None and newest.collected != former.collected):
+                self._collect(ours, newest)
+            else:
+                self._bucket.delete(self._superseded[name].due(time.time()))
+        return _Newest(_published(manifest, sent, is_signed=self._is_signer), newest)
+
+    def _is_new(self, name: str) -> bool:
+        """Whether the bucket has no object of a collection; it is asked once for each pass."""
+        with self._asking:
+            if self._folders is None:
+                self._folders = self._bucket.folders()
+                self._packs = len(self._names - self._folders) >= FEWEST
+        return name not in self._folders
+
+    def _announce(self, name: str, *, force: bool, repair: bool) -> None:
+        """Enter new collections in the catalog before their first CURRENT, all of a pass that packs at once."""
+        with self._asking:
+            if name not in self._announced:
+                names = self._names - (self._folders or frozenset()) if self._packs else frozenset({name})
+                self._enter({}, names, force=force, repair=repair)
+                self._announced |= names
+
+    def _enter(self, entered: Mapping[str, Publication], names: Collection[str], *, force: bool, repair: bool) -> None:
+        entries = Entries(entered, names, self._store.aliases(), self._store.collections())
+        named = min([*entered, *names], default="any")
+
+        def check(number: int) -> Term | None:
+            return self._tenure.check(named, number, force=force)
+
+        enter(self._bucket, entries, self._signing.signer, check, repair=repair)
+
+    def _is_packed(self, manifest: Manifest) -> bool:
+        """Whether the first publication of a collection goes in a pack: a small one, of many."""
+        sizes = (entry.size for _, entry in named_files(manifest.name, manifest))
+        changes = manifest.changes.file
+        return self._packs and sum(sizes) + (0 if changes is None else changes.size) <= MAX_BYTES
 
     def _generation(self, name: str, manifest: Manifest) -> _Generation:
         folder = self._store.path / name
-        content = _content_of(folder, manifest)
+        content = content_of(folder, manifest)
         digests = {manifest_key(name, manifest.generation): hashlib.sha256(content).hexdigest()}
         return _Generation(name, folder, manifest, content, digests)
 
     # -- signatures --------------------------------------------------------------------------------------------
 
-    def _accepted(self, name: str, former: Publication | None) -> Accepted | None:
-        """What the bucket has, where one of our keys has signed it."""
-        if self._signer is None or former is None or former.statement is None:
-            return None
-        try:
-            return accept(self._bucket, name, former, self._signer)
-        except PublicationRefused:
-            return None
-
     def _check_signs(self, ours: _Generation, former: Publication) -> None:
         """PublishConflict where replicas would refuse what follows."""
-        if self._signer is None and former.statement is not None:
+        if not self._is_signer and former.statement is not None:
             what = "its publications are signed, and here is no provenance.key (set it, in the file of --config)"
             raise self._conflict(ours, former, what)
 
-    def _is_signed(self, ours: _Generation, key: str, path: Path) -> bool:
-        """Whether a file is what is to be signed; its xxh3 can be that of another one."""
-        return self._signer is None or sha256_of(path) == ours.digests[key]
-
-    def _signed(self, ours: _Generation, wanted: Publication, former: Accepted | None) -> Publication:
-        """The publication with its statement, whose list is put."""
-        if self._signer is None:
-            return wanted
-        time = next_time(None if former is None else former.claims)
-        claims = claims_of(ours.name, wanted, ours.manifest.visibility, time, ours.digests)
-        statement = self._signer.sign(encode_claims(claims))
-        content = encode_list(statement, ours.digests)
-        if not self._bucket.put_new(list_key(claims), content):
-            self._bucket.put(list_key(claims), content)  # the same files, signed before
-        return replace(wanted, statement=statement)
+    def _put_lists(self, lists: Mapping[str, bytes]) -> None:
+        for key, content in lists.items():
+            if not self._bucket.put_new(key, content):
+                self._bucket.put(key, content)  # the same files, signed before
 
     # -- what the bucket has -----------------------------------------------------------------------------------
 
@@ -289,13 +349,17 @@ class Publisher:
             return None
 
     def _read_manifest(self, name: str, generation: int) -> Manifest | None:
-        key = name, generation
-        if key not in self._manifests:
+        known = self._manifests.setdefault(name, {})
+        if generation not in known:
             found = self._bucket.get(manifest_key(name, generation))
             if found is None:
+                pack = open_pack(self._bucket, name, generation)
+                found = None if pack is None else pack.get(manifest_key(name, generation))
+                self._in_packs.add((name, generation))
+            if found is None:
                 return None
-            self._manifests[key] = decode_manifest(found[0], generation, name)
-        return self._manifests[key]
+            known[generation] = decode_manifest(found[0], generation, name)
+        return known[generation]
 
     # -- put ---------------------------------------------------------------------------------------------------
 
@@ -311,31 +375,46 @@ class Publisher:
         repair: bool,
     ) -> list[int]:
         """Put the generation, its manifest last; returns the sizes of what was sent."""
-        published = {} if repair or force or before is None else dict(named_files(ours.name, before))
+        is_in_pack = self._is_in_pack(ours.name, before)
+        replaces = repair or force
+        published = {} if replaces or before is None or is_in_pack else dict(named_files(ours.name, before))
         known = {} if not published or accepted is None else accepted.files
-        self._sum_up(ours, published, known, descriptors)
+        ours.digests.update(self._signing.sum_up(ours.manifest, published, known, descriptors))
         if repair:
-            self._remove_damaged(ours)
+            for key in damaged_keys(self._bucket, ours.folder, ours.manifest, self._signing, ours.digests):
+                self._bucket.delete([key])
         if former is not None and former.lineage != ours.manifest.lineage:
             self._bucket.delete([found.key for found in self._bucket.list(changes_prefix(ours.name))])
-        sent = self._put_files(ours, published, descriptors, replaces=force or repair)
+            self._changelogs.pop(ours.name, None)
+        sent = self._put_files(ours, published, descriptors, replaces=replaces)
         since = 0 if before is None else before.generation
-        sent += self._put_changelogs(ours, known, since=since, replaces=force or repair)
-        return sent + self._put_manifest(ours, replaces=force or repair)
+        stored = self._stored_changelogs(ours.name, former)
+        sent += self._put_changelogs(ours, known, stored, since=since, replaces=replaces)
+        return sent + self._put_manifest(ours, replaces=replaces)
 
-    def _sum_up(
-        self,
-        ours: _Generation,
-        published: Mapping[str, FileEntry],
-        known: Mapping[str, str],
-        descriptors: Mapping[str, int],
-    ) -> None:
-        """Fill in the digests of the files; those that were signed before are not read again."""
-        if self._signer is None:
-            return
-        for key, entry in named_files(ours.name, ours.manifest):
-            is_known = key in known and published.get(key) == entry
-            ours.digests[key] = known[key] if is_known else sha256_of(Path(f"/proc/self/fd/{descriptors[key]}"))
+    def _is_in_pack(self, name: str, published: Publication | Manifest | None) -> bool:
+        return published is not None and (name, published.generation) in self._in_packs
+
+    def _stored_changelogs(self, name: str, former: Publication | None) -> frozenset[str]:
+        """The changelogs in the bucket: listed, unless the newest publication is that of this process."""
+        token, stored = self._changelogs.get(name, ("", frozenset[str]()))
+        if former is not None and former.token == token:
+            return stored
+        if former is None and self._folders is not None and name not in self._folders:
+            return frozenset()
+        return frozenset(found.key for found in self._bucket.list(changes_prefix(name)))
+
+    def _put_pack(self, ours: _Generation, descriptors: Mapping[str, int]) -> tuple[list[int], Publication]:
+        """Put a first generation and what belongs to it as one object; the sizes of its parts."""
+        contents = contents_of(ours.folder, ours.manifest, ours.content, descriptors)
+        ours.digests.update({key: hashlib.sha256(content).hexdigest() for key, content in contents.items()})
+        wanted = self._succeeding(ours, None, None, is_first=True)
+        publication, lists = self._signing.signed(ours.manifest, wanted, ours.digests, None)
+        key, pack = pack_key(ours.name, ours.manifest.generation), encode_pack({**contents, **lists})
+        if not self._bucket.put_new(key, pack) and not self._has(key, pack):
+            raise self._differs(ours, key)
+        self._in_packs.add((ours.name, ours.manifest.generation))
+        return [len(content) for content in contents.values()], publication
 
     def _put_files(
         self, ours: _Generation, published: Mapping[str, FileEntry], descriptors: Mapping[str, int], *, replaces: bool
@@ -347,7 +426,7 @@ class Publisher:
             key, entry = file
             # By the open descriptor: garbage collection may remove the name meanwhile.
             path = Path(f"/proc/self/fd/{descriptors[key]}")
-            _check_whole(path, key, entry)
+            check_whole(path, key, entry)
             if self._bucket.put_new(key, path):
                 return entry.size
             if self._is_stored(key, entry):
@@ -372,22 +451,20 @@ class Publisher:
         found = self._bucket.get(key)
         return found is not None and checksum(found[0]) == entry.checksum
 
-    def _put_changelogs(self, ours: _Generation, known: Mapping[str, str], *, since: int, replaces: bool) -> list[int]:
+    def _put_changelogs(
+        self, ours: _Generation, known: Mapping[str, str], stored: Collection[str], *, since: int, replaces: bool
+    ) -> list[int]:
         """Put the changelogs and packs that the bucket lacks; replicas take what the listing shows.
 
         Those after generation `since` that are there already may be of a copy of the store, and are compared.
         """
         prefix = changes_prefix(ours.name)
-        stored = {found.key for found in self._bucket.list(prefix)}
         sent = []
-        for path in sorted((ours.folder / CHANGES).glob("*.arrow")):
+        for path, last in changelogs(ours.folder, ours.manifest.generation):
             key = f"{prefix}/{path.name}"
-            numbers = path.stem.split("-")
-            if not all(map(str.isdecimal, numbers)) or int(numbers[0]) > ours.manifest.generation:
-                continue
             with suppress(FileNotFoundError):  # packed meanwhile
-                is_old = key in stored and int(numbers[-1]) <= since and not replaces
-                if is_old and (self._signer is None or key in known):
+                is_old = key in stored and last <= since and not replaces
+                if is_old and (not self._is_signer or key in known):
                     ours.digests[key] = known.get(key, "")
                     continue
                 content = path.read_bytes()
@@ -412,11 +489,10 @@ class Publisher:
             return [len(ours.content)]
         if not replaces and self._has(key, ours.content):
             return []
-        if not replaces and self._supersedes(ours, key, ours.content):
-            return [len(ours.content)]
-        if not replaces:
+        if replaces:
+            self._bucket.put(key, ours.content)  # also where it is the same: it is younger then than what it replaces
+        elif not self._supersedes(ours, key, ours.content):
             raise self._differs(ours, key)
-        self._bucket.put(key, ours.content)  # also where it is the same: it is younger then than what it replaces
         return [len(ours.content)]
 
     def _supersedes(self, ours: _Generation, key: str, content: bytes | Path) -> bool:
@@ -430,30 +506,6 @@ class Publisher:
     def _differs(self, ours: _Generation, key: str) -> PublishConflict:
         text = f"{self._bucket.url} has another {key} than this store, put there by another publisher: publish with "
         return self._refusal(ours, f"{text}--force to replace it", ours.manifest.generation)
-
-    def _enter(self, name: str, *, force: bool, repair: bool) -> None:
-        """Enter the collection in the catalog, where another term is found, too, before a first CURRENT is made."""
-        for _ in range(_CATALOG_ATTEMPTS):
-            try:
-                catalog, etag = read_catalog(self._bucket)
-                entered = catalog.collections
-            except StoreDamaged:
-                content = self._bucket.get(CATALOG)
-                if not repair or content is None:
-                    raise
-                catalog, etag, entered = self._listed_catalog(), content[1], ()
-            term = self._tenure.check(name, 0 if catalog.term is None else catalog.term.number, force=force)
-            if name in entered and catalog.term == term:
-                return
-            wanted = replace(catalog, collections=tuple(sorted({*catalog.collections, name})), term=term)
-            self._bucket.swap(CATALOG, encode_record(wanted), etag)
-        raise damaged(self._bucket, CATALOG, "changes faster than it can be written")
-
-    def _listed_catalog(self) -> Catalog:
-        """The collections that a listing of the bucket shows, which takes its time."""
-        ending = f"/{CURRENT}"
-        names = {one.key.removesuffix(ending) for one in self._bucket.list("") if one.key.endswith(ending)}
-        return Catalog(tuple(sorted(filter(is_collection_name, names))))
 
     def _succeeding(
         self, ours: _Generation, former: Publication | None, before: Manifest | None, *, is_first: bool
@@ -475,14 +527,24 @@ class Publisher:
         is_due = wanted.collected >= former.collected + COLLECT_SECONDS
         return replace(wanted, purged=former.purged, collected=wanted.collected if is_due else former.collected)
 
-    def _swap(self, ours: _Generation, wanted: Publication, etag: str | None) -> None:
+    def _swap(self, ours: _Generation, wanted: Publication, etag: str | None, *, packed: bool = False) -> None:
         """Replace CURRENT. PublishConflict where another publisher was faster."""
-        now = swap_publication(self._bucket, ours.name, wanted, etag)
+        now = swap_publication(self._bucket, ours.name, wanted, etag, packed=packed)
         if now != wanted:
             self._tenure.check(ours.name, 0 if now is None else now.term)
             raise self._lost(ours, now)
-        self._manifests = {key: kept for key, kept in self._manifests.items() if key[0] != ours.name}
-        self._manifests[ours.name, ours.manifest.generation] = ours.manifest
+        self._remember(ours, wanted)
+
+    def _remember(self, ours: _Generation, wanted: Publication) -> None:
+        """What is in the bucket, as long as CURRENT is this one."""
+        name, number = ours.name, ours.manifest.generation
+        self._manifests[name] = {number: ours.manifest}
+        changelogs = frozenset(key for key in ours.digests if key.startswith(f"{changes_prefix(name)}/"))
+        claims = None if wanted.statement is None else read_claims(wanted.statement)
+        lists = [] if claims is None else [list_key(claims)]
+        self._changelogs[name] = wanted.token, frozenset() if (name, number) in self._in_packs else changelogs
+        files = (key for key, _ in named_files(name, ours.manifest))
+        self._superseded[name].note({*files, *changelogs, *lists, manifest_key(name, number)}, time.time())
 
     def _lost(self, ours: _Generation, winner: Publication | None) -> PublishConflict:
         now = None if winner is None else winner.generation
@@ -496,21 +558,22 @@ class Publisher:
         """Remove the objects that neither the newest generation nor one superseded within KEEP names, as far as they
         are older than that, or were there before the purge."""
         name, found = ours.name, list(self._bucket.list(ours.name))
-        manifests = _generations(found)
+        manifests = generations(found)
         now, purged = datetime.now(UTC), publication.purged
         limit = now - KEEP
         newest = read_publication(self._bucket, name)
         if newest is None or newest[0] != publication:
             return  # another home node has taken over: what it puts from now on is not in the list
         kept = {ours.manifest.generation: ours.manifest}
-        for number in _needed(manifests, now):
+        for number in needed(manifests, now):
             if purged <= number < publication.generation:
                 manifest = self._manifest_or_none(name, number)
                 kept |= {} if manifest is None else {number: manifest}
         named = {key for manifest in kept.values() for key, _ in named_files(name, manifest)}
         named |= {current_key(name), *(manifest_key(name, number) for number in kept)}
         named |= self._live_changelogs(ours)
-        named |= {one.key for one in found if is_list_of(one.key, frozenset(kept))}
+        numbers = frozenset(kept)
+        named |= {one.key for one in found if is_list_of(one.key, numbers) or is_pack_of(one.key, numbers)}
         barrier = max(limit, manifests[purged].modified) if purged in manifests else limit
         self._bucket.delete([one.key for one in found if one.key not in named and one.modified <= barrier])
 
@@ -525,77 +588,7 @@ class Publisher:
         prefix = changes_prefix(ours.name)
         return {f"{prefix}/{path.name}" for path in (ours.folder / CHANGES).glob("*.arrow")}
 
-    def _remove_damaged(self, ours: _Generation) -> None:
-        """Remove the objects of the generation that differ from their checksum, so that they are sent again."""
-        temporary = ours.folder / f".repair.{os.getpid()}.tmp"
-        try:
-            for key, entry in named_files(ours.name, ours.manifest):
-                with temporary.open("wb") as file:
-                    exists = self._bucket.download(key, file)
-                if exists and not (_is_whole(temporary, entry) and self._is_signed(ours, key, temporary)):
-                    self._bucket.delete([key])
-        finally:
-            temporary.unlink(missing_ok=True)
-
-
-def _is_by(signer: Signer, accepted: Accepted) -> bool:
-    """Whether the newest key has signed it, and not a former one."""
-    return signer.sign(encode_claims(accepted.claims)) == accepted.statement
-
 
 def _published(manifest: Manifest, sent: Sequence[int], *, is_signed: bool) -> Published:
     counts = manifest.generation, manifest.documents, manifest.chunks, len(sent), sum(sent)
     return Published(manifest.name, *counts, is_signed)
-
-
-def _content_of(folder: Path, manifest: Manifest) -> bytes:
-    try:
-        return (folder / MANIFESTS / manifest_name(manifest.generation)).read_bytes()
-    except FileNotFoundError:  # garbage collection removed it meanwhile
-        return encode_manifest(manifest)
-
-
-def _check_whole(path: Path, key: str, entry: FileEntry) -> None:
-    """StoreDamaged where a file of this store is not what its manifest says."""
-    try:
-        check_file(path, entry, whole=True)
-    except FileProblem as problem:
-        raise StoreDamaged(
-            f"{key} {problem}: restore it from a backup, it is not published",
-            collection=key.partition("/")[0],
-            file=key,
-            problem=str(problem),
-        ) from problem
-
-
-def _is_whole(path: Path, entry: FileEntry) -> bool:
-    try:
-        check_file(path, entry, whole=True)
-    except FileProblem:
-        return False
-    return True
-
-
-def _needed(manifests: Mapping[int, StoredObject], now: datetime) -> Iterator[int]:
-    """The generations that were superseded within KEEP: all of the last RECENT, before that the newest one at the end
-    of each SLOT, whose files are those of all that came between, so that few manifests are read."""
-    numbers, recent, limit = sorted(manifests), now - RECENT, now - KEEP
-    for number, following in zip(numbers, [*numbers[1:], None], strict=True):
-        until = None if following is None else manifests[following]
-        is_recent = until is None or until.modified >= recent
-        if is_recent or (until is not None and until.modified >= limit and _slot(until) != _slot(manifests[number])):
-            yield number
-
-
-def _slot(manifest: StoredObject) -> float:
-    return manifest.modified.timestamp() // SLOT
-
-
-def _generations(found: Iterable[StoredObject]) -> dict[int, StoredObject]:
-    """The manifests among some objects, by generation."""
-    named = ((one, one.key.split("/")) for one in found)
-    return {
-        int(parts[-1].removesuffix(".json")): one
-        for one, parts in named
-        if len(parts) == 3 and parts[1] == MANIFESTS and parts[2].removesuffix(".json").isdecimal()
-    }

@@ -17,21 +17,37 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
 
 import orjson
-import xxhash
 
 from aidre.engine.collection import Store, garbage
 from aidre.engine.errors import (
     AidreError,
     BucketFailed,
+    CollectionMissing,
     FormatTooNew,
     PublicationRefused,
     StorageFailed,
     StoreDamaged,
 )
-from aidre.engine.maintenance.bucket import Bucket
+from aidre.engine.maintenance.bucket import Bucket, Objects
+from aidre.engine.maintenance.fleet import (
+    Due,
+    Facts,
+    LazyCache,
+    LazyStore,
+    Packed,
+    check_signed,
+    each_of,
+    has_size,
+    is_changelog,
+    note_use,
+    open_pack,
+    pull_changelog,
+    pull_file,
+    size_of,
+    take_aliases,
+)
 from aidre.engine.maintenance.publication import (
     CATALOG,
     Catalog,
@@ -41,12 +57,14 @@ from aidre.engine.maintenance.publication import (
     current_key,
     damaged,
     decode_record,
+    is_packed,
     manifest_key,
     named_files,
 )
 from aidre.engine.maintenance.statement import (
     STATEMENT,
     Accepted,
+    Claims,
     Opener,
     accept,
     accept_older,
@@ -63,11 +81,8 @@ from aidre.engine.storage import (
     MANIFESTS,
     REPLICA,
     SEGMENTS,
-    FileEntry,
-    FileProblem,
     Manifest,
     WriterLock,
-    check_arrived,
     decode_manifest,
     durable,
     is_collection_name,
@@ -83,6 +98,7 @@ LOCK_SECONDS = 60.0
 PROBLEMS = ".problems.json"
 """In the cache: the collections that the last pull could not bring to their newest publication, and why."""
 _DOWNLOADS = 4
+"""Files of a collection that are pulled at a time."""
 _RETRY_SECONDS = 5.0
 """Seconds after a failed pull; meanwhile the former generation is served."""
 
@@ -91,7 +107,9 @@ class Replica:
     """Pulls one bucket into one folder. `max_bytes` bounds what the generations take there; 0: no bound.
 
     With `keys`, publications that these have not signed are refused, and those that are older than what was accepted,
-    or make a collection public that was private and is none of `widened`.
+    or make a collection public that was private and is none of `widened`. With `keep_seconds` it is lazy:
+    collections are pulled by `pull_collection` alone, and let go when they were not used for so long, or `max_files`
+    or `max_bytes` are exceeded.
     """
 
     def __init__(
@@ -102,6 +120,8 @@ class Replica:
         max_bytes: int = 0,
         keys: Opener | None = None,
         widened: Collection[str] = (),
+        keep_seconds: float | None = None,
+        max_files: int = 0,
     ) -> None:
         self._bucket, self._max_bytes = bucket, max_bytes
         self._keys, self._widened = keys, frozenset(widened)
@@ -109,11 +129,16 @@ class Replica:
         self._etags: dict[str, str] = {}
         self._opened: dict[str, Manifest] = {}
         self._catalog = Catalog()
+        self._due = Due()
+        self._packs: dict[str, Packed] = {}
+        self._lazy = None
+        if keep_seconds is not None:
+            self._lazy = LazyCache(self.cache, keep_seconds, max_bytes, max_files)
 
     @property
     def source(self) -> Store:
         """What serves the cache."""
-        return Store(self.cache, self.fetch)
+        return Store(self.cache, self.fetch) if self._lazy is None else LazyStore(self.cache, self)
 
     # -- the newest publication --------------------------------------------------------------------------------
 
@@ -141,14 +166,13 @@ class Replica:
         the end as one: BucketFailed, PublicationRefused, StoreDamaged, FormatTooNew, StorageFailed.
         """
         self._read_catalog()
-        changed, failures = list[str](), list[AidreError]()
-        for name in self._catalog.collections:
-            try:
-                changed += [name] if self._pull_newest(name) else []
-            except BucketFailed:
-                raise
-            except AidreError as failure:
-                failures.append(failure)
+        changed, failures = self._pull_due()
+        try:
+            if self._lazy is not None:
+                self._lazy.keep(self._catalog.collections)
+            self._take_aliases()
+        except AidreError as failure:
+            failures.append(failure)
         unnamed = sorted(set(self._local_names()).difference(self._catalog.collections))
         self._check_marked()  # after they were listed: they are none of a home node
         for name in unnamed:
@@ -159,11 +183,79 @@ class Replica:
                 continue
             self._forget(name)
             durable.remove(self.cache / name)
+        if self._lazy is not None:
+            self._lazy.let_go()
         self._note(failures)
         if failures:
             raise type(failures[0])("; ".join(map(str, failures)), **failures[0].details)
         os.utime(self.cache / REPLICA)  # the time of the last complete pull
         return changed
+
+    def _pull_due(self) -> tuple[list[str], list[AidreError]]:
+        """Pull the collections that may have changed; those that did, and why others could not be. BucketFailed."""
+        due = self._due.names(self._catalog, self._is_broken)
+        done, failures = each_of(due, self._pull_or_learn)
+        for failure in failures.values():
+            if isinstance(failure, BucketFailed):
+                raise failure
+        return sorted(name for name, has_changed in done.items() if has_changed), list(failures.values())
+
+    def _pull_or_learn(self, name: str) -> bool:
+        if self._lazy is None or self._is_there(name):
+            has_changed = self._pull_newest(name)
+        elif self._lazy.is_known(name, self._catalog):
+            return False
+        else:
+            has_changed = self._learn(name)
+        self._due.done(name, self._catalog)
+        return has_changed
+
+    def _is_broken(self, name: str) -> bool:
+        """Whether a file was removed, or is shorter now."""
+        opened = self._opened.get(name)
+        if opened is None or self._is_complete(name, opened):
+            return False
+        self._forget(name)
+        return True
+
+    def _take_aliases(self) -> None:
+        facts = {} if self._lazy is None else self._lazy.facts.read()
+        is_there = self._is_there
+        take_aliases(self.cache, self._bucket, self._catalog, self._keys, lambda name: name in facts or is_there(name))
+
+    def pull_collection(self, name: str) -> None:
+        """Bring a collection into the cache of a lazy replica, where it is not there already: of processes that ask at
+        once one pulls, and the others wait. What `pull` raises; CollectionMissing."""
+        if self._lazy is None or name not in self._lazy.facts.read():
+            raise CollectionMissing(f"there is no collection {name!r} in this store", collection=name)
+        note_use(self.cache, name)
+        self._forget(name)
+        self._pull_newest(name)
+        if not self._is_there(name):
+            raise damaged(self._bucket, current_key(name), "is missing")
+
+    def _learn(self, name: str) -> bool:
+        """Bring what is known of a collection that is not in the cache up to date."""
+        assert self._lazy is not None
+        found = self._bucket.get(current_key(name))
+        if found is None:
+            self._check_unseen(name, "is missing in the bucket")
+            return False
+        publication = decode_record(found[0], Publication, self._bucket, current_key(name))
+        with self._unpacked(name, publication.generation, is_needed=is_packed(found[0])):
+            accepted = None if self._keys is None else self._accept(name, publication, self._keys)
+            manifest, _ = self._published_manifest(name, publication, None if accepted is None else accepted.files)
+        self._lazy.learn(name, Facts.of(manifest, publication.token, None if accepted is None else accepted.statement))
+        return True
+
+    def _seen(self, name: str) -> Claims | None:
+        """The newest publication that was accepted."""
+        known = None if self._lazy is None else self._lazy.claims(name)
+        stored = seen(self.cache / name)
+        return max(filter(None, (known, stored)), key=lambda claims: claims.iat, default=None)
+
+    def _is_there(self, name: str) -> bool:
+        return is_collection_name(name) and (self.cache / name / CURRENT).exists()
 
     def _note(self, failures: Sequence[AidreError]) -> None:
         """Keep for `pull_problem` what is wrong with which collection."""
@@ -199,13 +291,15 @@ class Replica:
                 return True
             if not self._is_marked():
                 return False
-            older = self._find_older(collection, generation)
-            if older is None:
-                return False
-            manifest, content, files = older
-            garbage.pin(folder, generation)
-            self._pull_files(collection, manifest, files)
-            durable.replace_file(folder / MANIFESTS / manifest_name(generation), content)
+            is_packed = self._bucket.size(manifest_key(collection, generation)) is None
+            with self._unpacked(collection, generation, is_needed=is_packed):
+                older = self._find_older(collection, generation)
+                if older is None:
+                    return False
+                manifest, content, files = older
+                garbage.pin(folder, generation)
+                self._pull_files(collection, manifest, files)
+                durable.replace_file(folder / MANIFESTS / manifest_name(generation), content)
         return True
 
     def _find_older(self, collection: str, generation: int) -> tuple[Manifest, bytes, Mapping[str, str] | None] | None:
@@ -214,10 +308,12 @@ class Replica:
         if found is None:
             return None
         newest = decode_record(found[0], Publication, self._bucket, current_key(collection))
+        if is_packed(found[0]) and generation != newest.generation:
+            return None  # it is the first one
         files = None
         if self._keys is not None:
             claims = self._accept(collection, newest, self._keys).claims
-            signed = accept_older(self._bucket, claims, generation, self._keys)
+            signed = accept_older(self._objects(collection), claims, generation, self._keys)
             if signed is None:
                 return None
             files = signed.files
@@ -253,6 +349,22 @@ class Replica:
                 reason="missing",
             )
 
+    @contextmanager
+    def _unpacked(self, name: str, generation: int, *, is_needed: bool) -> Iterator[None]:
+        """Within this context the objects of a pack are found as if they were there one by one."""
+        pack = open_pack(self._bucket, name, generation) if is_needed else None
+        if pack is None:
+            yield
+            return
+        self._packs[name] = pack
+        try:
+            yield
+        finally:
+            self._packs.pop(name, None)
+
+    def _objects(self, name: str) -> Objects:
+        return self._packs.get(name, self._bucket)
+
     def _forget(self, name: str) -> None:
         """The next pull takes nothing of this collection for granted."""
         self._etags.pop(current_key(name), None)
@@ -260,27 +372,27 @@ class Replica:
 
     def _pull_newest(self, name: str) -> bool:
         key = current_key(name)
-        opened = self._opened.get(name)
-        if opened is not None and not self._is_complete(name, opened):
-            self._forget(name)  # a file was removed, or is shorter now
         found = self._bucket.get(key, unless=self._etags.get(key))
         if found is None:
             if key not in self._etags:
                 self._check_unseen(name, "is missing in the bucket")
             return False
         publication = decode_record(found[0], Publication, self._bucket, key)
-        with self._lock(name):
+        with self._lock(name), self._unpacked(name, publication.generation, is_needed=is_packed(found[0])):
             self._check_marked()
             changed = self._open_publication(name, publication, self._admit(name, publication))
         self._etags[key] = found[1]  # not before: a failed pull is repeated
+        if self._lazy is not None:
+            statement = None if self._keys is None else publication.statement
+            self._lazy.learn(name, Facts.of(self._opened[name], publication.token, statement))
         return changed
 
     # -- signatures --------------------------------------------------------------------------------------------
 
     def _accept(self, name: str, publication: Publication, keys: Opener) -> Accepted:
         """PublicationRefused."""
-        accepted = accept(self._bucket, name, publication, keys)
-        check_succeeds(self._bucket, accepted.claims, seen(self.cache / name), self._widened)
+        accepted = accept(self._objects(name), name, publication, keys)
+        check_succeeds(self._bucket, accepted.claims, self._seen(name), self._widened)
         return accepted
 
     def _admit(self, name: str, publication: Publication) -> Mapping[str, str] | None:
@@ -309,15 +421,9 @@ class Replica:
 
     def _check_unseen(self, name: str, what: str) -> None:
         """PublicationRefused where the bucket lacks a collection of which a signed publication was accepted."""
-        if self._keys is not None and (self.cache / name / STATEMENT).exists():
+        if self._keys is not None and self._seen(name) is not None:
             what = f"{what}: its last generation goes on being served"
             raise refused(self._bucket, name, "withdrawn", what)
-
-    def _check_signed(self, name: str, key: str, digest: str, files: Mapping[str, str] | None) -> None:
-        """PublicationRefused where a file is not the one that was signed."""
-        if files is not None and files.get(key) != digest:
-            what = f"names {key}, which is not the file that was signed: publish again with --repair"
-            raise refused(self._bucket, name, "forged", what)
 
     # -- a publication -----------------------------------------------------------------------------------------
 
@@ -329,10 +435,7 @@ class Replica:
                 self._pull_changelogs(name, publication, files)
             self._clean(name, local, local, publication, files)
             return False
-        found = self._get_manifest(name, generation, files)
-        if found is None or checksum(found) != publication.manifest:
-            raise damaged(self._bucket, manifest_key(name, generation), "is not the manifest that was published")
-        manifest = decode_manifest(found, generation, name)
+        manifest, found = self._published_manifest(name, publication, files)
         self._pull_files(name, manifest, files)
         self._pull_changelogs(name, publication, files)
         durable.replace_file(folder / MANIFESTS / manifest_name(generation), found)
@@ -359,7 +462,7 @@ class Replica:
         elif name not in self._opened:
             garbage.remove_unfinished(folder, manifest.changes)
             garbage.collect(folder, manifest, at_least=0)
-        elif self._max_bytes and _size_of(self.cache) > self._max_bytes:
+        elif self._max_bytes and size_of(self.cache) > self._max_bytes:
             garbage.collect(folder, replace(manifest, keep=1), keep_seconds=0, at_least=1)
         else:
             garbage.collect(folder, manifest)
@@ -369,34 +472,48 @@ class Replica:
 
     def _get_manifest(self, name: str, generation: int, signed: Mapping[str, str] | None) -> bytes | None:
         key = manifest_key(name, generation)
-        found = self._bucket.get(key)
+        found = self._objects(name).get(key)
         if found is None:
             return None
-        self._check_signed(name, key, hashlib.sha256(found[0]).hexdigest(), signed)
-        durable.make_folder(self.cache / name / MANIFESTS)
+        check_signed(self._objects(name), name, key, hashlib.sha256(found[0]).hexdigest(), signed)
         return found[0]
+
+    def _published_manifest(
+        self, name: str, publication: Publication, signed: Mapping[str, str] | None
+    ) -> tuple[Manifest, bytes]:
+        """StoreDamaged, PublicationRefused."""
+        found = self._get_manifest(name, publication.generation, signed)
+        if found is None or checksum(found) != publication.manifest:
+            key = manifest_key(name, publication.generation)
+            raise damaged(self._bucket, key, "is not the manifest that was published")
+        return decode_manifest(found, publication.generation, name), found
 
     def _pull_files(self, name: str, manifest: Manifest, signed: Mapping[str, str] | None) -> None:
         files = [
-            (key, entry) for key, entry in named_files(name, manifest) if not _has_size(self.cache / key, entry.size)
+            (key, entry) for key, entry in named_files(name, manifest) if not has_size(self.cache / key, entry.size)
         ]
         self._make_room(name, manifest, sum(entry.size for _, entry in files))
-        for parent in sorted({(self.cache / key).parent for key, _ in files}):
+        for parent in sorted({self.cache / name / MANIFESTS, *((self.cache / key).parent for key, _ in files)}):
             durable.make_folder(parent)
+        objects = self._objects(name)
         with ThreadPoolExecutor(_DOWNLOADS, thread_name_prefix="pull") as threads:
-            for _ in threads.map(lambda file: self._pull_file(name, file[0], file[1], signed), files):
+            for _ in threads.map(
+                lambda file: pull_file(objects, self.cache / file[0], file[0], file[1], signed), files
+            ):
                 pass
 
     def _make_room(self, name: str, manifest: Manifest, missing: int) -> None:
         """StorageFailed where the generation does not fit beside the newest ones of the other collections."""
         if not self._max_bytes:
             return
-        if _size_of(self.cache) + missing > self._max_bytes:
+        if self._lazy is not None:
+            self._lazy.let_go(missing, spared=name)
+        if size_of(self.cache) + missing > self._max_bytes:
             for other in self._local_names():
                 local = self._local_manifest(other)
                 if local is not None:
                     garbage.collect(self.cache / other, replace(local, keep=1), keep_seconds=0, at_least=1)
-        size = _size_of(self.cache) + missing
+        size = size_of(self.cache) + missing
         if size > self._max_bytes:
             raise StorageFailed(
                 f"generation {manifest.generation} of collection {name!r} needs a cache of {size:,} bytes, "
@@ -404,45 +521,20 @@ class Replica:
                 file=name,
             )
 
-    def _pull_file(self, name: str, key: str, entry: FileEntry, signed: Mapping[str, str] | None) -> None:
-        path = self.cache / key
-        problem = damaged(self._bucket, key, "does not have the size and the checksum of the stored file")
-        with durable.write_errors(path), _temporary(path) as temporary:
-            with temporary.open("wb") as file:
-                target = _Checked(file, entry.size, problem)
-                exists = self._bucket.download(key, target)  # type: ignore[arg-type]
-            if not exists:
-                raise damaged(self._bucket, key, "is missing")
-            if target.size != entry.size or target.digest.hexdigest() != entry.checksum:
-                raise problem
-            if signed is not None:
-                self._check_signed(name, key, sha256_of(temporary), signed)
-            try:
-                check_arrived(temporary, entry)
-            except FileProblem as fault:
-                raise damaged(self._bucket, key, str(fault)) from fault
-            durable.publish_file(temporary, path)
-
     def _pull_changelogs(self, name: str, publication: Publication, signed: Mapping[str, str] | None) -> None:
         """Bring the folder of changelogs to what the bucket lists; the feed verifies each when it reads it."""
         folder, prefix = self.cache / name / CHANGES, changes_prefix(name)
-        named = [found for found in self._bucket.list(prefix) if signed is None or found.key in signed]
+        named = [found for found in self._objects(name).list(prefix) if signed is None or found.key in signed]
         listed = {found.key.rpartition("/")[2]: found for found in named}
-        listed = {file: found for file, found in listed.items() if _is_changelog(file, publication)}
+        listed = {file: found for file, found in listed.items() if is_changelog(file, publication)}
         durable.make_folder(folder)
         for path in list(folder.glob("*.arrow")):
             if path.name not in listed:
                 path.unlink(missing_ok=True)
-        missing = [file for file, found in listed.items() if not _has_size(folder / file, found.size)]
+        missing = [file for file, found in listed.items() if not has_size(folder / file, found.size)]
 
         def pull(file: str) -> None:
-            with durable.write_errors(folder / file), _temporary(folder / file) as temporary:
-                with temporary.open("wb") as target:
-                    exists = self._bucket.download(f"{prefix}/{file}", target)
-                if exists:  # else it was packed meanwhile
-                    if signed is not None:
-                        self._check_signed(name, f"{prefix}/{file}", sha256_of(temporary), signed)
-                    durable.publish_file(temporary, folder / file)
+            pull_changelog(self._objects(name), folder / file, f"{prefix}/{file}", signed)
 
         with ThreadPoolExecutor(_DOWNLOADS, thread_name_prefix="pull") as threads:
             for _ in threads.map(pull, missing):
@@ -480,34 +572,7 @@ class Replica:
 
     def _is_complete(self, name: str, manifest: Manifest) -> bool:
         paths = ((self.cache / key, entry.size) for key, entry in named_files(name, manifest))
-        return all(_has_size(path, size) for path, size in paths)
-
-
-class _Checked:
-    """A file that sums up what is written to it, and raises `problem` for more than `limit` bytes."""
-
-    def __init__(self, file: IO[bytes], limit: int, problem: StoreDamaged) -> None:
-        self._write = file.write
-        self._limit, self._problem = limit, problem
-        self.size = 0
-        self.digest = xxhash.xxh3_128()
-
-    def write(self, block: bytes) -> int:
-        self.size += len(block)
-        if self.size > self._limit:
-            raise self._problem
-        self.digest.update(block)
-        return self._write(block)
-
-
-@contextmanager
-def _temporary(path: Path) -> Iterator[Path]:
-    """The name under which a file is written; gone at the end."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-    finally:
-        temporary.unlink(missing_ok=True)
+        return all(has_size(path, size) for path, size in paths)
 
 
 def replicated_url(folder: Path) -> str | None:
@@ -533,29 +598,3 @@ def pulled_at(folder: Path) -> float | None:
         return (folder / REPLICA).stat().st_mtime
     except FileNotFoundError:
         return None
-
-
-def _has_size(path: Path, size: int) -> bool:
-    """Whether there is a file of this size. Files get their names when they are verified, so that is enough."""
-    try:
-        return path.stat().st_size == size
-    except FileNotFoundError:
-        return False
-
-
-def _is_changelog(file: str, publication: Publication) -> bool:
-    """Whether it is a changelog or a pack of some, up to the published generation and since the last purge."""
-    first, _, last = file.removesuffix(".arrow").partition("-")
-    is_named = file.endswith(".arrow") and first.isdecimal() and (not last or last.isdecimal())
-    return is_named and publication.purged <= int(first) <= publication.generation
-
-
-def _size_of(folder: Path) -> int:
-    return sum(size for size in _sizes(folder))
-
-
-def _sizes(folder: Path) -> Iterator[int]:
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):
-            if path.is_file():
-                yield path.stat().st_size

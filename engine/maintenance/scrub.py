@@ -17,7 +17,7 @@ from pathlib import Path
 
 import xxhash
 
-from aidre.engine.collection import local_store
+from aidre.engine.collection import Store, local_store
 from aidre.engine.errors import AidreError
 from aidre.engine.maintenance.verify import files_of
 from aidre.engine.ports import Source
@@ -57,7 +57,7 @@ class Scrub:
     """Reads the files of the newest generations, in about `seconds` per pass, until `stop` is set."""
 
     def __init__(self, store: Source, seconds: float, stop: threading.Event) -> None:
-        self._store = local_store(store)
+        self._store = Store(local_store(store).path)  # of a lazy replica, what is on this disk
         self._seconds = seconds
         self._stop = stop
         self._pace = float(MAX_BYTES_PER_SECOND)

@@ -25,7 +25,7 @@ from typing import Annotated, Protocol
 import msgspec
 
 from aidre.engine.errors import PublicationRefused
-from aidre.engine.maintenance.bucket import Bucket
+from aidre.engine.maintenance.bucket import Objects
 from aidre.engine.maintenance.publication import (
     Checksum,
     Count,
@@ -43,7 +43,7 @@ STATEMENT = "STATEMENT"
 _BLOCK_BYTES = 1 << 20
 _NAME_DIGITS = 32
 """Hex digits of the SHA-256 of a list in the name of its file: enough to distinguish lists."""
-_MALFORMED = (ValueError, TypeError, RecursionError)
+MALFORMED = (ValueError, TypeError, RecursionError)
 """What reading of text by a stranger raises."""
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -144,15 +144,19 @@ def sha256_of(path: Path) -> str:
 def read_claims(statement: str) -> Claims | None:
     """What a statement says, whoever has signed it; None where it is none."""
     try:
-        payload = statement.split(".")[1]
-        content = base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
-        return _claims(content)
-    except (IndexError, *_MALFORMED):
+        return _claims(payload_of(statement))
+    except (IndexError, *MALFORMED):
         return None
 
 
 def _claims(content: bytes) -> Claims:
     return msgspec.convert(unfence(msgspec.json.decode(content)), Claims)
+
+
+def payload_of(statement: str) -> bytes:
+    """IndexError, ValueError."""
+    payload = statement.split(".")[1]
+    return base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
 
 
 def accepted_at(folder: Path) -> int | None:
@@ -168,7 +172,7 @@ def seen(folder: Path) -> Claims | None:
     return None
 
 
-def accept(bucket: Bucket, collection: str, publication: Publication, keys: Opener) -> Accepted:
+def accept(bucket: Objects, collection: str, publication: Publication, keys: Opener) -> Accepted:
     """Check the statement of the newest publication, and read its list. PublicationRefused, BucketFailed."""
     if publication.statement is None:
         raise refused(bucket, collection, "unsigned", f"is not signed, {_CURE_UNSIGNED}")
@@ -186,7 +190,7 @@ def accept(bucket: Bucket, collection: str, publication: Publication, keys: Open
     return Accepted(claims, publication.statement, files)
 
 
-def accept_older(bucket: Bucket, newest: Claims, generation: int, keys: Opener) -> Accepted | None:
+def accept_older(bucket: Objects, newest: Claims, generation: int, keys: Opener) -> Accepted | None:
     """The same of an older generation of the same history; None where the bucket has no statement of it that holds.
     BucketFailed."""
     collection = newest.collection
@@ -197,7 +201,7 @@ def accept_older(bucket: Bucket, newest: Claims, generation: int, keys: Opener) 
             if listed is None:
                 continue
             claims = _open(bucket, collection, listed.statement, keys)
-        except (*_MALFORMED, PublicationRefused):
+        except (*MALFORMED, PublicationRefused):
             continue
         is_same = (claims.collection, claims.generation, claims.lineage) == (collection, generation, newest.lineage)
         if is_same and hashlib.sha256(_canonical(listed.files)).hexdigest() == claims.files:
@@ -205,22 +209,22 @@ def accept_older(bucket: Bucket, newest: Claims, generation: int, keys: Opener) 
     return None
 
 
-def _open(bucket: Bucket, collection: str, statement: str, keys: Opener) -> Claims:
+def _open(bucket: Objects, collection: str, statement: str, keys: Opener) -> Claims:
     try:
         return _claims(keys.open(statement))
     except KeyError as error:
         what = f"is signed by the key {str(error.args[0])[:64]!r}, which is not in store.publisher_keys"
         cure = "add its public half, or find out who else publishes"
         raise refused(bucket, collection, "unknown_key", f"{what}: {cure}") from error
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise refused(bucket, collection, "forged", f"has a signature that does not hold; {_CURE_FORGED}") from error
 
 
-def _read_list(bucket: Bucket, key: str, claims: Claims) -> Mapping[str, str] | None:
+def _read_list(bucket: Objects, key: str, claims: Claims) -> Mapping[str, str] | None:
     found = bucket.get(key)
     try:
         listed = None if found is None else msgspec.json.decode(found[0], type=_List)
-    except _MALFORMED:
+    except MALFORMED:
         return None
     holds = listed is not None and hashlib.sha256(_canonical(listed.files)).hexdigest() == claims.files
     return listed.files if listed is not None and holds else None
@@ -230,7 +234,7 @@ _CURE_UNSIGNED = "and store.publisher_keys is set: set provenance.key where it i
 _CURE_FORGED = "find out who else writes to the bucket, and publish again with --repair"
 
 
-def refused(bucket: Bucket, collection: str, reason: str, what: str) -> PublicationRefused:
+def refused(bucket: Objects, collection: str, reason: str, what: str) -> PublicationRefused:
     return PublicationRefused(
         f"refused ({reason}): {bucket.url}/{current_key(collection)} {what}",
         collection=collection,
@@ -242,7 +246,7 @@ def refused(bucket: Bucket, collection: str, reason: str, what: str) -> Publicat
 # -- compared with what was seen ------------------------------------------------------------------------------------
 
 
-def check_succeeds(bucket: Bucket, claims: Claims, former: Claims | None, widened: frozenset[str]) -> None:
+def check_succeeds(bucket: Objects, claims: Claims, former: Claims | None, widened: frozenset[str]) -> None:
     """PublicationRefused where a publication is older than `former`, the newest that was accepted, or makes public what
     was private in that."""
     name = claims.collection

@@ -288,6 +288,14 @@ struct dictionary {
 /* The number of the first string that is not less than the key, `count` if there is none; and whether it is equal. */
 int64_t dictionary_first(const struct dictionary *dictionary, const uint8_t *key, size_t length, bool *is_equal);
 
+/* What a text says of a phrase. UNDECIDED: its normal form has to be looked into. */
+enum standing { ABSENT, UNDECIDED, STANDS };
+
+/* Whether the words of a phrase stand in a text one after the other, in any case, with one to eight signs between two, and
+ * not within longer words. They are ASCII letters in lower case, digits and underscores, with a space between two, and
+ * only the first begins with an underscore. */
+enum standing find_phrase(const uint8_t *text, size_t length, const uint8_t *phrase, size_t size);
+
 #ifndef WORD_BLOCK
 #define WORD_BLOCK 8192       /* chunks whose sums are kept at once */
 #endif

@@ -1,7 +1,7 @@
 /* The Python module: checks what it is given, once when it is opened, and calls the kernel.
  *
- * Columns, Codes, Plan, Lexicons and Strings hold the buffers of the arrays that they were made of, so these cannot be
- * freed or resized. They are immutable and may be searched by several threads. The lock of the interpreter is released
+ * Columns, Codes, Plan, Lexicons, Strings and Texts hold the buffers of the arrays that they were made of, so these cannot
+ * be freed or resized. They are immutable and may be searched by several threads. The lock of the interpreter is released
  * only for long searches: a short one ends sooner than another thread would give the lock back.
  */
 #include "objects.h"
@@ -10,7 +10,7 @@
 
 const struct kernel *chosen_kernel;
 PyTypeObject *columns_type, *codes_type, *centroids_type;
-static PyTypeObject *plan_type, *fragments_type, *strings_type, *lexicons_type;
+static PyTypeObject *plan_type, *fragments_type, *strings_type, *lexicons_type, *texts_type;
 
 void release_views(struct views *views) {
     for (size_t i = 0; i < views->count; i++)
@@ -180,7 +180,7 @@ static int execute(PyObject *module) {
                    add_type(module, &centroids_spec, &centroids_type) && add_type(module, &plan_spec, &plan_type) &&
                    add_type(module, &fragments_spec, &fragments_type) &&
                    add_type(module, &strings_spec, &strings_type) &&
-                   add_type(module, &lexicons_spec, &lexicons_type)
+                   add_type(module, &lexicons_spec, &lexicons_type) && add_type(module, &texts_spec, &texts_type)
                ? 0
                : -1;
 }

@@ -62,7 +62,8 @@ extern const char assign_doc[];
 PyObject *assign_lists(PyObject *module, PyObject *args);
 
 extern PyTypeObject *columns_type, *codes_type, *centroids_type;
-extern PyType_Spec columns_spec, codes_spec, centroids_spec, plan_spec, fragments_spec, strings_spec, lexicons_spec;
+extern PyType_Spec columns_spec, codes_spec, centroids_spec, plan_spec, fragments_spec, strings_spec, lexicons_spec,
+    texts_spec;
 
 /* The ids of a column: a sequence of (offsets, bytes). False with an exception; `column->ids` is to be freed. */
 bool read_ids(struct views *views, struct column *column, PyObject *batches);

@@ -26,7 +26,7 @@ MAX_TEXTS: Final = 256
 
 ORDER_SHARE: Final = 0.5
 
-TEXT_SECONDS: Final = 1e-5
+TEXT_SECONDS: Final = 5e-7
 """About the time in which a text of some hundred characters is read and looked into for a code."""
 
 CodeChunks = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
@@ -51,7 +51,8 @@ def search_lexical(
         return bm25.search(segments, statistics, text, k=k, filter=filter)
     scorer = Bm25Scorer(segments, statistics, text)
     best = scorer.search(k=k, filter=filter)
-    others = ~np.isin(best.segment_ords << 32 | best.rows, with_codes << 32 | code_rows)
+    keys, code_keys = best.segment_ords << 32 | best.rows, with_codes << 32 | code_rows
+    others = code_keys.take(code_keys.searchsorted(keys), mode="clip") != keys
     return merge_top_k(
         segments,
         [best.segment_ords[others], with_codes],
@@ -131,13 +132,15 @@ def _as_written(
 ) -> list[NDArray[np.int64]]:
     """The rows whose texts have the code; of very many rows only the first are read."""
     pairs = zip(segments, rows, strict=True)
-    return [rows_containing(view, of_segment[:MAX_TEXTS], (code,)) for view, of_segment in pairs]
+    return [rows_containing(view, of_segment[:MAX_TEXTS], code) for view, of_segment in pairs]
 
 
 def _summed(found: Sequence[CodeChunks]) -> CodeChunks:
     """Each chunk once, with the sum of its bonuses."""
     if not found:
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+    if len(found) == 1:
+        return found[0]
     segment_ords, rows, bonuses = (np.concatenate(column) for column in zip(*found, strict=True))
     keys, inverse = np.unique(segment_ords << 32 | rows, return_inverse=True)
     sums = np.bincount(inverse, bonuses).astype(np.float64)

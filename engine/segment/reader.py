@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +25,11 @@ from aidre.engine.index.fields import FieldIndex, Filter, filter_digest
 from aidre.engine.index.text import Lexicon, Words, build_lexicon
 from aidre.engine.index.vectors import VectorColumn, VectorIndex, open_index, trained_rows_of
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.native import native
 from aidre.engine.segment.arrival import Arrivals, mark_of
 from aidre.engine.segment.build import build_stored_fields, lexical_texts
 from aidre.engine.storage import (
+    BATCH_ROWS,
     CHUNKS_FILE,
     CHUNKS_SCHEMA,
     DOCUMENTS_FILE,
@@ -54,6 +56,9 @@ from aidre.engine.storage import (
     open_file,
     vectors_file,
 )
+
+if TYPE_CHECKING:
+    from aidre.engine.native import kernel
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -306,6 +311,23 @@ class SegmentReader:
             )
         return counts
 
+    @cached_property
+    def _chunk_ends(self) -> NDArray[np.int64] | None:
+        """The row after the last chunk of each document; None where each has exactly one."""
+        return None if self.chunk_counts is None else np.cumsum(self.chunk_counts, dtype=np.int64)
+
+    def document_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The document row of each of some chunks."""
+        return rows if self._chunk_ends is None else self._chunk_ends.searchsorted(rows, side="right")
+
+    @cached_property
+    def native_texts(self) -> NativeTexts | None:
+        """All that phrases are looked for in, for the kernel; None without it."""
+        if native is None:
+            return None
+        columns = self.chunks.buffers("text"), self.chunks.buffers("section"), self.documents.buffers("title")
+        return NativeTexts(*(native.Texts(batches, BATCH_ROWS) for batches in columns))
+
     def chunk_rows(self, document_row: int) -> range:
         first = int(self.documents.value("first_chunk", document_row))
         # A search does not verify the content of documents.arrow, so bound the range by the rows of the segment.
@@ -331,6 +353,14 @@ class SegmentReader:
 # -- what every hit of an answer reads ---------------------------------------------------------------------------
 # Arrow would make a scalar for each value. A slice of a buffer is bytes in one step, and never reads beyond the end of
 # the file, even if an offset is damaged.
+
+
+class NativeTexts(NamedTuple):
+    """The texts and sections of all chunks, and the titles of all documents, for the kernel."""
+
+    texts: kernel.Texts
+    sections: kernel.Texts
+    titles: kernel.Texts
 
 
 class FragmentBuffers(NamedTuple):

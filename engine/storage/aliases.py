@@ -108,6 +108,13 @@ class Aliases:
                 }
             )
 
+    def replace(self, aliases: Mapping[str, Alias]) -> None:
+        """Take those of another store in place of all, for a replica of it. StorageFailed."""
+        read = self._newest()
+        if read.problem is not None or read.aliases != aliases:
+            with durable.write_errors(self._file):
+                self._write(aliases)
+
     def _write(self, aliases: Mapping[str, Alias]) -> None:
         members = {name: one._asdict() for name, one in sorted(aliases.items())}
         durable.replace_file(self._file, orjson.dumps({"format": _FORMAT, "aliases": members}))

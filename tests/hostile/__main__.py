@@ -44,6 +44,7 @@ PROOFS = {
     "kernel": ("tests.hostile.kernel", "run", 100_000),
     "kernel-fuzz": ("tests.hostile.kernel_fuzz", "run", 1_800),
     "replicas": ("tests.hostile.replicas", "run", 50),
+    "promotions": ("tests.hostile.promotions", "run", 200),
     "publish-kills": ("tests.hostile.publishing", "run", 200),
     "patterns": ("tests.hostile.patterns", "run", 1_000),
     "engines": ("tests.hostile.engines", "run", 10_000),

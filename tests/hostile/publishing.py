@@ -120,7 +120,7 @@ class Life:
             children[0].process.kill()
 
         with (
-            proxy_of(self._s3, _plan(kind, point, kill)) as proxy,
+            proxy_of(self._s3, plan_of(kind, point, kill)) as proxy,
             waiting(_publish, self._store, self._place.through(proxy).address) as child,
         ):
             children.append(child)
@@ -177,7 +177,7 @@ class Life:
         assert not left, f"a purge left traces: {left[:3]}"
 
 
-def _plan(kind: str, point: int, kill: Callable[[], None]) -> Callable[[Asked], Fault | None]:
+def plan_of(kind: str, point: int, kill: Callable[[], None]) -> Callable[[Asked], Fault | None]:
     def killing(answer: bytes) -> bytes:
         kill()
         return answer

@@ -8,7 +8,7 @@ the number of the file that the others are.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -64,6 +64,8 @@ def stores(folder: Path) -> Parser:
     places = made(folder)
     subjects = [(place, path) for place in places for path, _ in _subjects_of(place / NAME)]
     whole = {place: _subject(place) for place in places}
+    for place in places:
+        assert all(Store(place).open(NAME).search(query) for query in _queries())
 
     def parse(content: bytes) -> None:
         place, path = subjects[(content or b"\0")[0] % len(subjects)]
@@ -142,14 +144,18 @@ def _ask(place: Path) -> None:
             question(snapshot)
 
 
-def _search(snapshot: Snapshot) -> None:
+def _queries() -> Iterator[Query]:
     vector = structured(1, SPACE.dimensions, 50)[0]
     red = dated({"tag": "red", "n": {"lt": 40}}, ["day"])
-    for mode, only in (("vector", None), ("vector", red), ("lexical", None), ("hybrid", red)):
-        given = vector if mode != "lexical" else None
-        query = Query(
-            given, SPACE.id if given is not None else None, 5, text="lighthouse ships", mode=mode, filter=only
-        )
+    text = "lighthouse ships"
+    yield Query(vector, SPACE.id, 5)
+    yield Query(vector, SPACE.id, 5, filter=red)
+    yield Query(None, None, 5, text=text, mode="lexical")
+    yield Query(vector, SPACE.id, 5, text=text, mode="hybrid", filter=red)
+
+
+def _search(snapshot: Snapshot) -> None:
+    for query in _queries():
         with suppress(Exception):
             [hit.chunk.text for hit in snapshot.search(query)]
 

@@ -138,7 +138,7 @@ def by_chance(chance: random.Random, kills: float) -> Choose:
 
 def in_turn(*parts: tuple[str, int, str]) -> Choose:
     """Each named host for so many steps, the last of which may be killed; then those that are left, in order."""
-    left = [[name, steps, kill] for name, steps, kill in parts]
+    left: list[list[Any]] = [[name, steps, kill] for name, steps, kill in parts]
 
     def choose(waiting: Sequence[Host]) -> Turn:
         while left:
@@ -146,7 +146,7 @@ def in_turn(*parts: tuple[str, int, str]) -> Choose:
             if place is None or left[0][1] == 0:
                 left.pop(0)
                 continue
-            left[0][1] = int(left[0][1]) - 1
+            left[0][1] -= 1
             kill: Any = left[0][2] if left[0][1] == 0 else ""
             return place, kill
         return 0, ""
@@ -220,7 +220,13 @@ class MemoryBucket(Bucket):
             if key.startswith(folder):
                 yield StoredObject(key, len(content), modified)
 
+    def folders(self) -> frozenset[str]:
+        self._done(self._world.step("list the folders"))
+        return frozenset(key.partition("/")[0] for key in self._objects.stored if "/" in key)
+
     def delete(self, keys: Sequence[str]) -> None:
+        if not keys:
+            return  # no request
         kill = self._world.step(f"delete {len(keys)}")
         for key in keys:
             self._objects.stored.pop(key, None)

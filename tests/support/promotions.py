@@ -1,7 +1,7 @@
 """The model of a promotion: a home node that publishes, replicas, and takeovers of each, killed anywhere.
 
-What must hold, whatever the order: each publication of a collection continues the one before it, whose segments it
-has; no host publishes after another has taken the collection over; what a publisher was told to be published stays;
+What must hold, whatever the order: each publication of a collection continues the one before it, whose documents
+it has; no host publishes after another has taken the collection over; what a publisher was told to be published stays;
 and what CURRENT names is in the bucket, whole.
 """
 
@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from unittest import mock
+
+import pyarrow as pa
 
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import PublishConflict
@@ -176,8 +178,10 @@ class Promotions:
         return decode_manifest(content[0], publication.generation, collection)
 
     def _ids(self, manifest: Manifest) -> set[str]:
-        """The segments; the stores of a run merge none."""
-        return {segment.id for segment in manifest.segments}
+        """The documents; none is deleted in a run."""
+        prefix = f"{manifest.name}/segments"
+        files = [self.objects.stored[f"{prefix}/{one.id}/documents.arrow"][0] for one in manifest.segments]
+        return {name for file in files for name in pa.ipc.open_file(pa.py_buffer(file)).read_all()["id"].to_pylist()}
 
     def _check_whole(self, collection: str, publication: Publication) -> None:
         manifest = self._manifest(collection, publication)

@@ -192,7 +192,7 @@ def _profiled_space(space: SpaceStatus) -> ProfiledSpace:
 async def show_profile(request: Request) -> Response:
     variant = negotiate(request)
     retrieval = _retrieval(request)
-    collection = retrieval.collections.find(request.path_params["name"], caller_of(request), "aidre")
+    collection = await retrieval.find_here(request.path_params["name"], caller_of(request), "aidre")
 
     def make() -> Profile:
         read_times = oldest_read_times(retrieval.snapshots.source.path)
@@ -207,7 +207,7 @@ async def list_documents(request: Request) -> Response:
     retrieval, caller = _retrieval(request), caller_of(request)
     limit = parse_limit(request.query_params.get("limit"), DOCUMENTS_DEFAULT, DOCUMENTS_MAX)
     offset = parse_offset(request.query_params.get("offset"), DOCUMENTS_DEEPEST)
-    collection = retrieval.collections.find(request.path_params["name"], caller, "aidre")
+    collection = await retrieval.find_here(request.path_params["name"], caller, "aidre")
     retrieval.check_budget(caller)
     listed, more = await retrieval.in_thread(partial(listed_documents, collection.snapshot, offset, limit))
     following = offset + limit
@@ -227,7 +227,7 @@ async def show_document(request: Request) -> Response:
     retrieval, caller = _retrieval(request), caller_of(request)
     limit = parse_limit(request.query_params.get("limit"), CHUNKS_DEFAULT, CHUNKS_MAX)
     offset = parse_offset(request.query_params.get("offset"), 1 << 31)
-    collection = retrieval.collections.find(request.path_params["name"], caller, "aidre")
+    collection = await retrieval.find_here(request.path_params["name"], caller, "aidre")
     retrieval.check_budget(caller)
     make = partial(browsed_document, collection, request.path_params["id"], offset, limit)
     document, chunks, first_id = await asyncio.to_thread(make)

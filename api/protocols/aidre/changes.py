@@ -112,7 +112,7 @@ async def _find(
 ) -> VisibleCollection:
     """Raises Gone where the token is of a collection that was dropped, else CollectionMissing."""
     try:
-        return retrieval.collections.find(name, caller, "aidre")
+        return await retrieval.find_here(name, caller, "aidre")
     except CollectionMissing:
         if since is not None and since[0] in await asyncio.to_thread(
             retrieval.collections.dropped, name, caller, "aidre"

@@ -267,7 +267,7 @@ async def count_documents(request: Request) -> Response:
     name = request.path_params["name"]
     await retrieval.reach(request, name)
     try:
-        collection = retrieval.collections.find(name, caller, "aidre")
+        collection = await retrieval.find_here(name, caller, "aidre")
     except CollectionMissing:
         if not is_unmade(request, name):
             raise

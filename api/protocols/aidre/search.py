@@ -508,7 +508,7 @@ async def list_collections(request: Request) -> Response:
 @renders_errors_with(render_error)
 async def show_collection(request: Request) -> Response:
     variant = negotiate(request)
-    collection = _retrieval(request).collections.find(request.path_params["name"], caller_of(request), "aidre")
+    collection = _retrieval(request).collections.known(request.path_params["name"], caller_of(request), "aidre")
     shown = CollectionAnswer(**msgspec.structs.asdict(render_collection(collection)), request_id="")
     return _collection_response(request, variant, shown)
 

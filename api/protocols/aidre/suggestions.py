@@ -62,7 +62,7 @@ async def suggest(request: Request) -> Response:
     limit = parse_limit(request.query_params.get("limit"), SUGGESTIONS_DEFAULT, SUGGESTIONS_MAX)
     caller = caller_of(request)
     await retrieval.reach(request, request.path_params["name"])
-    collection = retrieval.collections.find(request.path_params["name"], caller, "aidre")
+    collection = await retrieval.find_here(request.path_params["name"], caller, "aidre")
     check_tells_words(collection)
     retrieval.check_budget(caller)
     suggestions = await asyncio.to_thread(collection.snapshot.completions, text, limit)  # long in many segments

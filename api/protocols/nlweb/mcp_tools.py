@@ -332,7 +332,7 @@ async def _fetch(arguments: Arguments, caller: Caller, service: Service) -> byte
     name, _, document_id = result_id.partition(":")
     if not service.retrieval.collections.sees(name, caller, "nlweb"):
         raise _unknown_document()
-    collection = service.retrieval.collections.find(name, caller, "nlweb")
+    collection = await service.retrieval.find_here(name, caller, "nlweb")
     service.retrieval.check_budget(caller)
     chunks = await service.retrieval.read(collection.snapshot, collection.snapshot.document, document_id)
     if not chunks:

@@ -50,4 +50,6 @@ from .words import (
     hashes_of_one as hashes_of_one,
     hashes_of_two as hashes_of_two,
     phrase_pattern as phrase_pattern,
+    plain_phrase as plain_phrase,
+    plain_text as plain_text,
 )

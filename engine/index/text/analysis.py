@@ -322,11 +322,7 @@ def query_terms(text: str, languages: Sequence[str], is_held: Callable[[str], bo
     `is_held` says whether the collection has a term: where it has not, a name with signs is its letters.
     """
     asked = tuple(languages)
-    readings = [
-        reading
-        for token in _tokens(text)
-        if (reading := _cached_reading(token, asked) if len(token) <= MAX_CACHED_CHARACTERS else _read(token, asked))
-    ]
+    readings = [reading for token in _tokens(text) if (reading := _reading_of(token, asked))]
     words: dict[tuple[str, ...], QueryTerms] = {}
     acronyms = []
     for own, name, beside, _, capitals in readings:
@@ -401,10 +397,14 @@ def _is_stop_word(word: str, language: str) -> bool:
 _cached_reading = lru_cache(maxsize=5 << 10)(_read)
 
 
+def _reading_of(token: str, languages: tuple[str, ...]) -> _Reading | None:
+    return (_cached_reading if len(token) <= MAX_CACHED_CHARACTERS else _read)(token, languages)
+
+
 def required_words(text: str, languages: Sequence[str]) -> list[tuple[str, ...]]:
     """The words that each chunk with this text has, in whatever of these languages it is: the terms of each."""
     asked = tuple(languages)
-    readings = (_read(token, asked) for token in _tokens(text))
+    readings = (_reading_of(token, asked) for token in _tokens(text))
     return [word.terms for reading in readings if reading is not None for word in reading.words if not word.stop_in]
 
 

@@ -17,6 +17,7 @@ do not count; their order and their ends do.
 from __future__ import annotations
 
 import re
+import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
@@ -371,14 +372,16 @@ _GAP: Final = rf"(?:{_BETWEEN}|_){{1,8}}"
 """What separates two words of a phrase."""
 _MAX_WORDS: Final = 64
 """Words of a phrase that are compared."""
+_LETTERS: Final = string.ascii_lowercase[::-1] + string.digits
+_OF_WORD: Final = re.compile(rf"[\w{MARKS}]")
+_BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
+_SIGN_BEYOND: Final = re.compile(r"[^\x00-\x7f]")
 
 
 @lru_cache(maxsize=512)
 def phrase_pattern(phrase: str) -> re.Pattern[str] | None:
     """Finds the words of a phrase in `comparable_text`; None where it has no word."""
-    pieces: list[str] = []
-    for token in TOKEN.findall(comparable_text(phrase))[:_MAX_WORDS]:
-        pieces += [run for run in re.split(f"({UNSPACED_RUN.pattern})", token) if run.strip("_")]
+    pieces = _pieces(phrase)
     if not pieces:
         return None
     pattern = before = ""
@@ -391,6 +394,42 @@ def phrase_pattern(phrase: str) -> re.Pattern[str] | None:
             pattern += rf"(?<!{_SPACED}{written})"
         before = piece
     return re.compile(pattern + ("" if UNSPACED_RUN.match(before) else rf"(?!{_SPACED})"))
+
+
+@lru_cache(maxsize=512)
+def plain_phrase(phrase: str) -> bytes | None:
+    """The words of a phrase as the kernel looks for them, with a space between two; None where it cannot, as for
+    letters beyond ASCII."""
+    pieces = _pieces(phrase)
+    words = " ".join(pieces)
+    is_plain = words.isascii() and not any(one[0] == "_" for one in pieces[1:]) and _free_letter(words)
+    return words.encode() if words and is_plain else None
+
+
+def plain_text(text: str, phrase: bytes) -> bytes:
+    """A text in which the kernel finds a phrase of `plain_phrase` exactly where its pattern does.
+
+    A letter that the phrase has not stands for each one beyond ASCII, and a space for each sign; characters of scripts
+    without spaces separate words, but do not stand between those of a phrase.
+    """
+    letter = _free_letter(phrase.decode())
+
+    def in_ascii(run: re.Match[str]) -> str:
+        separated = UNSPACED_RUN.sub(f" {letter} ", run[0])
+        return _SIGN_BEYOND.sub(" ", _OF_WORD.sub(letter, separated))
+
+    return _BEYOND_ASCII.sub(in_ascii, comparable_text(text)).encode()
+
+
+def _free_letter(phrase: str) -> str:
+    """A letter or digit that a phrase has not; empty where it has all."""
+    return next((one for one in _LETTERS if one not in phrase), "")
+
+
+def _pieces(phrase: str) -> list[str]:
+    """The words of a phrase, and within them the parts that are written without spaces."""
+    tokens = TOKEN.findall(comparable_text(phrase))[:_MAX_WORDS]
+    return [run for token in tokens for run in re.split(f"({UNSPACED_RUN.pattern})", token) if run.strip("_")]
 
 
 def comparable_text(text: str) -> str:

@@ -123,12 +123,24 @@ def test_help_is_no_error(shell: Shell) -> None:
     ("raised", "status", "said"),
     [
         (KeyboardInterrupt(), 130, ""),
+        (MemoryError(), 1, "aidre: out of memory: the system gave this process no more (MemoryError); what was"),
+        (ValueError("cannot be read: Cannot allocate memory"), 1, "aidre: out of memory: the system gave this process"),
+        (
+            RuntimeError("std::bad_alloc"),
+            1,
+            "aidre: out of memory: the system gave this process no more (std::bad_alloc)",
+        ),
+        (
+            RuntimeError("can't start new thread"),
+            1,
+            "aidre: out of memory: the system gave this process no more (can't",
+        ),
         (RuntimeError("two\nlines"), 70, "aidre: a defect of aidre: RuntimeError: two lines"),
         (OSError(5, "Input/output error"), 1, "aidre: Input/output error"),
         (OSError(2, "No such file", "queries.txt"), 1, "aidre: queries.txt: No such file"),
         (OSError("no number"), 1, "aidre: no number"),
     ],
-    ids=["interruption", "defect", "disk", "file", "no number"],
+    ids=["interruption", "no memory", "system", "C++", "thread", "defect", "disk", "file", "no number"],
 )
 def test_no_traceback_reaches_the_user(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, raised: BaseException, status: int, said: str

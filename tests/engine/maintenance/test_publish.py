@@ -20,8 +20,9 @@ from aidre.engine.errors import (
     PublishConflict,
     StoreDamaged,
 )
+from aidre.engine.maintenance.fleet.retention import COLLECT_SECONDS
 from aidre.engine.maintenance.publication import CATALOG, encode_record, read_catalog, read_publication
-from aidre.engine.maintenance.publish import COLLECT_SECONDS, Publisher
+from aidre.engine.maintenance.publish import Publisher
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.storage.arrow import open_bytes
 from aidre.engine.storage.changelog import read_changelog
@@ -92,7 +93,7 @@ def test_the_second_sends_only_what_is_new(place: Place, path: Path, tmp_path: P
     after = place.contents()
     new = {key: content for key, content in after.items() if key not in before}
     assert (published.files, published.bytes) == (len(new), sum(map(len, new.values())))
-    assert {key for key in before if after.get(key) != before[key]} == {CURRENT}
+    assert {key for key in before if after.get(key) != before[key]} == {CURRENT, CATALOG}
     assert served(place, tmp_path) == ["a", "b", "c", "d"]
 
 
@@ -117,16 +118,16 @@ def test_what_is_there_is_not_sent_again(s3: S3, s3_place: S3Place, path: Path) 
     assert {asked.method for asked in proxy.asked} == {"GET"}
 
 
-def test_files_come_first_then_the_manifest_then_the_catalog_and_current(s3: S3, s3_place: S3Place, path: Path) -> None:
-    for _ in range(2):
+def test_files_come_first_then_the_manifest_then_current_and_the_catalog(s3: S3, s3_place: S3Place, path: Path) -> None:
+    for is_first in (True, False):
         with proxy_of(s3) as proxy:
             s3_place.through(proxy).publish(path)
         puts = [asked.target.partition("?")[0] for asked in proxy.asked if asked.method == "PUT"]
         kinds = [f"{target}/".split("/")[5] for target in puts]
         manifest = kinds.index("manifests")
         assert set(kinds[:manifest]) <= {"segments", "deletes", "changes"}
-        assert kinds[manifest + 1 :] in (["", "CURRENT"], ["CURRENT"])
-        assert len(puts) == len(set(puts))
+        assert kinds[manifest + 1 :] == (["", "CURRENT", ""] if is_first else ["CURRENT", ""])
+        assert len(puts) == len(set(puts)) + is_first
         delete(path, ["a"])
 
 
@@ -544,12 +545,12 @@ def test_a_damaged_record_is_told_and_repaired(
 @pytest.mark.parametrize("key", [CATALOG, CURRENT])
 def test_a_bucket_of_a_newer_format_is_left_alone(place: Place, path: Path, tmp_path: Path, key: str) -> None:
     place.publish(path)
-    place.put(key, seal(b'{"format":2,"what":"ever"}'))
+    place.put(key, seal(b'{"format":3,"what":"ever"}'))
     write(path, ["d"], 3)
     for repair, force in ((False, False), (True, False), (False, True)):
         with pytest.raises(FormatTooNew, match="upgrade aidre"):
             place.publish(path, repair=repair, force=force)
-    assert place.contents()[key] == seal(b'{"format":2,"what":"ever"}')
+    assert place.contents()[key] == seal(b'{"format":3,"what":"ever"}')
     with pytest.raises(FormatTooNew, match="upgrade aidre"):
         place.replica(tmp_path / "cache")
 

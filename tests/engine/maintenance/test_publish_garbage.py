@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from aidre.engine.maintenance.bucket import StoredObject
-from aidre.engine.maintenance.publish import SLOT, _needed
+from aidre.engine.maintenance.fleet.retention import SLOT, needed as needed_of
 
 NOW = datetime(2026, 4, 1, 10, 1, tzinfo=UTC)
 
@@ -19,7 +19,7 @@ def published(*ages: timedelta) -> dict[int, StoredObject]:
 
 
 def needed(*ages: timedelta) -> list[int]:
-    return list(_needed(published(*ages), NOW))
+    return list(needed_of(published(*ages), NOW))
 
 
 def test_what_was_superseded_more_than_a_day_ago_is_not_needed() -> None:

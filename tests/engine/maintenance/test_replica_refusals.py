@@ -14,7 +14,7 @@ from aidre.engine.errors import (
     FormatTooNew,
     StoreDamaged,
 )
-from aidre.engine.maintenance import replica as module
+from aidre.engine.maintenance.fleet import pulling as module
 from aidre.engine.maintenance.publication import (
     CATALOG,
     Catalog,

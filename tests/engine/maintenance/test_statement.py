@@ -287,8 +287,8 @@ def test_a_file_with_the_checksum_of_the_signed_one_is_refused(
     altered = folder_place.key_of(ending)
     content = folder_place.contents()[altered]
     folder_place.put(altered, bytes([content[0] ^ 1]) + content[1:])
-    monkeypatch.setattr("aidre.engine.maintenance.replica.xxhash.xxh3_128", CollidingDigest)
-    monkeypatch.setattr(module, "check_arrived", lambda path, entry: None)
+    monkeypatch.setattr("aidre.engine.maintenance.fleet.pulling.xxhash.xxh3_128", CollidingDigest)
+    monkeypatch.setattr("aidre.engine.maintenance.fleet.pulling.check_arrived", lambda path, entry: None)
     monkeypatch.setattr(module, "checksum", lambda content: Colliding())
     replica = folder_place.unpulled(cache, keys=key.trusted)
     with pytest.raises(PublicationRefused, match="not the file that was signed") as raised:
@@ -325,13 +325,13 @@ def test_what_a_cache_got_without_a_key_is_compared_with_what_was_signed(
 def test_a_file_of_the_bucket_that_was_not_signed_is_sent_again_by_repair(
     folder_place: Place, path: Path, cache: Path, key: PublisherKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from aidre.engine.maintenance import publish
+    from aidre.engine.maintenance.fleet import sound
 
     folder_place.publish(path, key.signer)
     altered = folder_place.key_of("chunks.arrow")
     whole = folder_place.contents()[altered]
     folder_place.put(altered, whole[:-1] + b"x")
-    monkeypatch.setattr(publish, "_is_whole", lambda path, entry: True)
+    monkeypatch.setattr(sound, "_is_whole", lambda path, entry: True)
     folder_place.publish(path, key.signer, repair=True)
     assert folder_place.contents()[altered] == whole
     folder_place.replica(cache, keys=key.trusted)
@@ -388,7 +388,7 @@ def test_keys_that_can_no_longer_be_read_stay_in_force(
 def test_the_files_that_were_signed_before_are_not_read_again(
     folder_place: Place, path: Path, key: PublisherKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from aidre.engine.maintenance import publish
+    from aidre.engine.maintenance.fleet import signing
 
     folder_place.publish(path, key.signer)
     read = list[str]()
@@ -397,7 +397,7 @@ def test_the_files_that_were_signed_before_are_not_read_again(
         read.append(str(file.resolve()))
         return sha256_of(file)
 
-    monkeypatch.setattr(publish, "sha256_of", counted)
+    monkeypatch.setattr(signing, "sha256_of", counted)
     write(path, ["d"], 3)
     folder_place.publish(path, key.signer)
     [segment] = {Path(file).parent for file in read}

@@ -805,13 +805,36 @@ static void check_strings(struct source *source) {
     free(key);
 }
 
-/* ---- vectors in JSON ---------------------------------------------------------------------------------------------- */
-
 static size_t put_text(uint8_t *out, const char *text) {
     const size_t length = strlen(text);
     memcpy(out, text, length);
     return length;
 }
+
+/* A text of a few characters, often cut within one: what stands in it stands in it after a sign, too. */
+static void check_phrase(struct source *source) {
+    static const char *const pieces[] = {"ab", "CD", "a", ".", " ", "_", "-", "........", "\xC3\xA9", "\xE2\x80\x9C",
+                                         "\xE4\xB8\x80", "\xF0\x9F\x98\x80", "\xFF", "1"};
+    static const char *const phrases[] = {"ab", "ab cd", "a 1 ab", "_ab cd", "ab_", "a"};
+    char drawn[200];
+    size_t length = 1;
+    drawn[0] = '.';
+    for (size_t count = below(source, 24); count > 0; count--)
+        length += put_text((uint8_t *)drawn + length, pieces[below(source, 14)]);
+    length -= below(source, 4) == 0 && length > 1;
+    uint8_t *text = exactly(length);
+    memcpy(text, drawn, length);
+    const char *phrase = phrases[below(source, 6)];
+    const enum standing found = find_phrase(text, length, (const uint8_t *)phrase, strlen(phrase));
+    uint8_t *inner = exactly(length - 1);
+    memcpy(inner, drawn + 1, length - 1);
+    CHECK(found == find_phrase(inner, length - 1, (const uint8_t *)phrase, strlen(phrase)));
+    CHECK(find_phrase(text, length, NULL, 0) == UNDECIDED);
+    free(text);
+    free(inner);
+}
+
+/* ---- vectors in JSON ---------------------------------------------------------------------------------------------- */
 
 /* One number as JSON may write it. */
 static size_t put_number(struct source *source, char *out) {
@@ -895,6 +918,8 @@ static void run_case(const uint8_t *bytes, size_t size) {
     make_text(&source, &subject, &text);
     check_strings(&source);
     check_assigned(&source);
+    for (size_t i = 0; i < 20; i++)
+        check_phrase(&source);
     check_words(&source, &subject, &text);
     const size_t k = below(&source, 8) ? below(&source, 50) : below(&source, 1500);
     const size_t count = below(&source, 8) ? below(&source, 60) : below(&source, 2000);

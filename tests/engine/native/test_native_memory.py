@@ -106,6 +106,7 @@ def _searches() -> Callable[[], None]:
     query, scores, rows, mask = vectors[0], np.empty(3), np.arange(3), packed(rng.random(200) < 0.5)
     encoded, lists = np.empty(8, np.float32), (one(0),)
     lexicons, strings = _lexicons(), kernel.Strings(np.array([0, 1, 2]), b"ab")
+    texts, found = kernel.Texts([(np.array([0, 1, 2, 3]), b"aba")], 3), np.zeros(3, np.uint8)
     near = np.zeros(3, np.int64), rows, np.ones(3)
 
     def search() -> None:
@@ -125,6 +126,7 @@ def _searches() -> Callable[[], None]:
         lexicons.join(10, near, near)
         columns.feedback(*near, 2, 40.0, 0.2)
         strings.find(b"b")
+        texts.find(rows, b"b", found)
 
     return search
 
@@ -134,6 +136,7 @@ def _makes() -> None:
     codes = codes_of(listed(), listed(rows=np.arange(100, dtype=np.int32)), columns=columns)
     kernel.Plan(columns, (packed(np.ones(100, np.bool_)),), ((codes, one(0), 100),), (0,), ((0, one(5)),))
     kernel.Strings(np.array([0, 1, 2]), b"ab")
+    kernel.Texts([(np.array([0, 1, 2]), b"ab")], 2)
     _lexicons()
 
 
@@ -163,6 +166,8 @@ def _refuses() -> None:
         lambda: kernel.encode_query(query, True, np.empty(2, np.float32)),
         lambda: kernel.choose("none"),
         lambda: kernel.Strings(np.empty(0, np.int64), b""),
+        lambda: kernel.Texts([(np.zeros(2, np.int64), b""), (np.zeros(2, np.int32), b"")], 1),
+        lambda: kernel.Texts([(np.zeros(2, np.int64), b"")], 1).find(one(0), b"a", np.zeros(2, np.uint8)),
         lambda: kernel.Lexicons(((one(0), np.zeros(1, np.uint32), np.zeros(2, np.uint16), query, [], 1),)),
         lambda: kernel.Lexicons(((one(0), np.zeros(1, np.uint32), np.zeros(1, np.uint16), query * 0, [], 1),)),
         lambda: lexicons.search(WORDS, 10, (np.zeros(1, np.uint8),)),

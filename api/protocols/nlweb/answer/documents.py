@@ -88,6 +88,8 @@ async def find_documents(
 ) -> DocumentPage:
     """One page of documents for the rewritten query of `ask`; raises the errors of Retrieval."""
     scopes = _searchable(_resolve_sites(retrieval, ask.sites, caller), narrowing)
+    if await retrieval.here([scope.collection.name for scope in scopes]):
+        scopes = _searchable(_resolve_sites(retrieval, ask.sites, caller), narrowing)
     filtered = AttributeFilter()
     if ask.attributes:
         # A location scans many stored texts, so it is resolved in a thread.

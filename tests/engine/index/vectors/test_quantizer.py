@@ -115,3 +115,18 @@ def test_centroids_come_back_from_the_codebook_that_holds_them() -> None:
         assert np.unique(centroids, axis=0).shape == (LISTS, DIMENSIONS)
         assert centroids_of(listed.index)[:, :DIMENSIONS].tolist() == centroids.tolist()
         assert len(centroids_of(without_centroids(listed).index)) == 0
+
+
+@pytest.mark.parametrize("dimensions", [96, 384, 1024])
+def test_an_index_of_many_lists_is_copied_within_the_bound_of_arrays(
+    dimensions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FAISS counts a table of all lists and sub-quantizers, before it knows that it needs none."""
+    monkeypatch.setattr(quantizer, "_bounds", [0])
+    coarse = faiss.IndexScalarQuantizer(dimensions, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_L2)
+    coarse.add(structured(2_000, dimensions))
+    index = faiss.IndexIVFPQFastScan(coarse, dimensions, 2_000, dimensions // 2, 4)
+    index.by_residual = False
+    index.pq.train(structured(500, dimensions))
+    index.is_trained = True
+    assert copy_without_rows(index).nlist == 2_000
