@@ -38,6 +38,18 @@ def test_dimensions_that_the_code_size_does_not_divide_are_padded() -> None:
     assert len(Scan(ScanGroup([scan])).search(query, 10)[0]) == 10
 
 
+@pytest.mark.skipif(quantizer.native is None, reason="the kernel was not built here")
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 200])
+def test_the_kernel_chooses_the_two_lists_that_numpy_does(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, centroids = structured(500, 24), structured(count, 24, 1)
+    rows[:count] = centroids[: len(rows)]  # these have no residual
+    rows[400:] *= 1e3
+    chosen = np.stack(assign_lists(centroids, rows))
+    monkeypatch.setattr(quantizer, "native", None)
+    assert np.array_equal(chosen, np.stack(assign_lists(centroids, rows)))
+    assert count == 1 or (chosen[0] != chosen[1]).all()
+
+
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_a_codebook_of_the_most_lists_is_copied_whatever_was_read_before(
     distance: Distance, monkeypatch: pytest.MonkeyPatch
