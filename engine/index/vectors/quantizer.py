@@ -51,11 +51,8 @@ _BLOCK_ROWS = 1 << 15
 _FAST_SCAN_BLOCK = 128
 """Rows in one packed block: the most that FAISS has a kernel for, about 15 % faster than its default of 32."""
 
-_CENTROID_ITERATIONS, _WHOLE_ITERATIONS = 5, 2
-"""Rounds of k-means, and those of them in which all rows are compared with all centroids."""
-
-_MIN_NEAR_CENTROIDS, _NEAR_CENTROIDS_SHARE = 128, 16
-"""The centroids with which a row is compared in the other rounds: so many, or one in so many."""
+_CENTROID_ITERATIONS = 5
+"""Rounds of k-means."""
 
 _CODE_ITERATIONS = 10
 """Rounds of k-means for each of a product quantizer's many small clusterings; FAISS's 25 find no more neighbours."""
@@ -360,17 +357,11 @@ def _choose_lists(
 
 
 def _kmeans(rows: NDArray[np.float32], count: int) -> NDArray[np.float32]:
-    """k-means by numpy's matrix products, which are several times faster than those of FAISS's own BLAS.
-
-    After a few rounds a row goes to a centroid near its former one, if to another at all: only these are compared.
-    """
+    """k-means by numpy's matrix products, which are several times faster than those of FAISS's own BLAS."""
     rng = np.random.default_rng(_SEED)
     centroids = rows[np.sort(rng.choice(len(rows), count, replace=len(rows) < count))]
-    near = max(_MIN_NEAR_CENTROIDS, count // _NEAR_CENTROIDS_SHARE)
-    clusters: list[NDArray[np.int64]] = []
-    for number in range(_CENTROID_ITERATIONS):
-        is_whole = number < _WHOLE_ITERATIONS or near >= count
-        nearest = _nearest(centroids, rows) if is_whole else _nearest_of_near(centroids, rows, clusters, near)
+    for _ in range(_CENTROID_ITERATIONS):
+        nearest = _nearest(centroids, rows)
         order, ends = np.argsort(nearest, kind="stable"), np.cumsum(np.bincount(nearest, minlength=count)).tolist()
         clusters = [order[start:end] for start, end in pairwise([0, *ends])]
         # A centroid that is nearest to no row starts again at a random row.
@@ -392,20 +383,6 @@ def _nearest(centroids: NDArray[np.float32], rows: NDArray[np.float32]) -> NDArr
         distances = np.matmul(block, table, out=buffer[: len(block)])
         distances += squares
         distances.argmin(axis=1, out=nearest[start : start + step])
-    return nearest
-
-
-def _nearest_of_near(
-    centroids: NDArray[np.float32], rows: NDArray[np.float32], clusters: Sequence[NDArray[np.int64]], near: int
-) -> NDArray[np.int64]:
-    """The same, among so many centroids nearest to that of the cluster that a row was in."""
-    squares, doubled = np.einsum("ij,ij->i", centroids, centroids), centroids * np.float32(-2)
-    neighbours = np.argpartition(centroids @ doubled.T + squares, near - 1, axis=1)[:, :near]
-    nearest = np.empty(len(rows), np.int64)
-    for own, others in zip(clusters, neighbours, strict=True):
-        distances = rows[own] @ doubled[others].T
-        distances += squares[others]
-        nearest[own] = others[distances.argmin(axis=1)]
     return nearest
 
 

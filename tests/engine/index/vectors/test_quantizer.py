@@ -26,6 +26,7 @@ from aidre.engine.index.vectors.quantizer import (
 )
 from aidre.engine.index.vectors.scan import Scan, ScanGroup
 from aidre.engine.model import Distance
+from aidre.engine.native import native
 from tests.support.stores import DISTANCES, space_of, structured
 from tests.support.vector_indexes import DIMENSIONS, LISTS, ROWS, codes_of, column_of, index_of, listed_index
 
@@ -38,7 +39,7 @@ def test_dimensions_that_the_code_size_does_not_divide_are_padded() -> None:
     assert len(Scan(ScanGroup([scan])).search(query, 10)[0]) == 10
 
 
-@pytest.mark.skipif(quantizer.native is None, reason="the kernel was not built here")
+@pytest.mark.skipif(native is None, reason="the kernel was not built here")
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 200])
 def test_the_kernel_chooses_the_two_lists_that_numpy_does(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, centroids = structured(500, 24), structured(count, 24, 1)
