@@ -58,9 +58,9 @@ _DISTANCE_CELLS = 1 << 20
 """Cells of a table of rows and centroids that is computed at once, which bounds the temporary memory."""
 
 _ARRAY_FACTOR, _ARRAY_SLACK = 64, 1 << 20
-"""How many bytes FAISS may take for an array, by the bytes that it reads: some hold more than what was written. Of an
-index with many lists it counts a table that it then does not make: 64 bytes a list and sub-quantizer, where two and more
-bytes a list and dimension are read."""
+"""How many bytes FAISS may take for an array, by the bytes that it reads: some hold more than what was written. With
+many lists it counts a table that it then does not make: 64 bytes a list and sub-quantizer, where two or more bytes a
+list and dimension are read."""
 _bounding, _bounds = threading.Lock(), [0]
 
 _SEED = 20_260_102
