@@ -184,7 +184,6 @@ def _fetched(place: Place, segment: LooseSegment, staging: Path) -> SegmentEntry
         for path in files:
             path.chmod(durable.READ_ONLY)
         durable.sync_folder(folder)
-        durable.sync_folder(staging)
     return entry
 
 
