@@ -196,18 +196,20 @@ class Publisher:
                 if found[0].collected == 0:
                     self._collect(ours, found[0])
                 return _Newest(None, found[0])
+            is_usurped = found is not None and self._tenure.is_usurped(name, found[0])
             is_due = found is not None and found[0].generation < manifest.generation
-            if found is None or not is_due or found[0].lineage != manifest.lineage:
+            if found is None or not (is_usurped or (is_due and found[0].lineage == manifest.lineage)):
                 return None
             self._tenure.check(name, found[0].term)
             self._check_signs(ours, found[0])
             accepted = self._signing.accepted(name, found[0], is_in_pack=self._is_in_pack(name, found[0]))
             known = {} if accepted is None else accepted.files
             ours.digests.update(file for file in known.items() if file[0].startswith(changes_prefix(name)))
-            sent = self._put_manifest(ours, replaces=False)
+            sent = self._put_manifest(ours, replaces=is_usurped)
             wanted = self._succeeding(ours, found[0], None, is_first=False)
             wanted, listed = self._signing.signed(manifest, wanted, ours.digests, accepted)
             self._put_lists(listed)
+            self._tenure.check_entered(name)  # CURRENT may be of our term still
             self._swap(ours, wanted, found[1])
             self._collect(ours, wanted)
         is_signed = self._is_signer
@@ -221,6 +223,7 @@ class Publisher:
             ours = self._generation(name, manifest)
             former, etag = self._read_former(ours, repair=repair)
             self._tenure.check(name, 0 if former is None else former.term, force=force)
+            force = force or self._tenure.is_usurped(name, former)
             ours = replace(ours, etag=etag)
             before = self._former_manifest(name, former)
             if former is not None and not force:
