@@ -169,6 +169,7 @@ class Tenure:
 def beat(bucket: Bucket, folder: Path, generations: Mapping[str, int]) -> None:
     """Put a sign of life into the bucket. PublishConflict where it belongs to a later term; BucketFailed."""
     tenure, found = Tenure(folder, bucket), read_heartbeat(bucket)
+    tenure.check_entered("any")
     tenure.check("any", 0 if found is None else found[0].term)
     heartbeat = Heartbeat(tenure.number, int(time.time()), generations)
     bucket.swap(HEARTBEAT, encode_record(heartbeat), None if found is None else found[1])

@@ -113,8 +113,8 @@ class Catalog:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """That a publisher is at work: its term, the Unix time, and the newest generation of each collection of its store,
-    published or not."""
+    """That a publisher is at work: its term, the Unix time, and the newest generation of each collection that it
+    follows, published or not."""
 
     term: Count
     at: Count

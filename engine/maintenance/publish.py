@@ -134,6 +134,8 @@ class Publisher:
         self._folders: frozenset[str] | None = None
         self._announced: frozenset[str] = frozenset()
         self._packs = False
+        self.sent: Callable[[], None] = lambda: None
+        """Called after each object that the bucket has taken, in any thread."""
         self._asking = threading.Lock()
 
     def publish(self, collections: Sequence[str], *, force: bool = False, repair: bool = False) -> list[Published]:
@@ -157,10 +159,6 @@ class Publisher:
         return self._in_one_pass(
             collections, lambda name: self._publish(name, force=force, repair=repair), force=force, repair=repair
         )
-
-    def generations(self) -> dict[str, int]:
-        """Of the store, published or not."""
-        return {name: self._store.current(name) for name in self._store.collections()}
 
     def publish_drops(self) -> list[Published]:
         """Make the bucket's collections that the store has dropped dropped there, too: their objects are removed."""
@@ -416,6 +414,7 @@ class Publisher:
         key, pack = pack_key(ours.name, ours.manifest.generation), encode_pack({**contents, **lists})
         if not self._bucket.put_new(key, pack) and not self._has(key, pack):
             raise self._differs(ours, key)
+        self.sent()
         self._in_packs.add((ours.name, ours.manifest.generation))
         return [len(content) for content in contents.values()], publication
 
@@ -431,6 +430,7 @@ class Publisher:
             path = Path(f"/proc/self/fd/{descriptors[key]}")
             check_whole(path, key, entry)
             if self._bucket.put_new(key, path):
+                self.sent()
                 return entry.size
             if self._is_stored(key, entry):
                 return 0
@@ -441,6 +441,7 @@ class Publisher:
             if not replaces:
                 raise damaged(self._bucket, key, f"has not the {entry.size} bytes of the stored file")
             self._bucket.put(key, path)
+            self.sent()
             return entry.size
 
         with ThreadPoolExecutor(_UPLOADS, thread_name_prefix="publish") as threads:

@@ -266,14 +266,21 @@ class Replica:
             durable.replace_file(path, content)
 
     def follow(
-        self, stopped: threading.Event, poll: float, pulled: Callable[[Sequence[str]], None] = lambda changed: None
+        self,
+        stopped: threading.Event,
+        poll: float,
+        pulled: Callable[[Sequence[str] | None], None] = lambda changed: None,
     ) -> None:
         """Pull every `poll` seconds until `stopped`; a problem is logged once and does not end it. `pulled` is called
-        after each complete pull."""
+        after each pull, with None where that was not complete."""
         problem, wait = None, poll
         while not stopped.wait(wait):
             try:
-                pulled(self.pull())
+                changed = None
+                try:
+                    changed = self.pull()
+                finally:
+                    pulled(changed)
                 problem, wait = None, poll
             except (AidreError, OSError) as error:
                 if str(error) != problem:
