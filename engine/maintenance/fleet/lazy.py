@@ -74,9 +74,8 @@ class Facts:
         bare = encode_manifest(replace(manifest, segments=(), deletes={})).decode()
         return cls(manifest.generation, token, manifest.documents, manifest.chunks, bare, manifest.dropped, statement)
 
-    @property
-    def listed(self) -> Listed:
-        return Listed(self.generation, self.token)
+    def is_of(self, listed: Listed | None) -> bool:
+        return listed is not None and (self.generation, self.token) == (listed.generation, listed.token)
 
 
 class FactsFile:
@@ -125,7 +124,7 @@ class LazyCache:
         """Whether what is known of a collection is what the catalog lists, or was learned a moment ago."""
         facts, listed = self.facts.read().get(name), catalog.publications.get(name)
         is_recent = time.monotonic() < self._learned_at.get(name, -LEARN_SECONDS) + LEARN_SECONDS
-        return facts is not None and (facts.listed == listed or is_recent)
+        return facts is not None and (facts.is_of(listed) or is_recent)
 
     def learn(self, name: str, facts: Facts) -> None:
         self._learned[name] = facts
