@@ -368,11 +368,36 @@ class _BucketPlace:
         keys = {f"{segment.folder}/{name}": folder / name for name in segment.entry.files}
         for key, path in keys.items():
             self._bucket.put(key, path)
-        if not self._bucket.put_new(f"{segment.name}.json", orjson.dumps(segment)):
+        content, key = orjson.dumps(segment), f"{segment.name}.json"
+        if self._bucket.put_new(key, content):
+            return
+        stored = self.read(segment.name)
+        if stored == content:  # of the first request the answer alone was lost
+            return
+        if self._is_whole(segment.name, stored or b""):
             self._bucket.delete(list(keys))
+        else:
+            self._bucket.put(key, content)
+
+    def _is_whole(self, name: str, record: bytes) -> bool:
+        from aidre.engine.collection import decode_segment
+
+        try:
+            return self.has_files(decode_segment(name, record))
+        except StorageFailed:
+            return False
+
+    def replace(self, segment: LooseSegment) -> None:
+        self._bucket.put(f"{segment.name}.json", orjson.dumps(segment))
+
+    def has_files(self, segment: LooseSegment) -> bool:
+        files = segment.entry.files.items()
+        return all(self._bucket.size(f"{segment.folder}/{name}") == file.size for name, file in files)
 
     def fetch(self, segment: LooseSegment, target: Path) -> None:
-        for name in segment.entry.files:
+        for name, entry in segment.entry.files.items():
+            key = f"{segment.folder}/{name}"
             with (target / name).open("xb") as file:
-                if not self._bucket.download(f"{segment.folder}/{name}", file):
-                    raise StorageFailed(f"{segment.folder}/{name} is missing in {self.url}: write it again", file=name)
+                if self._bucket.size(key) != entry.size or not self._bucket.download(key, file):
+                    what = f"{key} is no object of {entry.size} bytes in {self.url}"
+                    raise StorageFailed(f"{what}: write {segment.name} again", file=key)

@@ -10,7 +10,7 @@ from unittest import mock
 import orjson
 import pytest
 
-from aidre.engine.collection.loose import Place, adopt_segments, check_name, put_segment
+from aidre.engine.collection.loose import Place, adopt_segments, check_name, put_segments
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import InvalidInput, Missing, SpaceConflict, StorageFailed
 from aidre.engine.maintenance.bucket import place_of
@@ -37,8 +37,8 @@ def write_part(
     scratch = tmp_path / f"scratch {name}{text}"
     with Store(scratch).writer(NAME, spaces=[space]) as writer:
         put(writer, [record(one, [text or name]) for one in ids], normal(len(ids), space.dimensions))
-        staging, (entry,) = writer.staged_rows()
-        put_segment(place, name, staging, entry, writer)
+        staging, entries = writer.staged_rows()
+        put_segments(place, name, staging, entries, writer)
     assert NAME not in Store(scratch).collections()
 
 
