@@ -14,7 +14,7 @@ from .loose import (
     Place as Place,
     adopt_segments as adopt_segments,
     check_name as check_name,
-    decode_segment as decode_segment,
+    find_whole as find_whole,
     is_name as is_name,
     is_stored as is_stored,
     put_segments as put_segments,

@@ -83,8 +83,8 @@ class Place(Protocol):
 
     url: str
 
-    def names(self) -> list[str]:
-        """The names of the segments that are whole, sorted."""
+    def names(self, prefix: str = "") -> list[str]:
+        """The names of the segments that are whole and begin with a prefix, sorted."""
 
     def read(self, name: str) -> bytes | None:
         """The record of a segment, None where it is not whole."""
@@ -144,10 +144,10 @@ def part_name(name: str, part: int) -> str:
 def is_stored(place: Place, name: str, order: Order) -> bool:
     """Whether all segments of a piece are there. Where another content of the same piece was written after them, they
     become the later ones."""
-    found = _whole(place, name)
+    found = find_whole(place, name)
     if found is None:
         return False
-    others = [_whole(place, part_name(name, part)) for part in range(found.parts - 1)]
+    others = [find_whole(place, part_name(name, part)) for part in range(found.parts - 1)]
     parts = [one for one in (*others, found) if one is not None]
     if len(parts) < found.parts:
         return False
@@ -160,24 +160,26 @@ def is_stored(place: Place, name: str, order: Order) -> bool:
 def _is_followed(place: Place, segment: LooseSegment) -> bool:
     """Whether another content of the piece of a segment was written later."""
     prefix = segment.name.rpartition("-")[0] + "-"
-    same = [_whole(place, name) for name in place.names() if name.startswith(prefix)]
+    same = [find_whole(place, name) for name in place.names(prefix)]
     at = replace(segment.order, part=0)
     later = [one.order for one in same if one is not None and one.order.run > at.run]
     return any(replace(order, run=at.run, part=0) == at for order in later)
 
 
-def _whole(place: Place, name: str) -> LooseSegment | None:
-    """A segment whose record can be read and whose files are there."""
-    with suppress(StorageFailed):
-        segment = decode_segment(name, place.read(name) or b"")
-        return segment if place.has_files(segment) else None
-    return None
+def find_whole(place: Place, name: str) -> LooseSegment | None:
+    """A segment whose record can be read and whose files are there. StorageFailed where the place does not answer."""
+    record = place.read(name)
+    try:
+        segment = _decoded(name, record or b"")
+    except StorageFailed:
+        return None
+    return segment if place.has_files(segment) else None
 
 
 def read_segments(place: Place) -> list[LooseSegment]:
     """The segments that are whole, in their order. Missing where there are none, StorageFailed for a
     record that is none, InvalidInput where they differ in their spaces."""
-    found = [decode_segment(name, place.read(name) or b"") for name in place.names()]
+    found = [_decoded(name, place.read(name) or b"") for name in place.names()]
     found.sort(key=lambda one: (one.order, one.name))
     if not found:
         raise Missing(f"{place.url} holds no segment that is whole: write some by aidre.segments.write")
@@ -262,7 +264,7 @@ def _fetched(place: Place, segment: LooseSegment, staging: Path) -> SegmentEntry
     return entry
 
 
-def decode_segment(name: str, record: bytes) -> LooseSegment:
+def _decoded(name: str, record: bytes) -> LooseSegment:
     """StorageFailed."""
     try:
         segment = msgspec.json.decode(record, type=LooseSegment)
@@ -285,10 +287,10 @@ class FolderPlace:
         self._folder = folder.absolute()
         self.url = str(self._folder)
 
-    def names(self) -> list[str]:
+    def names(self, prefix: str = "") -> list[str]:
         with durable.read_errors(self._folder), suppress(FileNotFoundError):
             found = [path.name.removesuffix(RECORD) for path in self._folder.iterdir() if path.name.endswith(RECORD)]
-            return sorted(name for name in found if is_name(name))
+            return sorted(name for name in found if is_name(name) and name.startswith(prefix))
         return []
 
     def read(self, name: str) -> bytes | None:
@@ -308,7 +310,7 @@ class FolderPlace:
             durable.sync_file(mark)
             if self._is_first(mark, record):
                 mark.unlink(missing_ok=True)
-            elif _whole(self, segment.name) is None:
+            elif find_whole(self, segment.name) is None:
                 mark.replace(record)
             else:
                 durable.remove_folder(target)
@@ -330,7 +332,7 @@ class FolderPlace:
 
     def has_files(self, segment: LooseSegment) -> bool:
         folder = self._folder / segment.folder
-        with suppress(OSError):
+        with durable.read_errors(folder), suppress(FileNotFoundError, NotADirectoryError):
             return all((folder / name).lstat().st_size == file.size for name, file in segment.entry.files.items())
         return False
 

@@ -193,13 +193,17 @@ class Bucket:
                 self._check_exists(error)
                 return None
 
-    def list(self, prefix: str) -> Iterator[StoredObject]:
-        """The objects whose keys begin with a folder."""
+    def list(self, prefix: str, *, beginning: str = "") -> Iterator[StoredObject]:
+        """The objects whose keys begin with a folder; of them those whose keys begin with some characters."""
         import obstore
 
         with self._errors():
-            for found in obstore.list(self._store, prefix):
+            for found in obstore.list(self._store, prefix, offset=beginning or None):
                 for meta in found:
+                    if not meta["path"].startswith(beginning):
+                        if self._folder is None:  # object stores list in the order of keys
+                            return
+                        continue
                     yield StoredObject(meta["path"], int(meta["size"]), meta["last_modified"])
 
     def folders(self) -> frozenset[str]:
@@ -353,10 +357,10 @@ class _BucketPlace:
     def __init__(self, bucket: Bucket) -> None:
         self._bucket, self.url = bucket, bucket.url
 
-    def names(self) -> list[str]:
+    def names(self, prefix: str = "") -> list[str]:
         from aidre.engine.collection import is_name
 
-        keys = (found.key for found in self._bucket.list(""))
+        keys = (found.key for found in self._bucket.list("", beginning=prefix))
         names = (key.removesuffix(".json") for key in keys if key.endswith(".json"))
         return sorted(name for name in names if is_name(name))
 
@@ -365,27 +369,20 @@ class _BucketPlace:
         return None if found is None else found[0]
 
     def put(self, segment: LooseSegment, folder: Path) -> None:
+        from aidre.engine.collection import find_whole
+
         keys = {f"{segment.folder}/{name}": folder / name for name in segment.entry.files}
         for key, path in keys.items():
             self._bucket.put(key, path)
         content, key = orjson.dumps(segment), f"{segment.name}.json"
         if self._bucket.put_new(key, content):
             return
-        stored = self.read(segment.name)
-        if stored == content:  # of the first request the answer alone was lost
+        if self.read(segment.name) == content:  # of the first request the answer alone was lost
             return
-        if self._is_whole(segment.name, stored or b""):
-            self._bucket.delete(list(keys))
-        else:
+        if find_whole(self, segment.name) is None:
             self._bucket.put(key, content)
-
-    def _is_whole(self, name: str, record: bytes) -> bool:
-        from aidre.engine.collection import decode_segment
-
-        try:
-            return self.has_files(decode_segment(name, record))
-        except StorageFailed:
-            return False
+        else:
+            self._bucket.delete(list(keys))
 
     def replace(self, segment: LooseSegment) -> None:
         self._bucket.put(f"{segment.name}.json", orjson.dumps(segment))

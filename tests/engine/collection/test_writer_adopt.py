@@ -167,6 +167,7 @@ def test_a_folder_of_stages_goes_with_its_writer_or_with_the_next_one(tmp_path: 
 def test_an_adoption_that_ends_in_any_error_leaves_no_segment(error: type[BaseException], tmp_path: Path) -> None:
     with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
         put(writer, [version("b", "stored")], normal(1, SPACE.dimensions))
+        writer.commit()
     before = sorted((tmp_path / NAME / "segments").iterdir())
     with pytest.raises(error), Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
         staging = writer.stage()
