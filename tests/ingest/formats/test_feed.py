@@ -166,7 +166,7 @@ def bomb(name: str = "lol") -> str:
         ("", "malformed XML"),
         ("hello", "malformed XML"),
         ("<html><body/></html>", "neither RSS nor Atom"),
-        (b"\x1f\x8b\x08\x00\xff", "is no text"),
+        (b"\x1f\x8b\x08\x00\xff", "is not text"),
     ],
 )
 def test_what_is_no_feed_or_a_hostile_one_is_refused(content: str | bytes, reason: str) -> None:
