@@ -97,8 +97,12 @@ class Answer(NamedTuple):
 
     @property
     def may_go_on(self) -> bool:
-        """Whether hits of later pages may be relevant, as far as scores tell."""
-        return self.scale is None or not self.hits or self.scale.by_score(self.hits[-1:])[0] >= RELEVANT
+        """Whether hits of later pages may be relevant, as far as scores tell; where ranks are fused, those of this one
+        are asked."""
+        if self.scale is None or not self.hits:
+            return True
+        told = self.scale.relevances(self.hits) if self.scale.by_rank else self.scale.by_score(self.hits[-1:])
+        return max(told) >= RELEVANT
 
     def relevances_of(self, hits: Sequence[Hit]) -> list[float] | None:
         """As `relevances`, of some hits or passages."""
