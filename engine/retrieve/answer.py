@@ -330,7 +330,7 @@ def _vector_of(
     mode, space = resolve_mode(state, question)
     for name, value in (("weights", question.weight), ("fusion", question.fusion)):
         if value is not None and mode != "hybrid":
-            raise InvalidInput(f"{name} is for hybrid search, and this one is {mode}: leave it out")
+            raise InvalidInput(f"{name}= is for hybrid search, and this one is {mode}: leave it out")
     if question.vector is not None or space is None:
         return mode, space, question.vector, None
     try:
