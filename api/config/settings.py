@@ -234,7 +234,7 @@ class FusionSettings(Section):
     that of ranks."""
 
     #: How words and vectors are joined unless a search says it: `rrf` by the ranks of two short lists, which is faster
-    #: and finds less, without `c`, codes and `rescore`.
+    #: and finds less, without `c`, the bonus for codes and `rescore`.
     method: FusionMethod = "score"
 
     a: Annotated[float, Meta(ge=0, le=1)] = 0.5  #: From 0 (BM25 alone) to 1 (vectors alone).

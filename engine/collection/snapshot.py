@@ -190,6 +190,8 @@ class Snapshot:
             seconds += estimate_codes(self.segments, self._statistics, query.text)
         if query.mode != "lexical" and query.space in self._spaces:
             k, is_filtered = query.offset + query.top_k, filter_key is not None
+            if query.mode == "hybrid" and query.fusion.method == "rrf":
+                k = max(FUSED_RANKS, k)
             seconds += self._dense_seconds(query.space, k, query.recall, is_filtered=is_filtered)
         return seconds
 

@@ -370,7 +370,7 @@ static PyObject *lexicons_fuse(PyObject *object, PyObject *args) {
 PyDoc_STRVAR(lexicons_join_doc,
              "join(k, near, words)\n--\n\n"
              "The best k chunks of two lists, each as lexicons, rows and values, by the sum of their values, as `search`\n"
-             "gives them.");
+             "gives them. Each chunk is at most once in a list; values are finite.");
 
 static PyObject *lexicons_join(PyObject *object, PyObject *args) {
     const Lexicons *self = (Lexicons *)object;

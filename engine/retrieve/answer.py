@@ -97,8 +97,12 @@ class Answer(NamedTuple):
 
     @property
     def may_go_on(self) -> bool:
-        """Whether hits of later pages may be relevant, as far as scores tell."""
-        return self.scale is None or not self.hits or self.scale.by_score(self.hits[-1:])[0] >= RELEVANT
+        """Whether hits of later pages may be relevant, as far as scores tell; where ranks are fused, those of this one
+        are asked."""
+        if self.scale is None or not self.hits:
+            return True
+        told = self.scale.relevances(self.hits) if self.scale.by_rank else self.scale.by_score(self.hits[-1:])
+        return max(told) >= RELEVANT
 
     def relevances_of(self, hits: Sequence[Hit]) -> list[float] | None:
         """As `relevances`, of some hits or passages."""
@@ -326,7 +330,7 @@ def _vector_of(
     mode, space = resolve_mode(state, question)
     for name, value in (("weights", question.weight), ("fusion", question.fusion)):
         if value is not None and mode != "hybrid":
-            raise InvalidInput(f"{name} is for hybrid search, and this one is {mode}: leave it out")
+            raise InvalidInput(f"{name}= is for hybrid search, and this one is {mode}: leave it out")
     if question.vector is not None or space is None:
         return mode, space, question.vector, None
     try:

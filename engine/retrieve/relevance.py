@@ -14,8 +14,9 @@ but for hits that nobody would take for an answer.
 
 NLWeb's percentages, an intake's `min_score` and AIDRE's `relevance` are views of this scale. Where there is no evidence
 (models that are not calibrated), there is no bound, and every hit has at least RELEVANT. Where ranks are fused, scores
-order the hits and say nothing more: the evidence of each decides, and no text is answered in place of another that
-finds something relevant.
+order the hits and say nothing more: the share of a hit is told by its evidence, at a bound that is usual where scores
+are fused, so that a hit is about as relevant as there; and no text is answered in place of another that finds something
+relevant.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ _BM25_SATURATION: Final = 15.0
 _MAX_HYBRID: Final = 1.2
 """The highest hybrid score with equal weights and without a code: feedback adds a fifth."""
 _MAX_BOUND: Final = 0.95
+_RANK_BOUND: Final = 0.11
+"""The bound where ranks are fused: usual for hybrid scores."""
 
 OddsOf = Callable[[Sequence[Hit]], list[float]]
 """The log odds that each of some hits answers the question."""
@@ -71,21 +74,25 @@ class RelevanceScale:
 
     def relevances(self, hits: Sequence[Hit]) -> list[float]:
         """The relevance of each hit, from 0 to 1, rounded to four places."""
-        found = self.by_score(hits)
         if self.odds is None or not hits:
-            return found
+            return self.by_score(hits)
         told = self.page_odds if hits is self.page else self.odds(hits)
+        found = self._at([_RANK_BOUND * strength(odds) for odds in told]) if self.by_rank else self.by_score(hits)
         for place, odds in enumerate(told):
             if odds < self.least and found[place] >= RELEVANT:
                 found[place] = min(round(RELEVANT * strength(odds - self.least), 4), _HIGHEST_IRRELEVANT)
         return found
 
     def by_score(self, hits: Iterable[Hit]) -> list[float]:
-        """The relevance as far as scores tell, rising with them: no hit has more."""
+        """The relevance as far as scores tell, rising with them: no hit has more, unless ranks are fused."""
+        return self._at([to_share(hit.score, self.mode, self.space) for hit in hits])
+
+    def _at(self, shares: Iterable[float]) -> list[float]:
         bound, reach, above = self.bound, 1 - self.bound, 1 - RELEVANT
-        shares = [to_share(hit.score, self.mode, self.space) for hit in hits]
         return [
-            round(RELEVANT * share / bound if share < bound else 1 - above * ((1 - share) / reach) ** _EXPONENT, 4)
+            round(
+                RELEVANT * share / bound if share < bound else 1 - above * ((1 - min(share, 1)) / reach) ** _EXPONENT, 4
+            )
             for share in shares
         ]
 
@@ -127,7 +134,8 @@ def scale_for(
     best = max(range(min(len(leading), FIRST_HITS)), key=lambda place: leading[place])
     share = to_share(hits_leading[best].score, mode, space)
     least = max(0.0, _LEAST_PART * leading[best])
-    return RelevanceScale(mode, space, bound_at(share, leading[best]), odds, least, hits, told, by_rank)
+    bound = _RANK_BOUND if by_rank else bound_at(share, leading[best])
+    return RelevanceScale(mode, space, bound, odds, least, hits, told, by_rank)
 
 
 def bound_at(share: float, odds: float) -> float:

@@ -17,7 +17,8 @@ test collections, its parameters gain 0.0034 and 0.0054 nDCG@10 on the other hal
 they gain 0.0056 in the mean (`python -m benchmarks.bench_feedback`).
 
 A cheaper search fuses the ranks of two bounded lists (`fused_by_rank`): nothing that only one of them has is computed
-for the other, there are no codes and no feedback, and a chunk in neither list is not found.
+for the other, codes count as in the list of words but without the bonus, there is no feedback, and a chunk in neither
+list is not found.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _CATEGORIES = frozenset({"category", "keywords", "subject"})
 
 MAX_NAMESPACES = 1_000
 """Prefixes of one feed: feedparser compares each element with those before it."""
-_PREFIX = re.compile(r"\sxmlns:([^\s=\"'<>/]{1,256})")
+_PREFIX = re.compile(r"\sxmlns:([^\s=\"'<>/]++)")
 
 MAX_ENTRIES = 50_000
 """Entries of one feed, as many as a sitemap may have addresses."""

@@ -72,9 +72,11 @@ def run(report: Report, rounds: int, chance: random.Random) -> None:
     """So many stores, as many with an altered file of each kind."""
     subjects = [prepared(report.place(f"foreign-{listed}"), listed=listed) for listed in (False, True)]
     found, seed = Found(), chance.getrandbits(31)
-    for number, first in enumerate(range(0, rounds, IN_A_CHILD)):
-        found.add(in_children(subjects[number % len(subjects)], seed, range(first, min(first + IN_A_CHILD, rounds))))
-        report.say(f"{min(first + IN_A_CHILD, rounds):,} of {rounds:,}: {found}")
+    for first in range(0, rounds, IN_A_CHILD):
+        numbers = range(first, min(first + IN_A_CHILD, rounds))
+        for place, subject in enumerate(subjects):
+            found.add(in_children(subject, seed, numbers[place :: len(subjects)]))
+        report.say(f"{numbers.stop:,} of {rounds:,}: {found}")
     report.figure("foreign", f"{rounds:,} stores: {found}")
     report.say(f"raised by questions: {found.raised.most_common(20)}")
     assert not found.wrong, "\n".join(found.wrong)
@@ -93,6 +95,9 @@ def in_children(subject: Subject, seed: int, numbers: Sequence[int]) -> Found:
             return Found(Counter(died=1), wrong=[f"store {numbers[0]} of seed {seed} in {subject.folder.name}: {said}"])
         for number in numbers:
             found.add(in_children(subject, seed, [number]))
+        if not found.wrong:
+            together = f"stores {numbers[0]} to {numbers[-1]} of seed {seed} in {subject.folder.name}, together"
+            found.add(Found(Counter(died=1), wrong=[f"{together}: {said}"]))
         return found
 
 
@@ -111,7 +116,7 @@ def look_at(subject: Subject, seed: int, numbers: Sequence[int]) -> Found:
     """In a child: alter one file, ask the store everything, and put the file back, for each number."""
     found, kinds = Found(), list(FILES)
     for number in numbers:
-        chance, kind = random.Random(f"{seed} {number}"), kinds[number % len(kinds)]
+        chance, kind = random.Random(f"{seed} {number}"), kinds[number // 2 % len(kinds)]
         path = chance.choice(subject.files[kind])
         content = path.read_bytes()
         altered, where = mutated(content, chance)

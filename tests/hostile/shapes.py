@@ -161,6 +161,10 @@ TAG_OF_MANY = "<p" + "".join(f" a{number}" for number in range(MAX_ATTRIBUTES))
 HTML = {
     "attributes": repeated(" a%d=1", "<p", ">text</p>"),
     "attributes of many": lambda size: (TAG_OF_MANY + ">x") * (size // MAX_ATTRIBUTES),
+    "other attributes of many": lambda size: "".join(
+        "<p" + "".join(f" a{number}" for number in range(first, first + MAX_ATTRIBUTES - 1)) + ">x"
+        for first in range(0, size, MAX_ATTRIBUTES - 1)
+    ),
     "equal attributes": repeated(" a=1", "<p", ">text</p>"),
     "quoted attributes": repeated(" a%d='>'", "<p", ">text</p>"),
     "joined attributes": repeated("a%d=''", "<p ", ">text</p>"),

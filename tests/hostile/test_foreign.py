@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,32 @@ def test_no_store_ends_the_process_that_opens_it(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_no_buffer_of_a_store_ends_the_process_that_opens_it(report: Report) -> None:
     buffers.run(report, 2_000, random.Random(7))
+
+
+def test_stores_that_end_a_process_together_alone_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ending(look: object, subject: foreign.Subject, seed: int, numbers: Sequence[int]) -> foreign.Found:
+        assert len(numbers) == 1, "ended by SIGSEGV"
+        return foreign.Found()
+
+    monkeypatch.setattr(foreign, "asked", ending)
+    manifest = tmp_path / "1.json"
+    manifest.write_bytes(b"")
+    found = foreign.in_children(foreign.Subject(tmp_path, {}, {}, manifest, b""), 7, range(0, 100, 2))
+    [told] = found.wrong
+    assert told.startswith("stores 0 to 98 of seed 7") and "SIGSEGV" in told
+
+
+def test_a_short_run_reaches_both_kinds_of_stores(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = dict[bool, list[int]]()
+
+    def noted(subject: bool, seed: int, numbers: Sequence[int]) -> foreign.Found:
+        asked[subject] = [*numbers]
+        return foreign.Found()
+
+    monkeypatch.setattr(foreign, "prepared", lambda _, *, listed: listed)
+    monkeypatch.setattr(foreign, "in_children", noted)
+    foreign.run(report, 20, random.Random(7))
+    assert asked.keys() == {False, True} and sorted(asked[False] + asked[True]) == [*range(20)]
 
 
 @pytest.mark.parametrize("offset", [-1, 4, 1 << 40, -(1 << 62)])

@@ -31,9 +31,10 @@ from aidre.engine.index.vectors.inverted_lists import (
     to_buffers,
 )
 from aidre.engine.index.vectors.quantizer import (
+    TABLE_FACTOR,
     Codebook,
     Quantized,
-    bound_arrays,
+    bounded_arrays,
     centroids_of,
     codebook_for,
     copy_without_rows,
@@ -316,9 +317,11 @@ def open_index(space: EmbeddingSpace, batch: pa.RecordBatch, rows: int, vectors_
         if kind not in (_SCAN_KIND, _LISTS_KIND, _ROTATED_LISTS_KIND) or len(values) < 2:
             raise FileProblem("is not an index of this kind")
         values, rotation = values[:-1], values[-1]
-    bound_arrays(max((value.nbytes for value in values), default=0))
-    opened = partial(_read_index, space, 1 if rotation is not None else space.dimensions)
     is_listed = kind in (_LISTS_KIND, _ROTATED_LISTS_KIND)
+    size = max((value.nbytes for value in values), default=0)
+    if is_listed and values:
+        size = max(size, TABLE_FACTOR * values[0].nbytes)
+    opened = partial(_read_index, space, 1 if rotation is not None else space.dimensions, size)
     parts = [_open_lists(opened, values, rows)] if is_listed else _open_indexes(opened, values, rows)
     index = parts[0].codebook if isinstance(parts[0], InvertedLists) else parts[0]
     transform, centroids = _open_transform(space, rotation, index.d), None
@@ -358,9 +361,10 @@ def _open_indexes(opened: Callable[[Any], Any], values: Sequence[NDArray[np.uint
     return indexes
 
 
-def _read_index(space: EmbeddingSpace, least_dimensions: int, reader: Any) -> Any:
+def _read_index(space: EmbeddingSpace, least_dimensions: int, size: int, reader: Any) -> Any:
     try:
-        index = faiss.read_index(reader)
+        with bounded_arrays(size):
+            index = faiss.read_index(reader)
     except (RuntimeError, MemoryError) as error:
         raise FileProblem("cannot be read by this release of FAISS") from error
     if not isinstance(index, faiss.IndexIVFPQFastScan) or index.by_residual:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, overload
@@ -67,11 +68,11 @@ _MIN_RESIDUAL = np.float32(5e-7)
 _ARRAY_FACTOR, _ARRAY_SLACK = 4, 1 << 20
 """How many bytes FAISS may take for an array, by the bytes that it reads: some hold more than what was written."""
 
-_TABLE_FACTOR = 8
+TABLE_FACTOR = 8
 """By how much larger the bound of an index without rows is: FAISS compares with it the size of a table of residuals,
 which it does not make, of 16 numbers for each centroid and code; a centroid is written in 2 bytes a dimension."""
 
-_bounding, _bounds = threading.Lock(), [0]
+_bounding = threading.Lock()
 
 _SEED = 20_260_102
 
@@ -246,20 +247,24 @@ def copy_without_rows(index: Any) -> Any:
 
 
 def deserialize(serialized: NDArray[np.uint8]) -> Any:
-    bound_arrays(_TABLE_FACTOR * serialized.nbytes)
-    return faiss.deserialize_index(serialized)
+    with bounded_arrays(TABLE_FACTOR * serialized.nbytes):
+        return faiss.deserialize_index(serialized)
 
 
-def bound_arrays(size: int) -> None:
-    """Before FAISS reads so many bytes: let it make no array that is much larger than the most it was to read.
+@contextmanager
+def bounded_arrays(size: int) -> Iterator[None]:
+    """While FAISS reads so many bytes: let it make no array that is much larger.
 
     It makes an array before it reads the numbers, so that a length from elsewhere could take all memory. The bound is
-    the process's and only grows, since other threads read at the same time.
+    the process's, so that one reads at a time, and what else uses FAISS has its own bound again afterwards.
     """
     with _bounding:
-        if size > _bounds[-1]:
-            _bounds[:] = [size]
-            faiss.set_deserialization_vector_byte_limit(_ARRAY_FACTOR * size + _ARRAY_SLACK)
+        former = faiss.get_deserialization_vector_byte_limit()
+        faiss.set_deserialization_vector_byte_limit(_ARRAY_FACTOR * size + _ARRAY_SLACK)
+        try:
+            yield
+        finally:
+            faiss.set_deserialization_vector_byte_limit(former)
 
 
 # -- encoding rows -----------------------------------------------------------------------------------------

@@ -20,8 +20,38 @@ MAX_OPTIONS = 1_000
 """Tags of options of a page that the parser knows as such; the text of others is kept."""
 
 MAX_NAMES = 5_000
-"""Different names of elements of a page, and of attributes; pages have a hundred. Elements of others lose their names,
-which no part of a text depends on."""
+"""Different names of elements of a page, and of attributes, beside those that are known; pages have a hundred. Elements
+of others lose their names, which no part of a text depends on."""
+
+_ELEMENTS = frozenset(
+    {
+        "a", "abbr", "acronym", "address", "annotation", "annotation-xml", "applet", "area", "article", "aside",
+        "audio", "b", "base", "basefont", "bdi", "bdo", "big", "blockquote", "body", "br", "button", "canvas",
+        "caption", "center", "cite", "code", "col", "colgroup", "data", "datalist", "dd", "del", "desc", "details",
+        "dfn", "dialog", "dir", "div", "dl", "dt", "em", "embed", "fieldset", "figcaption", "figure", "font",
+        "footer", "foreignobject", "form", "frame", "frameset", "h1", "h2", "h3", "h4", "h5", "h6", "head",
+        "header", "hgroup", "hr", "html", "i", "iframe", "image", "img", "input", "ins", "kbd", "keygen", "label",
+        "legend", "li", "link", "listing", "main", "map", "mark", "marquee", "math", "menu", "menuitem", "meta",
+        "meter", "mfrac", "mi", "mn", "mo", "mover", "mrow", "ms", "msqrt", "mstyle", "msub", "msubsup", "msup",
+        "mtable", "mtd", "mtext", "mtr", "munder", "munderover", "nav", "nobr", "noembed", "noframes", "noscript",
+        "object", "ol", "optgroup", "option", "output", "p", "param", "picture", "plaintext", "pre", "progress",
+        "q", "rb", "rp", "rt", "rtc", "ruby", "s", "samp", "script", "search", "section", "select", "semantics",
+        "slot", "small", "source", "span", "strike", "strong", "style", "sub", "summary", "sup", "svg", "table",
+        "tbody", "td", "template", "textarea", "tfoot", "th", "thead", "time", "title", "tr", "track", "tt", "u",
+        "ul", "var", "video", "wbr", "xmp",
+    }
+)  # fmt: skip
+_ATTRIBUTES = frozenset(
+    {
+        "align", "alt", "alttext", "aria-controls", "aria-expanded", "aria-hidden", "aria-label", "aria-labelledby",
+        "cite", "class", "colspan", "content", "data-bs-target", "data-line-number", "data-target", "datetime",
+        "dir", "display", "encoding", "headers", "height", "hidden", "href", "hreflang", "http-equiv", "id",
+        "itemprop", "itemscope", "itemtype", "label", "lang", "name", "onclick", "open", "property", "rel",
+        "reversed", "role", "rowspan", "scope", "src", "srcset", "start", "style", "title", "type", "value",
+        "width", "xml:lang",
+    }
+)  # fmt: skip
+"""Names that are always kept: whether a text is shown, and what it is, may depend on them."""
 
 _BLANK = r"[ \t\n\f\r/]"
 _WORD = r"[^ \t\n\f\r/>][^ \t\n\f\r/>=]*+"
@@ -44,26 +74,35 @@ def bound_markup(markup: str) -> str:
 
 
 def _bound_names(markup: str) -> str:
-    if markup.count("<") <= MAX_NAMES or len(set(_TAG.findall(markup))) <= MAX_NAMES:
-        return markup
     elements, attributes = set[str](), set[str]()
+    for tag in set(_TAG.findall(markup)):
+        opening = _read_name(tag)
+        elements.add(opening[2].lower())
+        attributes.update(name.lower() for name in _NAMED.findall(tag, opening.end()))
+    if len(elements - _ELEMENTS) <= MAX_NAMES and len(attributes - _ATTRIBUTES) <= MAX_NAMES:
+        return markup
+    elements, attributes = set(_ELEMENTS), set(_ATTRIBUTES)
 
-    def is_known(names: set[str], name: str) -> bool:
-        if len(names) < MAX_NAMES:
+    def is_kept(names: set[str], known: frozenset[str], name: str) -> bool:
+        if len(names) < len(known) + MAX_NAMES:
             names.add(name.lower())
         return name.lower() in names
 
     def bounded(tag: re.Match[str]) -> str:
-        first = _FIRST.match(tag[0])
-        assert first is not None
-        opening, name = first.groups()
-        parts, end = [opening, name if is_known(elements, name) else _UNNAMED], first.end()
+        opening = _read_name(tag[0])
+        parts, end = [opening[1], opening[2] if is_kept(elements, _ELEMENTS, opening[2]) else _UNNAMED], opening.end()
         for attribute in _NAMED.finditer(tag[0], end):
-            parts += [attribute[0]] if is_known(attributes, attribute[1]) else []
+            parts += [attribute[0]] if is_kept(attributes, _ATTRIBUTES, attribute[1]) else []
             end = attribute.end()
         return "".join([*parts, tag[0][end:]])
 
     return _TAG.sub(bounded, markup)
+
+
+def _read_name(tag: str) -> re.Match[str]:
+    found = _FIRST.match(tag)
+    assert found is not None
+    return found
 
 
 def _rename_options(markup: str) -> str:
@@ -75,12 +114,17 @@ def _rename_options(markup: str) -> str:
 
 
 def cut_attributes(markup: str) -> str:
-    """The markup, of whose tags none has more than `MAX_ATTRIBUTES`."""
+    """The markup, of whose tags none has more than `MAX_ATTRIBUTES` and those that are known."""
     parts: list[str] = []
     end = 0
     for tag in _TAG.finditer(markup):
         if tag.end() - tag.start() > 2 * MAX_ATTRIBUTES and (kept := _KEPT.match(markup, tag.start(), tag.end())):
             parts.append(markup[end : kept.end()])
+            rest = dict[str, str]()
+            for attribute in _NAMED.finditer(markup, kept.end(), tag.end()):
+                if attribute[1].lower() in _ATTRIBUTES:
+                    rest.setdefault(attribute[1].lower(), attribute[0])
+            parts += [f" {attribute.lstrip()}" for attribute in rest.values()]
             end = tag.end()
     return "".join(parts) + markup[end:] if parts else markup
 

@@ -177,7 +177,7 @@ def check_asked(
     if vector is not None or mode not in {None, "hybrid"}:
         for name, value in {"weights": weight, "fusion": fusion}.items():
             if value is not None:
-                raise InvalidInput(f"{name} is for hybrid search, and this one is {mode or 'dense'}: leave it out")
+                raise InvalidInput(f"{name}= is for hybrid search, and this one is {mode or 'dense'}: leave it out")
     numbers = None if vector is None else to_vector(vector)
     if vectors:
         need_numpy()

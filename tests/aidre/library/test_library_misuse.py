@@ -208,7 +208,7 @@ SEARCHES: list[tuple[dict[str, Any], str, str]] = [
     ),
     *(({"text": "x", "fusion": way}, INVALID, "use score or rrf") for way in ("ranks", 3, ["rrf"], "")),
     *(
-        ({**asked, "fusion": "rrf"}, INVALID, "fusion is for hybrid search, and this one is")
+        ({**asked, "fusion": "rrf"}, INVALID, "fusion= is for hybrid search, and this one is")
         for asked in ({"text": "x", "mode": "lexical"}, {"vector": [1, 0, 0]})
     ),
     *(({"text": "x", "min_score": score}, INVALID, "min_score must be a number") for score in ("high", [1], NAN)),

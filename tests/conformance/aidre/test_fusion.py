@@ -71,4 +71,4 @@ def test_another_fusion_is_refused_by_name(client: Client, fusion: Any) -> None:
 def test_only_hybrid_searches_have_a_fusion(client: Client, body: dict[str, Any]) -> None:
     response = client.search({**body, "fusion": "rrf"})
     refused(response, 400, "invalid_request")
-    assert "fusion is for hybrid search" in response.json()["message"]
+    assert "fusion= is for hybrid search" in response.json()["message"]

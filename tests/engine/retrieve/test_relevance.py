@@ -125,6 +125,16 @@ def test_a_later_page_is_on_the_scale_of_the_first_hits() -> None:
     assert on_later.relevances(later) == on_first.relevances(later)
 
 
+def test_ranks_tell_nothing_of_relevance() -> None:
+    """A hit is as relevant first in both lists as at the end of one, about as much as where scores are fused."""
+    scored = scale_for(hits(0.3), "hybrid", DEFAULT_SPACE, lambda _: [2.5]).relevances(hits(0.3))[0]
+    for ranks in ((0.99, 0.98), (0.5, 0.3)):
+        first, second = scale_for(hits(*ranks), "hybrid", DEFAULT_SPACE, lambda _: [2.5, 2.5], by_rank=True).relevances(
+            hits(*ranks)
+        )
+        assert first == second == pytest.approx(scored, abs=0.1)
+
+
 @settings(REPEATABLE, max_examples=200)
 @given(st.floats(0.01, 0.9), ODDS, ODDS)
 def test_more_evidence_makes_a_lower_bound(share: float, one: float, other: float) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.index.fields.filters import parse_filter
-from aidre.engine.model import Mode, Query
+from aidre.engine.model import FUSED_RANKS, Fusion, Mode, Query
 from aidre.engine.ports import Reader
 from aidre.engine.search.codes import MAX_TEXTS, TEXT_SECONDS
 from aidre.engine.search.cost import lexical_cost
@@ -34,6 +36,19 @@ def test_a_search_of_few_rows_is_short_and_a_mode_costs_what_its_parts_cost(read
     assert 0 < dense < 0.001
     assert 0 < lexical < 0.001
     assert reader.estimated_seconds(query("hybrid", "alpha")) == pytest.approx(dense + lexical)
+
+
+def test_a_search_by_ranks_is_as_deep_as_its_lists(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def noted(self: Snapshot, space: str, k: int, recall: float | None, *, is_filtered: bool) -> float:
+        asked.append(k)
+        return 0.0
+
+    monkeypatch.setattr(Snapshot, "_dense_seconds", noted)
+    for fusion, top_k in ((Fusion(), 2), (Fusion(method="rrf"), 2), (Fusion(method="rrf"), 50)):
+        reader.estimated_seconds(replace(query("hybrid", "alpha", fusion=fusion), top_k=top_k))
+    assert asked == [2, FUSED_RANKS, 50]
 
 
 def test_a_filter_is_long_until_it_was_used(reader: Reader) -> None:

@@ -144,6 +144,9 @@ def test_an_entry_that_cannot_be_stored_is_named_and_the_others_are_read(tmp_pat
     assert isinstance(good, tuple) and good[1].id == "urn:2"
 
 
+LONG = "n" * 256
+
+
 def bomb(name: str = "lol") -> str:
     levels = "".join(f'<!ENTITY {name}{n} "{f"&{name}{n - 1};" * 10}">' for n in range(1, 10))
     return f'<!DOCTYPE rss [<!ENTITY {name}0 "ha">{levels}]>' + rss(f"<item><title>&{name}9;</title></item>")[21:]
@@ -159,10 +162,11 @@ def bomb(name: str = "lol") -> str:
         ('<rss version="2.0"><a></b></rss><!DOCTYPE r [<!ENTITY x "y">]>', "malformed XML at line 1"),
         ("<rss>" + "<item>" * 100_000, "open inside each other"),
         (rss("".join(f"<n{n}:u xmlns:n{n}='u:{n}'/>" for n in range(1_100))), "1000 prefixes of namespaces"),
+        (rss("".join(f"<u xmlns:{LONG}{n}='u:{n}'/>" for n in range(1_100))), "1000 prefixes of namespaces"),
         ("", "malformed XML"),
         ("hello", "malformed XML"),
         ("<html><body/></html>", "neither RSS nor Atom"),
-        (b"\x1f\x8b\x08\x00\xff", "is no text"),
+        (b"\x1f\x8b\x08\x00\xff", "is not text"),
     ],
 )
 def test_what_is_no_feed_or_a_hostile_one_is_refused(content: str | bytes, reason: str) -> None:

@@ -85,7 +85,7 @@ def test_what_is_no_text_at_all_fails_by_name(tmp_path: Path) -> None:
     write(tmp_path / "docs" / "a.txt", bytes(range(256)) * 40)
     rejected = rejections(tmp_path / "docs")
     assert [(each.where, each.document_id) for each in rejected] == [("a.txt", None)]
-    assert "is no text" in rejected[0].reason
+    assert "is not text" in rejected[0].reason
 
 
 def test_a_file_name_that_is_no_text_fails_by_name(tmp_path: Path) -> None:

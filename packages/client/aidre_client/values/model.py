@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
 Group: TypeAlias = Literal["chunk", "document"]
-FusionMethod: TypeAlias = Literal["score", "rrf"]
 """What the hits of a search are: chunks, or documents, each by its best chunk."""
+FusionMethod: TypeAlias = Literal["score", "rrf"]
+"""How words and vectors are joined: by scores, or by ranks."""
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict."""
 Span: TypeAlias = tuple[int, int]

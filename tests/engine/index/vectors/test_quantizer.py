@@ -52,18 +52,13 @@ def test_the_kernel_chooses_the_two_lists_that_numpy_does(count: int, monkeypatc
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
-def test_a_codebook_of_the_most_lists_is_copied_whatever_was_read_before(
-    distance: Distance, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_codebook_of_the_most_lists_is_copied_and_the_bound_of_arrays_is_as_it_was(distance: Distance) -> None:
     rng, space = np.random.default_rng(0), space_of(distance, 16)
     codebook = train_codebook(space, rng.standard_normal((500, 16)).astype(np.float32), 16, iterations=1)
     many = with_centroids(space, codebook, rng.random((MAX_LISTS, 16)).astype(np.float32))
     limit = faiss.get_deserialization_vector_byte_limit()
-    monkeypatch.setattr(quantizer, "_bounds", [0])  # as in a process that has read no index yet
-    try:
-        assert copy_without_rows(many.index).nlist == MAX_LISTS
-    finally:
-        faiss.set_deserialization_vector_byte_limit(limit)
+    assert copy_without_rows(many.index).nlist == MAX_LISTS
+    assert faiss.get_deserialization_vector_byte_limit() == limit
 
 
 def test_one_dimension_has_one_code_size() -> None:
@@ -119,11 +114,8 @@ def test_centroids_come_back_from_the_codebook_that_holds_them() -> None:
 
 
 @pytest.mark.parametrize("dimensions", [96, 384, 1024])
-def test_an_index_of_many_lists_is_copied_within_the_bound_of_arrays(
-    dimensions: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_index_of_many_lists_is_copied_within_the_bound_of_arrays(dimensions: int) -> None:
     """FAISS counts a table of all lists and sub-quantizers, before it knows that it needs none."""
-    monkeypatch.setattr(quantizer, "_bounds", [0])
     coarse = faiss.IndexScalarQuantizer(dimensions, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_L2)
     coarse.add(structured(2_000, dimensions))
     index = faiss.IndexIVFPQFastScan(coarse, dimensions, 2_000, dimensions // 2, 4)
@@ -131,3 +123,12 @@ def test_an_index_of_many_lists_is_copied_within_the_bound_of_arrays(
     index.pq.train(structured(500, dimensions))
     index.is_trained = True
     assert copy_without_rows(index).nlist == 2_000
+
+
+def test_the_bound_of_arrays_holds_for_one_read_only() -> None:
+    former = faiss.get_deserialization_vector_byte_limit()
+    with quantizer.bounded_arrays(100), pytest.raises(RuntimeError):
+        larger = faiss.IndexFlatL2(64)
+        larger.add(np.zeros((10_000, 64), np.float32))
+        faiss.deserialize_index(faiss.serialize_index(larger))
+    assert faiss.get_deserialization_vector_byte_limit() == former

@@ -1,4 +1,4 @@
-"""Tags with absurdly many attributes lose those beyond the limit, as do lists of options; nothing else changes."""
+"""Tags with absurdly many attributes lose those beyond the limit but the known ones; so do lists of options."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from aidre.ingest.formats.html_parser import parse
 from aidre.ingest.formats.pages.bounds import MAX_ATTRIBUTES, MAX_NAMES, MAX_OPTIONS, bound_markup, cut_attributes
+from aidre.ingest.formats.pages.main_text import extract_fragment_text
 
 MANY = 3 * MAX_ATTRIBUTES
 
@@ -25,7 +26,7 @@ def attributes(markup: str) -> list[int]:
 def test_attributes_beyond_the_limit_are_left_out(piece: str, end: str) -> None:
     markup = f"<p {''.join(piece % number for number in range(MANY))}{end}"
     cut = cut_attributes(f"<p id=first>before</p>{markup}after<p id=last>")
-    assert max(attributes(cut)) <= MAX_ATTRIBUTES
+    assert max(attributes(cut)) <= MAX_ATTRIBUTES + 1  # the id of the last, where the tag has no end
     if end:
         assert attributes(cut) == [1, MAX_ATTRIBUTES, 1]
         assert LexborHTMLParser(cut).body.text() == "beforeafter"  # type: ignore[union-attr]
@@ -74,3 +75,18 @@ def test_names_beyond_the_limit_are_no_names(piece: str) -> None:
 def test_many_tags_of_few_names_are_as_they_were() -> None:
     markup = "".join(f"<a href='{number}' title=\"a > b\" hidden>x</a >" for number in range(2 * MAX_NAMES))
     assert bound_markup(markup) == markup
+
+
+def test_names_of_attributes_are_counted_over_all_tags() -> None:
+    markup = "".join(
+        f"<p {' '.join(f'a{tag}x{number}' for number in range(MAX_ATTRIBUTES - 1))}>." for tag in range(10)
+    )
+    assert len(set(re.findall(r"a\d+x\d+", bound_markup(markup)))) == MAX_NAMES
+
+
+@pytest.mark.parametrize("piece", ["<x%d></x%d>", "<i a%d=1></i>"])
+def test_what_hides_a_text_is_known_after_any_number_of_other_names(piece: str) -> None:
+    others = "".join(piece.replace("%d", str(number)) for number in range(MAX_NAMES + 1))
+    hidden = "<SCRIPT>secret</SCRIPT><style>secret</style><p HIDDEN>secret</p><p style='display:none'>secret</p>"
+    hidden += f"<p {' '.join(f'a{number}' for number in range(MANY))} hidden>secret</p>"
+    assert extract_fragment_text(f"<div>{others}{hidden}<p>one</p><p>two</p></div>").split() == ["one", "two"]

@@ -129,7 +129,7 @@ def test_rows_in_another_encoding_are_read(tmp_path: Path) -> None:
     ("content", "reason"),
     [
         ("id,text\ra,x\n", "carriage return"),
-        (b"\x89PNG" + bytes(reversed(range(256))) * 10, "is no text"),
+        (b"\x89PNG" + bytes(reversed(range(256))) * 10, "is not text"),
     ],
 )
 def test_a_file_without_a_line_of_column_names_fails_by_name(tmp_path: Path, content: str | bytes, reason: str) -> None:
