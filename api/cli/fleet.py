@@ -57,7 +57,7 @@ def publish(
     if health is not None and not follow:
         raise ConfigurationError("--health is for a publisher that stays: add --follow")
     address = None if health is None else parse_address(health)
-    newest = publishing.newest_of(opened, collection)
+    newest = publishing.newest_of(publisher, opened, collection)
     record = PublishRecord(opened.path, newest, stays=follow, only=collection)
     publisher.sent = record.progressed
     with terminable(), nullcontext() if address is None else health_port(address, record), publishing.counted(record):

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 from aidre.engine.errors import AidreError, ConfigurationError, PublishConflict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from aidre.api.cli.liveness import PublishRecord
     from aidre.api.config import Settings
     from aidre.engine.maintenance import BucketAddress, Promoted, Publisher, Replica
-    from aidre.engine.maintenance.fleet import Pass
     from aidre.engine.ports import Source
 
 _LOOK_SECONDS = 0.25
@@ -60,7 +59,7 @@ def follow(
     from aidre.api.cli import console
     from aidre.api.cli.liveness import HEARTBEAT_SECONDS, PublishRecord
 
-    record, beats = record or PublishRecord(store.path, newest_of(store, collection)), record is not None
+    record, beats = record or PublishRecord(store.path, newest_of(publisher, store, collection)), record is not None
     publisher.sent = record.progressed
     beaten: float | None = None
     stopped = stopped or threading.Event()
@@ -80,7 +79,8 @@ def follow(
             if due or meant != aliases:
                 done = publisher.publish_each(due)
                 aliases, wait = meant, max(wait, spacing)
-                _note_pass(record, due, done)
+                published = {one.collection: one.generation for one in done.published}
+                _note_pass(record, due, published, done.failures)
                 marks |= {name: newest[name] for name in due if name not in done.failures}
                 for name, error in done.failures.items():
                     if isinstance(error, PublishConflict):
@@ -104,16 +104,18 @@ def follow(
             console.print_message(f"not published: {problem}")
 
 
-def _note_pass(record: PublishRecord, names: Sequence[str], done: Pass) -> None:
-    conflicts = {name for name, one in done.failures.items() if isinstance(one, PublishConflict)}
+def _note_pass(
+    record: PublishRecord, names: Sequence[str], published: Mapping[str, int], failures: Mapping[str, AidreError]
+) -> None:
+    conflicts = {name for name, one in failures.items() if isinstance(one, PublishConflict)}
     record.refused = record.refused - set(names) | conflicts
-    if done.published or not done.failures:
-        record.succeeded({one.collection: one.generation for one in done.published})
+    if published or not failures:
+        record.succeeded(published)
 
 
-def newest_of(store: Source, collection: str | None) -> Callable[[], dict[str, int]]:
+def newest_of(publisher: Publisher, store: Source, collection: str | None) -> Callable[[], dict[str, int]]:
     """The newest generations of the collections that are followed, published or not."""
-    return lambda: {name: store.current(name) for name in _names(store, collection)}
+    return lambda: publisher.generations(_names(store, collection))
 
 
 @contextmanager
@@ -171,7 +173,7 @@ def publishing(
         return
     publisher, stopped = publisher_for(store, settings), threading.Event()
     arguments = publisher, store, collection, settings.store.poll, stopped
-    record = PublishRecord(store.path, newest_of(store, collection), stays=stays, only=collection)
+    record = PublishRecord(store.path, newest_of(publisher, store, collection), stays=stays, only=collection)
     named = {"record": record if stays else None}
     thread = threading.Thread(target=follow, args=arguments, kwargs=named, name="publish", daemon=True)
     thread.start()
@@ -182,8 +184,10 @@ def publishing(
         thread.join(_RETRY_SECONDS)
     try:
         with counted(record):
-            done = publisher.publish_each(_names(store, collection))
-            _note_pass(record, list(done.failures), done)
+            names = _names(store, collection)
+            done = publisher.publish_each(names)
+            published = {one.collection: one.generation for one in done.published}
+            _note_pass(record, names, published, done.failures)
             for failure in done.failures.values():
                 raise failure
     except (AidreError, OSError) as error:

@@ -22,12 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from aidre.engine.collection import continues_history, diverges, local_store
-from aidre.engine.errors import (
-    FormatTooNew,
-    InvalidInput,
-    PublishConflict,
-    StoreDamaged,
-)
+from aidre.engine.errors import FormatTooNew, InvalidInput, PublishConflict, StoreDamaged
 from aidre.engine.maintenance.backup import open_generation
 from aidre.engine.maintenance.bucket import Bucket
 from aidre.engine.maintenance.fleet import (
@@ -159,6 +154,10 @@ class Publisher:
         return self._in_one_pass(
             collections, lambda name: self._publish(name, force=force, repair=repair), force=force, repair=repair
         )
+
+    def generations(self, names: Sequence[str]) -> dict[str, int]:
+        """Of the store, published or not."""
+        return {name: self._store.current(name) for name in names}
 
     def publish_drops(self) -> list[Published]:
         """Make the bucket's collections that the store has dropped dropped there, too: their objects are removed."""

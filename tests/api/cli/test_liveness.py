@@ -84,7 +84,7 @@ def test_a_publisher_of_one_collection_tells_nothing_of_the_others(
 ) -> None:
     commit(store, "other", "x")
     publisher = folder_place.publisher(store)
-    record = PublishRecord(store, publishing.newest_of(Store(store), NAME), stays=True, only=NAME)
+    record = PublishRecord(store, publishing.newest_of(publisher, Store(store), NAME), stays=True, only=NAME)
     follow_once(publisher, store, record, NAME)
     found = read_heartbeat(folder_place.bucket)
     assert found is not None

@@ -151,7 +151,7 @@ def test_a_publisher_of_an_older_release_finds_another_lineage(place: Place, pat
 
 
 def test_what_an_older_release_puts_in_the_place_of_a_dropped_collection_is_refused_and_taken_back(
-    place: Place, path: Path, replica: Path, tmp_path: Path
+    place: Place, path: Path, replica: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It replaces another lineage where that is dropped, by a later generation without a term."""
     promote(place.bucket, replica)
@@ -161,12 +161,15 @@ def test_what_an_older_release_puts_in_the_place_of_a_dropped_collection_is_refu
     follower.pull()
     older = place.publisher(path)
     older._tenure = Tenure(tmp_path, place.bucket)
-    older._tenure.check = older._check_succeeds = lambda *given, **named: None  # type: ignore[method-assign]
+    monkeypatch.setattr(older._tenure, "check", lambda *given, **named: None)
+    monkeypatch.setattr(older, "_check_succeeds", lambda *given: None)
     write(path, ["lost"], 4)
     write(path, ["lost"], 5)
-    older._enter = lambda *given, **named: None  # type: ignore[method-assign]
+    monkeypatch.setattr(older, "_enter", lambda *given, **named: None)
     older.publish([NAME])
-    assert read_publication(place.bucket, NAME)[0].term == 0  # type: ignore[index]
+    usurper = read_publication(place.bucket, NAME)
+    assert usurper is not None
+    assert usurper[0].term == 0
     for pulled in (follower, place.unpulled(tmp_path / "follower"), place.unpulled(tmp_path / "new")):
         with pytest.raises(PublicationRefused, match=r"older_term.* is of term 0, and there was one of term 1"):
             pulled.pull()
