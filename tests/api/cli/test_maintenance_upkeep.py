@@ -82,7 +82,7 @@ def test_a_bucket_that_fails_is_reported_and_gets_the_commit_later(
     with shell.config.open("a", encoding="utf-8") as config:
         config.write(f'[store]\npublish = "file://{shell.store.parent}/bucket"\n')
     with monkeypatch.context() as patched:
-        patched.setattr(Publisher, "publish", refuse)
+        patched.setattr(Publisher, "publish_each", refuse)
         status, events, err = shell.ingest()
     assert (status, events[-1]["updated"]) == (0, 3)
     assert "what was committed is stored, but not published: the bucket does not answer" in err
