@@ -4,7 +4,8 @@
                                      [--folder DIR] [--update-readme]
 
 The chunks and the questions are those of `bench_text`, a vector of each question beside its words. Every engine runs in
-its own process, on one core, one question per call; before each batch aidre answers the same questions in the same way.
+its own process, on one core, one question per call; beside each batch aidre answers the same questions for the first
+time, before it and after it in turns.
 A ratio compares the medians of two batches that were taken within about a second of each other. LanceDB fuses the ranks
 of two lists, tantivy and bm25s search words alone. `shared` is the share of aidre's ten hits that the engine has, too:
 analyzers and scores differ. For codes of several parts, such as `os.path`, aidre reads texts; questions without one are
@@ -50,7 +51,9 @@ Samples = dict[str, dict[str, list[dict[str, Any]]]]
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench_words", description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[28_500])
-    parser.add_argument("--queries", type=int, default=100, help="questions of a turn, different ones in each")
+    parser.add_argument(
+        "--queries", type=int, default=100, help="questions of a turn, others in each and for each engine"
+    )
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--peers", nargs="*", default=PEERS, choices=PEERS)
     parser.add_argument("--previous", type=Path, metavar="PYTHON", help="the interpreter of another release of aidre")
@@ -60,7 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     embedder = load_embedder(DEFAULT_SPACE)
     for rows in options.rows:
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            files = prepared(Path(folder).resolve(), embedder, rows, options.turns * options.queries + WARM_UP)
+            engines = 1 + len(options.peers) + (options.previous is not None)
+            count = engines * options.turns * options.queries + WARM_UP
+            files = prepared(Path(folder).resolve(), embedder, rows, count)
             found, raw = contest(files, options)
         print(json.dumps(found))
         record(f"bench_words_{rows}", {"chunks": rows, **found}, raw=raw, readme=options.update_readme)
@@ -93,13 +98,13 @@ def contest(files: Mapping[str, str], options: argparse.Namespace) -> tuple[dict
     cores = sorted(os.sched_getaffinity(0))
     with running(OURS, options.folder) as anchor:
         built(anchor, files, cores)
-        samples[OURS] = measured(anchor, anchor, options)
-        for name in [*([PREVIOUS] if options.previous else []), *options.peers]:
+        samples[OURS] = measured(anchor, anchor, options, 0)
+        for place, name in enumerate([*([PREVIOUS] if options.previous else []), *options.peers], 1):
             program = options.previous if name == PREVIOUS else None
             try:
                 with running(OURS if program else name, options.folder, program) as peer:
                     versions[name] = built(peer, files, cores)
-                    samples[name] = measured(anchor, peer, options)
+                    samples[name] = measured(anchor, peer, options, place)
             except PeerMissing as reason:
                 say(f"{name}: not measured: {reason}")
     asked = json.loads(Path(files["questions"]).read_bytes())[: options.turns * options.queries]
@@ -113,14 +118,20 @@ def built(engine: Running, files: Mapping[str, str], cores: Sequence[int]) -> st
     return str(facts["version"])
 
 
-def measured(anchor: Running, peer: Running, options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
-    """Batches of the peer beside those of the anchor, by mode."""
+def measured(
+    anchor: Running, peer: Running, options: argparse.Namespace, place: int
+) -> dict[str, list[dict[str, Any]]]:
+    """Batches of the peer beside those of the anchor, by mode; each peer (by its `place`) has questions that the anchor
+    has not answered yet, and every other turn it is asked first."""
     found: dict[str, list[dict[str, Any]]] = {}
     for turn in range(options.turns):
+        first = (place * options.turns + turn) * options.queries
         for mode in (one for one in MODES if one in peer.facts["modes"]):
-            asked = {"do": "search", "mode": mode, "k": K, "first": turn * options.queries, "count": options.queries}
-            beside = anchor.ask(BUILD_SECONDS, **asked)
-            found.setdefault(mode, []).append({**peer.ask(BUILD_SECONDS, **asked), "anchor": beside})
+            asked = {"do": "search", "mode": mode, "k": K, "first": first, "count": options.queries}
+            both = [anchor] if peer is anchor else [anchor, peer] if turn % 2 == 0 else [peer, anchor]
+            answers = [one.ask(BUILD_SECONDS, **asked) for one in both]
+            beside, theirs = answers[both.index(anchor)], answers[both.index(peer)]
+            found.setdefault(mode, []).append({**theirs, "anchor": beside})
     return found
 
 

@@ -1,7 +1,6 @@
-"""One gate for values: what a Python value means in metadata, and the same in a filter. InvalidDocument and
-InvalidFilter name the field.
+"""What passes between a program and the engine: Python values of metadata and filters, and hits as a list.
 
-The hits of a local search: an answer of the engine as the list that programs get.
+InvalidDocument and InvalidFilter name the field.
 """
 
 from __future__ import annotations

@@ -1,13 +1,4 @@
-"""The client address of a request: that of its connection, or the one that a trusted proxy forwards.
-
-Addresses are grouped by their usual allocation: IPv4 singly, IPv6 by the /64 network that each host controls.
-
-The target of a request as its client sent it, from a header of a trusted proxy.
-
-Proxies rewrite targets: nginx with a path in `proxy_pass` decodes `%2F` and merges slashes. Signatures cover what the
-client sent. The header may say how a target was written, not which resource is meant: it is ignored unless both targets
-are the same after decoding, so that a client whose header a proxy passes on gains nothing.
-"""
+"""What a trusted proxy forwards of a request: the address of its client, and the target as the client sent it."""
 
 from __future__ import annotations
 
@@ -32,7 +23,11 @@ MAX_FORWARDED_BYTES = 1_024
 
 
 class ClientAddresses:
-    """`trusted` are addresses, networks and host names of the proxies whose X-Forwarded-For is used."""
+    """The client address of a request: that of its connection, or the one that a trusted proxy forwards.
+
+    Addresses are grouped by their usual allocation: IPv4 singly, IPv6 by the /64 network that each host controls.
+    `trusted` are addresses, networks and host names of the proxies whose X-Forwarded-For is used.
+    """
 
     def __init__(self, trusted: Iterable[str] = ()) -> None:
         self._names = frozenset(trusted)
@@ -109,7 +104,12 @@ TARGET_FORM = re.compile(rb"/[!-~]*")
 
 
 class OriginalTarget:
-    """Notes the original target of a request without the path of `base_url`, for `request_target`."""
+    """Notes the original target of a request without the path of `base_url`, for `request_target`.
+
+    Proxies rewrite targets: nginx with a path in `proxy_pass` decodes `%2F` and merges slashes. Signatures cover what
+    the client sent. The header may say how a target was written, not which resource is meant: it is ignored unless both
+    targets are the same after decoding, so that a client whose header a proxy passes on gains nothing.
+    """
 
     def __init__(self, server: Server) -> None:
         self._addresses = ClientAddresses(server.trusted_proxies)

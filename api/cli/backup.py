@@ -1,12 +1,6 @@
-"""The files of STORE/.log for a backup: receipts, offers and binds, each as of one moment.
+"""The files of STORE/.log: those that a backup takes (receipts, offers and binds), and their verification.
 
-Promises, the cursor secret and the counters of limits are left out: they belong to the running server. The temporary
-copies are unlinked before they are written, so that none remains however the process ends.
-
-Verifies the logs of the protocols: databases by row checksums and SQLite's own check.
-
-The event log of an older release, as long as it is not taken over, is checked by the checksums in its ledger and line
-by line.
+Promises, the cursor secret and the counters of limits are left out: they belong to the running server.
 """
 
 from __future__ import annotations
@@ -45,8 +39,9 @@ def log_files(store: Path, folder: Path | None = None) -> Iterator[list[tuple[st
     """The files to back up of the folder of receipts, by default that in the store, each with its name in the archive;
     databases as copies that vanish with the context.
 
-    Databases come first, so that the event log of an older release, copied later, has every event that they refer to.
-    Raises StorageFailed.
+    Each is as of one moment. The copies are unlinked before they are written, so that none remains however the process
+    ends. Databases come first, so that the event log of an older release, copied later, has every event that they refer
+    to. Raises StorageFailed.
     """
     folder = store / LOG_FOLDER if folder is None else folder
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and not _is_excluded(path)]
@@ -90,7 +85,11 @@ _DATABASES = {LEDGER_FILE: False, "intake.sqlite": False, "nlweb-promises.sqlite
 
 
 def log_problems(store: Path, folder: Path | None = None) -> Iterator[Problem]:
-    """Damage in the folder of receipts, offers, binds and promises, by default that in the store."""
+    """Damage in the folder of receipts, offers, binds and promises, by default that in the store.
+
+    Databases are checked by row checksums and SQLite's own check; the event log of an older release, as long as it is
+    not taken over, by the checksums in its ledger and line by line.
+    """
     folder = store / LOG_FOLDER if folder is None else folder
     for name, is_expendable in _DATABASES.items():
         if (folder / name).exists():

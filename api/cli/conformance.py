@@ -1,7 +1,4 @@
-"""`aidre conformance`: tests another server by the conformance kit and prints the verdicts.
-
-Runs the benchmarks, which are part of a checkout but of no wheel.
-"""
+"""The checks of a server and of a checkout: `aidre conformance` and the benchmarks."""
 
 from __future__ import annotations
 
@@ -94,7 +91,8 @@ CHECKOUT: Final = Path(__file__).resolve().parents[2]
 
 
 def run_benchmarks(arguments: Sequence[str], checkout: Path = CHECKOUT) -> int:
-    """Run `python -m benchmarks ARGUMENTS`; returns its exit status. Raises ConfigurationError without a checkout."""
+    """Run `python -m benchmarks ARGUMENTS`; returns its exit status. Raises ConfigurationError without a checkout, for
+    the benchmarks are part of no wheel."""
     if not (checkout / "benchmarks" / "__main__.py").is_file():
         raise ConfigurationError(
             "bench: the benchmarks are no part of the installed package: run `make bench` in a clone of the repository"

@@ -1,7 +1,4 @@
-"""Work of `aidre model`, and the models that a server needs before it is ready.
-
-Fills a space that joins a collection later from the stored text.
-"""
+"""The work of commands with models: `aidre model`, what a server fetches before it is ready, and `aidre embed`."""
 
 from __future__ import annotations
 
@@ -175,7 +172,8 @@ def space_to_fill(settings: Settings, collection: str, space_id: str) -> Embeddi
 def embed(
     store: Source, settings: Settings, collection: str, space_id: str, report: Callable[[Event], None]
 ) -> EmbedSummary:
-    """Make a declared space of a collection live. Raises CollectionMissing, and what `embed_space` raises."""
+    """Fill a declared space that joins a collection later from the stored text, and make it live. Raises
+    CollectionMissing, and what `embed_space` raises."""
     space = space_to_fill(settings, collection, space_id)
     stored = store.open(collection).collection.spaces
     declared = {space.id: space for space in stored} | declared_spaces(settings)

@@ -1,10 +1,4 @@
-"""The `[[intakes]]` and `[intake]` sections: what can be submitted, what is offered, what is retained.
-
-Templates with `{name}` placeholders, filled from an intake's data and from its hits.
-
-A name is a path of members joined by dots. Python's format language is not supported, because data of an agent must
-not reach attributes.
-"""
+"""The `[[intakes]]` and `[intake]` sections, and the templates in them: what can be submitted, offered and retained."""
 
 from __future__ import annotations
 
@@ -44,7 +38,12 @@ def names_in(template: str) -> list[str]:
 
 
 def fill_template(template: str, data: Mapping[str, Any], hits: Mapping[str, str] | None = None) -> str:
-    """The template with its placeholders replaced; a missing member becomes empty. `{{` and `}}` are literal braces."""
+    """The template with its placeholders `{name}` replaced; a missing member becomes empty. `{{` and `}}` are literal
+    braces.
+
+    A name is a path of members joined by dots. Python's format language is not supported, because data of an agent must
+    not reach attributes.
+    """
 
     def replacement(match: re.Match[str]) -> str:
         name = match[1]

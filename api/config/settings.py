@@ -1,8 +1,6 @@
 """The configuration file `aidre.toml` as frozen structs: every key has a default and is checked when it is read.
 
-It opens no store: the configuration is compared with the manifests elsewhere. The embedding spaces that a collection
-is written in, by the configuration and the store. The `[oauth]` section: the accepted issuer, and what its tokens
-grant. Where the store is: segments on this machine, a bucket that they are published to, or another engine.
+It opens no store: the configuration is compared with the manifests elsewhere.
 """
 
 from __future__ import annotations

@@ -182,6 +182,7 @@ class WordsWorker:
     def __init__(self, name: str) -> None:
         self._entry = next(one for one in ENTRIES if one.name == name)
         self._engine: ByWords = globals()[self._entry.made]()
+        self._warm: set[str] = set()
         self._texts: list[str] = []
         self._vectors: Vectors = np.empty((0, 0), np.float32)
 
@@ -204,7 +205,8 @@ class WordsWorker:
     def search(self, *, mode: str, k: int, first: int, count: int) -> dict[str, Any]:
         """Runs single questions in sequence; returns the microseconds of each, by the clock and of the processor."""
         search = self._engine.modes[mode]
-        if first == 0:
+        if mode not in self._warm:
+            self._warm.add(mode)
             for number in range(WARM_UP):
                 search(self._texts[-1 - number], self._vectors[-1 - number], k)
         microseconds, processor, answered = [], [], []

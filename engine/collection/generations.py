@@ -1,16 +1,8 @@
-"""The generations of a collection as its writer makes them: publish the next one, merge segments.
+"""The generations of a collection as its writer makes them, and which segments are merged after a commit.
 
 A generation becomes durable in this order: the files it names are on disk already, then its manifest is written, then
 CURRENT, each synced before the next. A failure between manifest and CURRENT leaves it unacknowledged: readers may have
 seen its number, so the number is not used again and another generation has to follow.
-
-Merge policy: which segments to merge after a commit. A pure function of segment sizes.
-
-Tiered by size, as in Lucene and tantivy: a segment of n live rows is in tier log4(n), and four segments of a tier are
-merged into one of the next tier. So every row is rewritten about log4(rows) times and few segments remain. Large
-segments are in no tier: a search spends so long in each that their number matters little.
-
-A segment is named by its `segment_ord`, its position among the sizes.
 """
 
 from __future__ import annotations
@@ -76,6 +68,10 @@ def segments_to_merge(sizes: Sequence[SegmentSize], max_rows: int) -> list[int]:
     """The ords of segments to merge into one of at most `max_rows` rows now; [] where no merge is due.
 
     In this order: a full tier, more than MAX_SEGMENTS segments, and a segment that is mostly deleted, alone.
+
+    Tiered by size, as in Lucene and tantivy: a segment of n live rows is in tier log4(n), and four segments of a tier
+    are merged into one of the next tier. So every row is rewritten about log4(rows) times and few segments remain.
+    Large segments are in no tier: a search spends so long in each that their number matters little.
     """
     tiers: dict[int, list[int]] = {}
     for segment_ord, size in enumerate(sizes):

@@ -1,11 +1,6 @@
-"""Indexes for the segments of a new generation, and the calibration of its spaces when it is due: how deep a search
-goes, and how much vectors count in the languages that a model does not know.
+"""Indexes for the segments of a new generation, the calibration of its spaces, and the queries that this measures.
 
-Queries that a calibration measures beside the generated ones: texts embedded by the model of a space, and queries of
-users.
-
-The texts are titles and sentences of the stored documents, as questions about them would be, and texts about many other
-subjects. Embedding them takes as long as embedding some fifty chunks; a space is calibrated from some thousands on.
+A calibration tells how deep a search goes, and how much vectors count in the languages that a model does not know.
 """
 
 from __future__ import annotations
@@ -68,7 +63,13 @@ _SEED: Final = 20_260_103
 
 @dataclass(frozen=True, slots=True)
 class AskedQueries:
-    """By space: its model, where that is at hand, and encoded queries of users, of shape (n, dimensions)."""
+    """What a calibration measures beside generated queries, by space: texts that its model embeds, where that is at
+    hand, and encoded queries of users, of shape (n, dimensions).
+
+    The texts are titles and sentences of the stored documents, as questions about them would be, and texts about many
+    other subjects. Embedding them takes as long as embedding some fifty chunks; a space is calibrated from some
+    thousands on.
+    """
 
     models: Mapping[str, EmbedQueries] = field(default_factory=dict)
     given: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)

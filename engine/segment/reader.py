@@ -1,9 +1,8 @@
-"""A segment opened by memory map: immutable files, shared by every generation that names it.
+"""A segment opened by memory map: immutable files, shared by every generation that names it; and its bounded caches.
 
 The segment opens only if the primary files (documents, chunks, vectors) have their size and a sound frame (see
 `storage.arrow`); of their bodies the offsets are checked, once (`arrival`). Derived files (ids, fields, lexicon,
-words, keys, vector index) that are missing or damaged are rebuilt in memory or bypassed, with a warning. A mapping of
-bounded size that drops its oldest entries. Threads may share one without a lock.
+words, keys, vector index) that are missing or damaged are rebuilt in memory or bypassed, with a warning.
 """
 
 from __future__ import annotations
@@ -65,10 +64,10 @@ V = TypeVar("V")
 
 
 class BoundedCache(OrderedDict[K, V]):
-    """Reads are those of a dict; write with `add`.
+    """A mapping of bounded size that drops its oldest entries. Reads are those of a dict; write with `add`.
 
-    Two threads that miss at once compute the same value twice and store it twice. An entry may be dropped by another
-    thread at any time, so use the value that `add` returns instead of reading it back.
+    Threads may share one without a lock: two that miss at once compute the same value twice and store it twice. An
+    entry may be dropped by another thread at any time, so use the value that `add` returns instead of reading it back.
     """
 
     def __init__(self, max_entries: int) -> None:

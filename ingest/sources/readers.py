@@ -1,8 +1,6 @@
-"""Selects the reader of a file by its suffix, and turns a failure of the reader into one rejected file.
+"""Reads a file by its suffix, and each file of a zip archive as a file of a folder.
 
-Zip archives: each file in one is read as a file of a folder is, and called `archive.zip/file`.
-
-The sandbox inflates them. An archive inside an archive is not read.
+A failure of a reader becomes one rejected file.
 """
 
 from __future__ import annotations
@@ -76,6 +74,7 @@ def read_archive(
 ) -> Iterator[Item]:
     """The items of the files in an archive whose `suffixes` are read, and that `reads` says are documents.
 
+    A file in it is called `archive.zip/file`. The sandbox inflates it; an archive inside an archive is not read.
     Where the archive itself cannot be read, all documents from it are kept. Raises OSError.
     """
     others: Counter[str] = Counter()

@@ -44,6 +44,26 @@ def test_an_engine_that_is_missing_leaves_the_times_of_aidre(
     assert all(len(turn["microseconds"]) == 3 and any(turn["rows"]) for turn in turns)
 
 
+class Asked:
+    def __init__(self, name: str, log: list[tuple[str, int]]) -> None:
+        self.facts = {"modes": ["words"]}
+        self._name, self._log = name, log
+
+    def ask(self, seconds: float, *, first: int, **command: Any) -> dict[str, Any]:
+        self._log.append((self._name, first))
+        return {"name": self._name}
+
+
+def test_no_engine_answers_what_aidre_has_answered_before_and_each_is_first_in_turns() -> None:
+    log: list[tuple[str, int]] = []
+    anchor, peer = cast(Any, Asked("aidre", log)), cast(Any, Asked("peer", log))
+    options = Namespace(turns=2, queries=3)
+    bench_words.measured(anchor, anchor, options, 0)
+    [even, odd] = bench_words.measured(anchor, peer, options, 1)["words"]
+    assert log == [("aidre", 0), ("aidre", 3), ("aidre", 6), ("peer", 6), ("peer", 9), ("aidre", 9)]
+    assert even == odd == {"name": "peer", "anchor": {"name": "aidre"}}
+
+
 def test_another_engine_is_told_as_a_multiple_of_the_batch_beside_it() -> None:
     def turn(times: list[float], rows: list[list[int]]) -> dict[str, object]:
         return {"microseconds": times, "processor_us": [2 * time for time in times], "rows": rows}

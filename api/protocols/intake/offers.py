@@ -1,6 +1,6 @@
-"""Offers: the data of a submission become a question, its hits become an offer. Pure translation.
+"""Offers and the manifest of Agent Intake: the data of a submission become a question, its hits an offer.
 
-The manifest of Agent Intake, /.well-known/agent-intake.json: the provider and its intakes.
+Nothing here searches or stores.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def expiry_of(intake: OfferedIntake) -> float:
 
 
 def build_manifest(settings: Settings) -> IntakeManifest:
-    """The manifest, which is the same for every caller."""
+    """The manifest, /.well-known/agent-intake.json: the provider and its intakes, the same for every caller."""
     server = settings.server
     url = server.origin or str(server.base_url)
     return IntakeManifest(

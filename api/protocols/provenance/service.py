@@ -1,9 +1,4 @@
-"""The signers of one process, built from the configuration.
-
-Signed statements about chunks: a compact JWS (RFC 7515) over canonical JSON (RFC 8785).
-
-A signature is made on demand and cached for half of its lifetime, so a returned one is valid for the other half.
-"""
+"""Signed statements about chunks, and the signers of one process, built from the configuration."""
 
 from __future__ import annotations
 
@@ -38,8 +33,12 @@ class Claims:
 
 
 class ChunkSigner:
-    """Signs chunks in one process; `lifetime` is in seconds, at most MAX_LIFETIME_SECONDS; `algorithm` is the name of
-    Ed25519 in the header: that of RFC 9864, or "EdDSA", which some libraries know alone."""
+    """Signs chunks in one process: a compact JWS (RFC 7515) over canonical JSON (RFC 8785).
+
+    A signature is made on demand and cached for half of its lifetime, so a returned one is valid for the other half.
+    `lifetime` is in seconds, at most MAX_LIFETIME_SECONDS; `algorithm` is the name of Ed25519 in the header: that of
+    RFC 9864, or "EdDSA", which some libraries know alone.
+    """
 
     def __init__(
         self,

@@ -1,10 +1,8 @@
 """Builds typed columns from documents: the values of their fields, flattened, by name and JSON type.
 
-The members of the metadata and of the schema.org object are fields, those of nested objects under dotted names
-(flatten.py). A field that both have holds the values of both. A reserved name always means the reserved field; a member
-of that name is reached as `metadata.NAME`. Knows no files, and of filters only the names of fields.
-
-Flattens nested JSON (metadata, schema.org objects) into the values that filters compare, by dotted name.
+The members of the metadata and of the schema.org object are fields, those of nested objects under dotted names. A field
+that both have holds the values of both. A reserved name always means the reserved field; a member of that name is
+reached as `metadata.NAME`. Knows no files, and of filters only the names of fields.
 
 Every element of a list is a value of its field. An object is itself only PRESENT: it exists, and compares with nothing.
 Null is no value. The traversal keeps its own stack, so no depth of nesting can exhaust Python's.

@@ -1,11 +1,7 @@
 """The sandbox's parser of reStructuredText: its text with headings, and the fields of its beginning as metadata.
 
-docutils parses it (rst_parser.py), with directives and roles of Sphinx (rst_directives.py). Files that it names are not
-read.
-
-docutils with the parts that a text needs: neither links nor the addresses in it are resolved.
-
-Its inline markup and its transforms take time that grows with the square of a paragraph: a long one is read in slices.
+docutils parses it, with directives and roles of Sphinx (rst_directives.py) and with the parts that a text needs:
+neither links nor the addresses in it are resolved, and files that it names are not read.
 """
 
 from __future__ import annotations
@@ -80,7 +76,10 @@ class _Footnotes(references.Footnotes):
 
 
 class _Inliner:
-    """docutils' parser of inline markup, whose patterns are made from its own class: this one has it."""
+    """docutils' parser of inline markup, whose patterns are made from its own class: this one has it.
+
+    Its time, and that of transforms, grows with the square of a paragraph: a long one is read in slices.
+    """
 
     def __init__(self) -> None:
         self._whole = states.Inliner()

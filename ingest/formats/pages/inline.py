@@ -1,11 +1,6 @@
-"""Elements within a line that say more than their characters: raised numbers, formulas, pictures, numbers of items.
+"""What stands within a line: elements that say more than their characters, and addresses that say less.
 
-A raised digit is written as `^3`, and not as the character of Unicode: compatibility normalization, which the lexical
-index and many models apply, joins `10³` to 103. Numbers as letters and as Roman numerals, as lists have them.
-
-`data:` addresses: pictures and fonts that are written into a text, and no words of it.
-
-They are found by their form, so that the time is linear; a text about them, with a short one, stays as it is.
+Raised numbers, formulas, pictures and numbers of items are written as text; `data:` addresses are taken out.
 """
 
 from __future__ import annotations
@@ -29,7 +24,10 @@ _DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]{1,200}\]:[ \t]*<?data:[^\s<>]{0,200}
 
 
 def strip_data_addresses(text: str) -> str:
-    """The text with an ellipsis in place of the data of each address; a picture of Markdown becomes its description."""
+    """The text with an ellipsis in place of the data of each address; a picture of Markdown becomes its description.
+
+    Addresses are found by their form, so that the time is linear; a text about them, with a short one, stays as it is.
+    """
     if "data:" not in text and "DATA:" not in text:
         return text
     shortened = _ADDRESS.sub(lambda match: f"{match[0].partition(',')[0]},\u2026", text)
@@ -115,7 +113,11 @@ def is_raised(node: LexborNode) -> bool:
 
 
 def write_raised(node: LexborNode, before: str) -> str:
-    """The text of a short <sup> behind a text: "^3" behind 10, "[1]" for the mark of a note, else its characters."""
+    """The text of a short <sup> behind a text: "^3" behind 10, "[1]" for the mark of a note, else its characters.
+
+    Not the character of Unicode: compatibility normalization, which the lexical index and many models apply, joins
+    `10³` to 103.
+    """
     text = _text_of(node)
     if not text:
         return ""
