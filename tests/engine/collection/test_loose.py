@@ -33,13 +33,20 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 def write_part(
-    place: Place, tmp_path: Path, name: str, ids: Sequence[str], *, text: str = "", space: EmbeddingSpace = SPACE
+    place: Place,
+    tmp_path: Path,
+    name: str,
+    ids: Sequence[str],
+    *,
+    text: str = "",
+    space: EmbeddingSpace = SPACE,
+    order: Order | None = None,
 ) -> None:
     scratch = tmp_path / f"scratch {name}{text}"
     with Store(scratch).writer(NAME, spaces=[space]) as writer:
         put(writer, [record(one, [text or name]) for one in ids], normal(len(ids), space.dimensions))
         staging, entries = writer.staged_rows()
-        put_segments(place, name, staging, entries, writer)
+        put_segments(place, name, staging, entries, writer, order=order)
     assert NAME not in Store(scratch).collections()
 
 
@@ -240,3 +247,10 @@ def test_a_record_of_a_wrong_segment_is_refused_before_anything_is_moved(fault: 
         pytest.raises(StorageFailed, match="write one again"),
     ):
         adopt_segments(store, NAME, place)
+
+
+def test_the_order_of_runs_counts_within_a_partition_and_not_that_of_names(place: Place, tmp_path: Path) -> None:
+    for name, order in (("a", Order("p", 2)), ("b", Order("p", 1)), ("c", Order("o", 3))):
+        write_part(place, tmp_path, name, ["x"], order=order)
+    assert adopt_segments(Store(tmp_path / "store"), NAME, place) == ["c", "b", "a"]
+    assert texts(tmp_path / "store") == {"x": "a"}
