@@ -182,7 +182,8 @@ class Collection(CollectionView):
 
     def adopt(self, source: str | Path) -> list[str]:
         """Take the segments that `aidre.segments.write` wrote into a folder or a bucket, in one commit, each once;
-        return the names of those that were new. Of documents with one id that of the later name is kept.
+        return the names of those that were new. Of documents with one id that of the later partition is
+        kept, and within a partition what was written last.
         SpaceConflict, Missing, StoreLocked, StorageFailed, BucketFailed.
 
         Parameters:

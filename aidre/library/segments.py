@@ -6,8 +6,10 @@ import hashlib
 import io
 import itertools
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -18,8 +20,8 @@ from aidre.library.arguments import to_names
 from aidre.library.columns import is_table
 from aidre.library.database import Database
 from aidre.library.documents import Rows, to_documents, to_matrices
-from aidre.library.spaces import Configured
-from aidre.library.writer import stage
+from aidre.library.spaces import Configured, Spaces, to_endpoint
+from aidre.library.writer import staged
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,9 +51,10 @@ def write(
     are there already nothing is computed again.
 
     `rows` are those of `Collection.add`, or an iterable of Arrow batches; `space`, `embed`, `endpoint` and `dates` are
-    those of `Database.collection`. A name is made of `partition` and of the content of the rows, 50,000 a segment: a
-    task that is done again writes nothing twice. `Collection.adopt` and `aidre adopt` commit them. The errors of
-    `Collection.add`, BucketFailed.
+    those of `Database.collection`. A name is made of `partition`, of the content of the rows, 50,000 a segment, and of
+    what computes their vectors: a task that is done again writes nothing twice. `Collection.adopt` and `aidre adopt`
+    commit them. Of two documents with one id that of the later partition is kept, and within a partition what was
+    written last. The errors of `Collection.add`, BucketFailed.
 
     Parameters:
         rows: A text, a mapping, a `Document`, a table, or an iterable of them, or of Arrow batches.
@@ -70,33 +73,49 @@ def write(
         >>> "tea" in docs, docs.adopt(files / "parts")
         (True, [])
     """
-    from aidre.engine.collection import check_name
+    from aidre.engine.collection import Order, check_name, is_stored, put_segments
     from aidre.engine.maintenance import place_of
 
     place = place_of(into)
     named_dates = to_names(dates, "dates")
-    names = []
-    with tempfile.TemporaryDirectory(prefix="aidre-segments-") as folder:
-        for number, (piece, matrices) in enumerate(_pieces(rows, vectors, space)):
-            label = f"{partition:06d}" if isinstance(partition, int) else partition
-            digest = _digest(piece, matrices, [repr(space), *named_dates])
-            name = check_name(f"{label}-{number:04d}-{digest}")
-            if place.read(name) is None:
-                with Database(Path(folder) / str(number), configured=Configured()) as store:
-                    made = store.collection(_COLLECTION, space=space, embed=embed, endpoint=endpoint, dates=dates)
-                    _write_piece(made, piece, matrices or None, place, name)
-            names.append(name)
+    names, run = [], time.time_ns()
+    label = f"{partition:06d}" if isinstance(partition, int) else partition
+    settings = [*_identities(space, embed, endpoint), *named_dates]
+    for number, (piece, matrices) in enumerate(_pieces(rows, vectors, space)):
+        name = check_name(f"{label}-{number:04d}-{_digest(piece, matrices, settings)}")
+        order = Order(label, run, number)
+        if not is_stored(place, name, order):
+            with (
+                tempfile.TemporaryDirectory(prefix="aidre-segments-") as folder,
+                Database(Path(folder), configured=Configured()) as store,
+            ):
+                made = store.collection(_COLLECTION, space=space, embed=embed, endpoint=endpoint, dates=dates)
+                with staged(made.writer(), piece, matrices or None) as (sink, staging, entries):
+                    put_segments(place, name, staging, entries, sink, order=order)
+        names.append(name)
     return names
 
 
-def _write_piece(made: Any, piece: Rows, matrices: Any, place: Any, name: str) -> None:
-    from aidre.engine.collection import put_segment
+def _identities(
+    space: EmbeddingSpace | Sequence[EmbeddingSpace] | None, embed: Any, endpoint: str | Endpoint | None
+) -> list[str]:
+    """What computes the vectors, as far as it is the same in every process: the spaces with their models, the address
+    of an endpoint, and the name and the code of a function."""
+    given = [space] if isinstance(space, EmbeddingSpace) else None if space is None else list(space)
+    resolved = Spaces(given, embed, endpoint, {}, Configured()).for_writing(None)
+    function = (
+        [] if embed is None else [f"{embed.__module__}.{getattr(embed, '__qualname__', type(embed).__qualname__)}"]
+    )
+    address = [] if endpoint is None else [to_endpoint(endpoint).url]
+    return [*map(repr, resolved), *function, *_code(getattr(embed, "__code__", None)), *address]
 
-    with made.writer() as writer:
-        writer.add(piece, vectors=matrices)
-        sink, staging, entries = stage(writer)
-        for number, entry in enumerate(entries):  # the last one has the name: the piece is whole then
-            put_segment(place, name if number == len(entries) - 1 else f"{name}.{number}", staging, entry, sink)
+
+def _code(code: Any) -> list[str]:
+    """The instructions, names and plain constants of a function and of those in it."""
+    if not isinstance(code, CodeType):
+        return []
+    plain = [repr(one) for one in code.co_consts if isinstance(one, str | bytes | int | float | None)]
+    return [code.co_code.hex(), *code.co_names, *plain, *(text for one in code.co_consts for text in _code(one))]
 
 
 # -- pieces ----------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -226,11 +227,15 @@ class CollectionWriter:
         return [document_id for batch in batches for document_id in batch.ids]
 
 
-def stage(writer: CollectionWriter) -> tuple[Writer, Path, list[SegmentEntry]]:
-    """All that was added to a writer and not committed, as segments in a folder, and the writer of the engine."""
+@contextmanager
+def staged(writer: CollectionWriter, rows: Rows, vectors: Any) -> Iterator[tuple[Writer, Path, list[SegmentEntry]]]:
+    """Rows as segments in a folder, and the writer of the engine. Nothing is committed, and at the end they go."""
     from aidre.engine.collection import Writer
 
-    writer._flush()
-    sink = writer._sink
-    assert isinstance(sink, Writer)
-    return sink, *sink.staged_rows()
+    with ExitStack() as stack:
+        writer.__enter__()
+        stack.push(writer._context)
+        writer.add_all(rows, vectors=vectors)
+        sink = writer._sink
+        assert isinstance(sink, Writer)
+        yield sink, *sink.staged_rows()

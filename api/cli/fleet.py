@@ -57,8 +57,10 @@ def publish(
     if health is not None and not follow:
         raise ConfigurationError("--health is for a publisher that stays: add --follow")
     address = None if health is None else parse_address(health)
-    record = PublishRecord(opened.path, publisher.generations, stays=follow)
-    with terminable(), nullcontext() if address is None else health_port(address, record):
+    newest = publishing.newest_of(publisher, opened, collection)
+    record = PublishRecord(opened.path, newest, stays=follow, only=collection)
+    publisher.sent = record.progressed
+    with terminable(), nullcontext() if address is None else health_port(address, record), publishing.counted(record):
         drops = publisher.publish_drops() if collection is None else []
         names = select_collections(opened, collection)
         for published in drops + (publisher.publish(names, force=force, repair=repair) if names or not drops else []):

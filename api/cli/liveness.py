@@ -1,11 +1,13 @@
 """Signs of life: what a publisher tells replicas and its own server, what a replica makes of it, and a port of health.
 
 A publisher that follows its store puts a small object into the bucket once in HEARTBEAT_SECONDS. These are 43,800
-requests a month to write it, and as many to read what it replaces, 0.24 $ at S3; each replica asks so, too, for 0.02 $.
+requests a month to write it, and twice as many to read what it replaces and the term, 0.25 $ at S3; each replica asks
+once a minute, too, for 0.02 $.
 """
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,36 +26,53 @@ if TYPE_CHECKING:
 HEARTBEAT_SECONDS = 60
 SILENT_SECONDS = 3 * HEARTBEAT_SECONDS
 """After so long without success a publisher is not healthy."""
+PROGRESS_SECONDS = 10
+"""Between two notes of an upload that goes on."""
 
 
 class PublishRecord:
     """What a publisher has done, in a file of its store, where a server of the store finds it."""
 
-    def __init__(self, store: Path, generations: Callable[[], dict[str, int]], *, stays: bool = False) -> None:
-        """`generations` are those of the store. Silence is told of a publisher that `stays`, and of no other."""
-        self._store, self.generations, self._stays = store, generations, stays
+    def __init__(
+        self, store: Path, generations: Callable[[], dict[str, int]], *, stays: bool = False, only: str | None = None
+    ) -> None:
+        """`generations` are those of the store that are followed, `only` the name of one collection that alone is.
+        Silence is told of a publisher that `stays`, and of no other."""
+        self._store, self.generations, self._stays, self._only = store, generations, stays, only
         known = fleet.read_state(store, fleet.PUBLISHES, fleet.Publishing)
         self._state = known or fleet.Publishing(fleet.boot(), None, 0.0, 0, {})
+        self.refused: frozenset[str] = frozenset()
+        self._told: float | None = None
+        self._writing = threading.Lock()
 
     @property
     def state(self) -> fleet.Publishing:
         return self._state
 
     def succeeded(self, published: Mapping[str, int]) -> None:
-        """The bucket took these generations, or, where there are none, a sign of life."""
-        known = {**self._state.published, **published}
-        self._write(
-            replace(
-                self._state,
-                boot=fleet.boot(),
-                succeeded=fleet.moment() if self._stays else self._state.succeeded,
-                succeeded_at=time.time(),
-                published=known,
-            )
-        )
+        """The bucket took these generations, or, where there are none, a sign of life. While others are `refused` the
+        publisher is not healthy."""
+        with self._writing:
+            known = {**self._state.published, **published}
+            state = replace(self._state, published=known)
+            self._write(state if self.refused else self._alive(state))
+
+    def progressed(self) -> None:
+        """The bucket took one object of many."""
+        with self._writing:
+            if self._stays and (self._told is None or fleet.moment() - self._told >= PROGRESS_SECONDS):
+                self._write(self._alive(self._state))
 
     def failed(self) -> None:
-        self._write(replace(self._state, failures=self._state.failures + 1))
+        with self._writing:
+            self._write(replace(self._state, failures=self._state.failures + 1))
+
+    def _alive(self, state: fleet.Publishing) -> fleet.Publishing:
+        alive = replace(state, succeeded_at=time.time())
+        if not self._stays:
+            return alive
+        self._told = fleet.moment()
+        return replace(alive, boot=fleet.boot(), succeeded=self._told, only=self._only)
 
     def _write(self, state: fleet.Publishing) -> None:
         self._state = state
@@ -71,14 +90,24 @@ class ReplicaWatch:
         self._behind: float | None = None
         self._committed: Mapping[str, int] = {}
 
-    def pulled(self, changed: Sequence[str]) -> None:
-        """After each complete pull."""
+    def pulled(self, changed: Sequence[str] | None) -> None:
+        """After each pull; None: it was not complete, and the publisher is listened to nevertheless."""
         now = fleet.moment()
         is_due = self._asked is None or now - self._asked >= HEARTBEAT_SECONDS
-        if (is_due and self._listen(now)) or (changed and self._committed):
+        may_differ = bool(changed) or (changed is None and self._behind is not None)
+        if (is_due and self._listen(now)) or (may_differ and self._committed):
             self._behind = (self._behind or now) if self._lacks() else None
-        state = fleet.Pulling(fleet.boot(), now, self._heard, self._behind, self._committed)
-        fleet.write_state(self._replica.cache, fleet.PULLS, state)
+        last = now if changed is not None else self._last_pull(now)
+        if last is not None:
+            state = fleet.Pulling(fleet.boot(), last, self._heard, self._behind, self._committed)
+            fleet.write_state(self._replica.cache, fleet.PULLS, state)
+
+    def _last_pull(self, now: float) -> float | None:
+        """The moment of the last complete pull, also of a process before this one; None where this is no replica."""
+        from aidre.engine.maintenance import pulled_at
+
+        at = pulled_at(self._replica.cache)
+        return None if at is None else now - max(0.0, time.time() - at)
 
     def _listen(self, now: float) -> bool:
         """Whether there was a new sign of life. A first one may be old: so its own time counts, then the clock here."""
@@ -125,9 +154,12 @@ def health_port(address: tuple[str, int], record: PublishRecord) -> Iterator[int
         return state.succeeded is not None and fleet.age(state, state.succeeded) < SILENT_SECONDS
 
     try:
-        server = ThreadingHTTPServer(address, _answering(is_alive, lines))
-    except OSError as error:
-        raise ConfigurationError(f"--health: cannot listen on {address[0]}:{address[1]}: {error.strerror}") from error
+        family = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0][0]
+        served = type("HealthServer", (ThreadingHTTPServer,), {"address_family": family})
+        server: ThreadingHTTPServer = served(address, _answering(is_alive, lines))
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or "this is no host"
+        raise ConfigurationError(f"--health: cannot listen on {address[0]}:{address[1]}: {why}") from error
     thread = threading.Thread(target=server.serve_forever, name="health", daemon=True)
     thread.start()
     try:

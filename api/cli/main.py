@@ -484,8 +484,9 @@ def _report(error: Exception) -> int:
     """Print what ended a command as one line; its exit status."""
     if _ran_out_of_memory(error):
         console.print_message(
-            f"out of memory: the system gave this process no more ({str(error) or type(error).__name__}); what was committed is "
-            "stored. Raise its limit (ulimit -v, MemoryMax of systemd, memory of the container), or ingest less at once"
+            f"out of memory: the system gave this process no more ({str(error) or type(error).__name__}); what was "
+            "committed is stored. Raise its limit (ulimit -v, MemoryMax of systemd, memory of the container), or "
+            "ingest less at once"
         )
         return 1
     if isinstance(error, AidreError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from aidre.engine.errors import AidreError, ConfigurationError, PublishConflict
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from aidre.api.cli.liveness import PublishRecord
     from aidre.api.config import Settings
@@ -59,7 +59,8 @@ def follow(
     from aidre.api.cli import console
     from aidre.api.cli.liveness import HEARTBEAT_SECONDS, PublishRecord
 
-    record, beats = record or PublishRecord(store.path, publisher.generations), record is not None
+    record, beats = record or PublishRecord(store.path, newest_of(publisher, store, collection)), record is not None
+    publisher.sent = record.progressed
     beaten: float | None = None
     stopped = stopped or threading.Event()
     marks: dict[str, Hashable] = {}
@@ -67,6 +68,7 @@ def follow(
     while not stopped.wait(wait):
         former, problem, wait = problem, "", _LOOK_SECONDS
         names = _names(store, collection)
+        record.refused &= frozenset(names)
         if marks.keys() - set(names):
             problem = _publish_drops(publisher)
             marks = {name: mark for name, mark in marks.items() if problem or name in names}
@@ -77,7 +79,8 @@ def follow(
             if due or meant != aliases:
                 done = publisher.publish_each(due)
                 aliases, wait = meant, max(wait, spacing)
-                record.succeeded({one.collection: one.generation for one in done.published})
+                published = {one.collection: one.generation for one in done.published}
+                _note_pass(record, due, published, done.failures)
                 marks |= {name: newest[name] for name in due if name not in done.failures}
                 for name, error in done.failures.items():
                     if isinstance(error, PublishConflict):
@@ -101,12 +104,36 @@ def follow(
             console.print_message(f"not published: {problem}")
 
 
+def _note_pass(
+    record: PublishRecord, names: Sequence[str], published: Mapping[str, int], failures: Mapping[str, AidreError]
+) -> None:
+    conflicts = {name for name, one in failures.items() if isinstance(one, PublishConflict)}
+    record.refused = record.refused - set(names) | conflicts
+    if published or not failures:
+        record.succeeded(published)
+
+
+def newest_of(publisher: Publisher, store: Source, collection: str | None) -> Callable[[], dict[str, int]]:
+    """The newest generations of the collections that are followed, published or not."""
+    return lambda: publisher.generations(_names(store, collection))
+
+
+@contextmanager
+def counted(record: PublishRecord) -> Iterator[None]:
+    """What fails within this context counts as an attempt that failed."""
+    try:
+        yield
+    except (AidreError, OSError):
+        record.failed()
+        raise
+
+
 def _beat(publisher: Publisher, store: Path, record: PublishRecord) -> str:
     """Give a sign of life; returns why it could not be done."""
     from aidre.engine.maintenance import beat
 
     try:
-        beat(publisher.bucket, store, publisher.generations())
+        beat(publisher.bucket, store, record.generations())
         record.succeeded({})
     except (AidreError, OSError) as error:
         return str(error)
@@ -146,7 +173,7 @@ def publishing(
         return
     publisher, stopped = publisher_for(store, settings), threading.Event()
     arguments = publisher, store, collection, settings.store.poll, stopped
-    record = PublishRecord(store.path, publisher.generations, stays=stays)
+    record = PublishRecord(store.path, newest_of(publisher, store, collection), stays=stays, only=collection)
     named = {"record": record if stays else None}
     thread = threading.Thread(target=follow, args=arguments, kwargs=named, name="publish", daemon=True)
     thread.start()
@@ -156,10 +183,13 @@ def publishing(
         stopped.set()
         thread.join(_RETRY_SECONDS)
     try:
-        done = publisher.publish_each(_names(store, collection))
-        record.succeeded({one.collection: one.generation for one in done.published})
-        for failure in done.failures.values():
-            raise failure
+        with counted(record):
+            names = _names(store, collection)
+            done = publisher.publish_each(names)
+            published = {one.collection: one.generation for one in done.published}
+            _note_pass(record, names, published, done.failures)
+            for failure in done.failures.values():
+                raise failure
     except (AidreError, OSError) as error:
         console.print_message(f"what was committed is stored, but not published: {error}; `aidre publish` sends it")
 
@@ -183,6 +213,7 @@ def replicating(url: str, cache: Path, settings: Settings) -> Iterator[Replica]:
     except AidreError as error:
         if not replica.source.collections():
             raise
+        watch.pulled(None)
         console.print_message(f"{error}; the generations in the cache are served meanwhile")
     arguments = stopped, settings.store.poll, watch.pulled
     thread = threading.Thread(target=replica.follow, args=arguments, name="replica", daemon=True)
@@ -195,13 +226,15 @@ def replicating(url: str, cache: Path, settings: Settings) -> Iterator[Replica]:
 
 def promote(folder: Path, url: str | None, settings: Settings) -> Promoted:
     """Make the replica in a folder the home node of its bucket; of that at `url`, where the folder is empty. Where it
-    is the home node already nothing is done. ConfigurationError, and what `promote` of the engine raises."""
+    is the home node already nothing is done; PublishConflict where another has taken over since. ConfigurationError,
+    and what `promote` of the engine raises."""
     from aidre.api.protocols.provenance import publication_signer, publisher_keys
-    from aidre.engine.maintenance import Bucket, Promoted, home_of, promote as take_over, replicated_url
+    from aidre.engine.maintenance import Bucket, Promoted, Tenure, home_of, promote as take_over, replicated_url
 
     terms, replicated = home_of(folder), replicated_url(folder)
     if terms and url in (None, *terms):
         address, term = max(terms.items(), key=lambda one: (one[0] == url, one[1]))
+        Tenure(folder, Bucket(address_of(address, settings))).check_entered("any")
         return Promoted(address, term, {})
     if url is None and replicated is None:
         raise ConfigurationError(f"{folder} is no replica: name its cache, or a bucket with --from")

@@ -25,13 +25,15 @@ _T = TypeVar("_T")
 @dataclass(frozen=True, slots=True)
 class Publishing:
     """Of a home node. `succeeded` is the moment of the last publication, or sign of life, that the bucket took, and
-    `succeeded_at` its Unix time; `published` the generation of each collection there."""
+    `succeeded_at` its Unix time, `boot` the start of the machine that the moment belongs to; `published` the generation
+    of each collection there, `only` the one that is followed, None: all."""
 
     boot: str
     succeeded: float | None
     succeeded_at: float
     failures: int
     published: Mapping[str, int]
+    only: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

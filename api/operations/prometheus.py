@@ -203,8 +203,9 @@ def publish_lines(state: fleet.Publishing | None, generations: Mapping[str, int]
         yield from single("aidre_publish_age_seconds", "gauge", what, fleet.age(state, state.succeeded))
     what = "Attempts to publish that failed."
     yield from single("aidre_publish_failures_total", "counter", what, state.failures)
+    followed = {name: number for name, number in generations.items() if state.only in (None, name)}
     what = "Generations that were committed and are not published."
-    yield from family("aidre_publish_lag_generations", "gauge", what, _lags(generations, state.published))
+    yield from family("aidre_publish_lag_generations", "gauge", what, _lags(followed, state.published))
 
 
 def replica_lines(seconds: float, state: fleet.Pulling | None, generations: Mapping[str, int]) -> Iterator[str]:

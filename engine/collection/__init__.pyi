@@ -10,11 +10,14 @@ from .lookup import DocumentLocator as DocumentLocator, find_vectors as find_vec
 from .loose import (
     FolderPlace as FolderPlace,
     LooseSegment as LooseSegment,
+    Order as Order,
     Place as Place,
     adopt_segments as adopt_segments,
     check_name as check_name,
+    find_whole as find_whole,
     is_name as is_name,
-    put_segment as put_segment,
+    is_stored as is_stored,
+    put_segments as put_segments,
 )
 from .snapshot import Snapshot as Snapshot
 from .store import Store as Store, local_store as local_store, stale_spaces as stale_spaces

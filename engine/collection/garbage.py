@@ -95,19 +95,22 @@ def _sweep(folder: Path, newest: Manifest, obsolete: Iterable[int], kept: Iterab
             path.unlink(missing_ok=True)
 
 
-def discard(folder: Path, newest: Manifest) -> None:
-    """Remove what a commit or a merge wrote that failed before CURRENT named its generation, as far as possible.
+def discard(folder: Path, newest: Manifest) -> bool:
+    """Remove what a commit or a merge wrote that failed before CURRENT named its generation, as far as possible;
+    whether nothing of it is left.
 
     `newest` is the generation before it. Where CURRENT names a later one, nothing is removed: readers have it. Without
     CURRENT a manifest that stayed would be taken for the newest one. Requires the writer's lock.
     """
     with suppress(OSError, ValueError, StorageFailed):
         if _current(folder) not in {None, newest.generation}:
-            return
+            return True
         numbers = [number for number, _ in _manifest_times(folder / MANIFESTS)]
         later = [number for number in numbers if number > newest.generation]
         _sweep(folder, newest, later, set(numbers).difference(later))
         changelog.remove_orphans(folder, newest.changes)
+        return True
+    return False
 
 
 def _current(folder: Path) -> int | None:

@@ -205,9 +205,9 @@ class Generations:
             self.discard()
             raise
 
-    def discard(self) -> None:
-        """Remove the files of a commit or merge that failed, as far as possible."""
-        garbage.discard(self.folder, self._with_detached_indexes(self.manifest))
+    def discard(self) -> bool:
+        """Remove the files of a commit or merge that failed, as far as possible; whether none is left."""
+        return garbage.discard(self.folder, self._with_detached_indexes(self.manifest))
 
     def calibrate(self, given: Mapping[str, NDArray[np.float32]]) -> None:
         """Publish a generation that changes nothing but the calibration of the spaces that queries are given for."""

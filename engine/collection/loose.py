@@ -1,20 +1,23 @@
 """Loose segments: written by any process into a folder or a bucket, and adopted by a collection in one commit.
 
-    NAME.json             a segment that is whole: its entry, spaces and dates; written last, and once
+    NAME.json             a segment that is whole: its entry, spaces, dates and order; written last
     NAME.ATTEMPT/FILE     its files
 
 A name says which part of which rows a segment holds, so that a run that begins again finds what is whole. Two processes
-may write one name at a time: each has an attempt of its own, and the first whose record is there counts. Nobody is
-trusted: the adoption verifies every byte.
+may write one name at a time: each has an attempt of its own, and the first whose record is there counts, as long as its
+files are there. A collection remembers attempts, whatever the address of the place. Nobody is trusted: the adoption
+verifies every byte.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping, Sequence
+import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,19 +32,32 @@ from aidre.engine.errors import InvalidInput, Missing, SpaceConflict, StorageFai
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.ports import Reader
 from aidre.engine.segment import Staging
-from aidre.engine.storage import SegmentEntry, durable
+from aidre.engine.storage import SegmentEntry, durable, has_own_names
 
 FORMAT: Final = 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]{0,199}")
 _ATTEMPT = re.compile(r"[0-9a-f]{16}")
-_RECORD: Final = ".json"
+RECORD: Final = ".json"
+_BLOCK_BYTES: Final = 1 << 20
 _PREFIX: Final = "segments "
 """Before the address of a place, in the states of sources."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Order:
+    """Of two documents with one id that of the later segment is kept: by partition, then by the time of the run in
+    nanoseconds, then by piece and part of the run."""
+
+    partition: str
+    run: int = 0
+    piece: int = 0
+    part: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class LooseSegment:
-    """The record of a loose segment."""
+    """The record of a loose segment. `parts` counts the segments that one piece of rows became; the last of them has
+    the name of the piece, the others `part_name`."""
 
     format: int
     name: str
@@ -49,6 +65,13 @@ class LooseSegment:
     entry: SegmentEntry
     spaces: tuple[EmbeddingSpace, ...]
     dates: tuple[str, ...]
+    order: Order
+    parts: int = 1
+
+    @property
+    def mark(self) -> str:
+        """What a collection remembers: an attempt, and the run that wanted it last."""
+        return f"{self.attempt} {self.order.run}"
 
     @property
     def folder(self) -> str:
@@ -60,14 +83,21 @@ class Place(Protocol):
 
     url: str
 
-    def names(self) -> list[str]:
-        """The names of the segments that are whole, sorted."""
+    def names(self, prefix: str = "") -> list[str]:
+        """The names of the segments that are whole and begin with a prefix, sorted."""
 
     def read(self, name: str) -> bytes | None:
         """The record of a segment, None where it is not whole."""
 
     def put(self, segment: LooseSegment, folder: Path) -> None:
-        """Store the files of a segment, which are in `folder`, and then its record, unless there is one."""
+        """Store the files of a segment, which are in `folder`, and then its record, unless there is one of another
+        attempt whose files are there."""
+
+    def replace(self, segment: LooseSegment) -> None:
+        """Store another record for files that are there."""
+
+    def has_files(self, segment: LooseSegment) -> bool:
+        """Whether every file of a segment is there, in its size."""
 
     def fetch(self, segment: LooseSegment, target: Path) -> None:
         """Copy the files of a segment into a folder."""
@@ -87,20 +117,70 @@ def check_name(name: str) -> str:
 # -- write and adopt ---------------------------------------------------------------------------------------------
 
 
-def put_segment(place: Place, name: str, staging: Path, entry: SegmentEntry, writer: Writer) -> None:
-    """Store a segment that `writer` has staged under a name."""
-    dates = writer.generations.manifest.dates
-    attempt = secrets.token_hex(8)
-    segment = LooseSegment(FORMAT, check_name(name), attempt, entry, tuple(writer.spaces.values()), dates)
-    place.put(segment, staging / entry.id)
+def put_segments(
+    place: Place,
+    name: str,
+    staging: Path,
+    entries: Sequence[SegmentEntry],
+    writer: Writer,
+    *,
+    order: Order | None = None,
+) -> None:
+    """Store the segments that `writer` has staged for one piece of rows. The last one has the name: the piece is whole
+    then."""
+    dates, spaces = writer.generations.manifest.dates, tuple(writer.spaces.values())
+    order, last = order or Order(name), len(entries) - 1
+    for part, entry in enumerate(entries):
+        own = check_name(name if part == last else part_name(name, part))
+        at = replace(order, part=part)
+        segment = LooseSegment(FORMAT, own, secrets.token_hex(8), entry, spaces, dates, at, len(entries))
+        place.put(segment, staging / entry.id)
+
+
+def part_name(name: str, part: int) -> str:
+    return f"{name}.{part:04d}"
+
+
+def is_stored(place: Place, name: str, order: Order) -> bool:
+    """Whether all segments of a piece are there. Where another content of the same piece was written after them, they
+    become the later ones."""
+    found = find_whole(place, name)
+    if found is None:
+        return False
+    others = [find_whole(place, part_name(name, part)) for part in range(found.parts - 1)]
+    parts = [one for one in (*others, found) if one is not None]
+    if len(parts) < found.parts:
+        return False
+    if found.order.run < order.run and _is_followed(place, found):
+        for one in parts:
+            place.replace(replace(one, order=replace(one.order, run=order.run)))
+    return True
+
+
+def _is_followed(place: Place, segment: LooseSegment) -> bool:
+    """Whether another content of the piece of a segment was written later."""
+    prefix = segment.name.rpartition("-")[0] + "-"
+    same = [find_whole(place, name) for name in place.names(prefix)]
+    at = replace(segment.order, part=0)
+    later = [one.order for one in same if one is not None and one.order.run > at.run]
+    return any(replace(order, run=at.run, part=0) == at for order in later)
+
+
+def find_whole(place: Place, name: str) -> LooseSegment | None:
+    """A segment whose record can be read and whose files are there. StorageFailed where the place does not answer."""
+    record = place.read(name)
+    try:
+        segment = _decoded(name, record or b"")
+    except StorageFailed:
+        return None
+    return segment if place.has_files(segment) else None
 
 
 def read_segments(place: Place) -> list[LooseSegment]:
-    """The segments that are whole, in the order of their names. Missing where there are none, StorageFailed for a
+    """The segments that are whole, in their order. Missing where there are none, StorageFailed for a
     record that is none, InvalidInput where they differ in their spaces."""
-    # A segment that became several has the last of them under its own name, which `~` puts behind the others.
-    names = sorted(place.names(), key=lambda name: f"{name}~")
-    found = [_decoded(name, place.read(name) or b"") for name in names]
+    found = [_decoded(name, place.read(name) or b"") for name in place.names()]
+    found.sort(key=lambda one: (one.order, one.name))
     if not found:
         raise Missing(f"{place.url} holds no segment that is whole: write some by aidre.segments.write")
     for one in found:
@@ -120,8 +200,8 @@ def adopt_segments(
 ) -> list[str]:
     """Make the segments of a place part of a collection in one commit, each once; the names of those that were not yet.
 
-    Of two documents with one id that of the later name is kept. SpaceConflict where the spaces are not those of the
-    collection, StorageFailed for a file that is not as it was written, Missing, InvalidInput, StoreLocked.
+    Of two documents with one id that of the later segment is kept, see `Order`. SpaceConflict where the spaces are not
+    those of the collection, StorageFailed for a file that is not as it was written, Missing, InvalidInput, StoreLocked.
     """
     segments = read_segments(place)
     exists = store.path.is_dir() and store.named(collection) in store.collections()
@@ -134,25 +214,21 @@ def adopt_segments(
 
 
 def _adopt(writer: Writer, place: Place, segments: Sequence[LooseSegment]) -> list[str]:
-    source = _PREFIX + place.url
-    taken = writer.source_states().get(source, {})
-    new = [one for one in segments if one.name not in taken]
+    states = writer.source_states()
+    # A place has many spellings, and may be copied or moved: what counts are the marks of all of them.
+    taken = {mark for source, marks in states.items() if source.startswith(_PREFIX) for mark in marks.values()}
+    new = [one for one in segments if one.mark not in taken]
     if not new:
         return []
     _check_fits(writer, new[0])
-    staging = writer.stage()
-    try:
-        writer.set_source_state(source, {one.name: one.attempt for one in segments} | _other_attempts(taken, segments))
-        writer.adopt(staging, [_fetched(place, one, staging) for one in new])
-    finally:
-        durable.remove_folder(staging)
+    staging = writer.stage()  # the writer removes it, also after an error
+    writer.set_source_state(_PREFIX + place.url, {one.name: one.mark for one in segments})
+    entries = [_fetched(place, one, staging) for one in new]
+    cures = {
+        entry.id: f"remove {one.name}.json and write {one.name} again" for entry, one in zip(entries, new, strict=True)
+    }
+    writer.adopt(staging, entries, cures=cures)
     return [one.name for one in new]
-
-
-def _other_attempts(taken: Mapping[str, str], segments: Sequence[LooseSegment]) -> dict[str, str]:
-    """What was taken before, of what is still there: a name of which nothing is left needs no mark."""
-    there = {one.name for one in segments}
-    return {name: attempt for name, attempt in taken.items() if name in there}
 
 
 def _check_fits(writer: Writer, segment: LooseSegment) -> None:
@@ -184,19 +260,19 @@ def _fetched(place: Place, segment: LooseSegment, staging: Path) -> SegmentEntry
         for path in files:
             path.chmod(durable.READ_ONLY)
         durable.sync_folder(folder)
-        durable.sync_folder(staging)
     return entry
 
 
 def _decoded(name: str, record: bytes) -> LooseSegment:
+    """StorageFailed."""
     try:
         segment = msgspec.json.decode(record, type=LooseSegment)
     except (msgspec.DecodeError, ValueError) as error:
-        raise StorageFailed(f"{name}{_RECORD} is no record of a segment: write it again", file=name) from error
-    names = [*segment.entry.files, segment.attempt]
-    is_inside = _ATTEMPT.fullmatch(segment.attempt) and not any("/" in one or one.startswith(".") for one in names)
+        raise StorageFailed(f"{name}{RECORD} is no record of a segment: write {name} again", file=name) from error
+    is_inside = _ATTEMPT.fullmatch(segment.attempt) and has_own_names(segment.entry)
     if segment.format != FORMAT or segment.name != name or not is_inside:
-        raise StorageFailed(f"{name}{_RECORD} is of another release, or of another segment: write it again", file=name)
+        what = "is of another release, or of another segment"
+        raise StorageFailed(f"{name}{RECORD} {what}: write {name} again", file=name)
     return segment
 
 
@@ -210,20 +286,20 @@ class FolderPlace:
         self._folder = folder.absolute()
         self.url = str(self._folder)
 
-    def names(self) -> list[str]:
+    def names(self, prefix: str = "") -> list[str]:
         with durable.read_errors(self._folder), suppress(FileNotFoundError):
-            found = [path.name.removesuffix(_RECORD) for path in self._folder.iterdir() if path.name.endswith(_RECORD)]
-            return sorted(name for name in found if is_name(name))
+            found = [path.name.removesuffix(RECORD) for path in self._folder.iterdir() if path.name.endswith(RECORD)]
+            return sorted(name for name in found if is_name(name) and name.startswith(prefix))
         return []
 
     def read(self, name: str) -> bytes | None:
         with suppress(FileNotFoundError), durable.read_errors(self._folder):
-            return (self._folder / f"{name}{_RECORD}").read_bytes()
+            return (self._folder / f"{name}{RECORD}").read_bytes()
         return None
 
     def put(self, segment: LooseSegment, folder: Path) -> None:
         durable.make_folder(self._folder)
-        target, record = self._folder / segment.folder, self._folder / f"{segment.name}{_RECORD}"
+        target, record = self._folder / segment.folder, self._folder / f"{segment.name}{RECORD}"
         temporary = self._folder / f".{segment.folder}.tmp"
         with durable.write_errors(target):
             shutil.copytree(folder, temporary)
@@ -231,15 +307,58 @@ class FolderPlace:
             mark = self._folder / f".{segment.folder}.json.tmp"
             mark.write_bytes(orjson.dumps(segment))
             durable.sync_file(mark)
-            try:
-                os.link(mark, record)
-            except FileExistsError:
-                durable.remove_folder(target)
-            except OSError:  # a file system without links
+            if self._is_first(mark, record):
+                mark.unlink(missing_ok=True)
+            elif find_whole(self, segment.name) is None:
                 mark.replace(record)
-            mark.unlink(missing_ok=True)
+            else:
+                durable.remove_folder(target)
+                mark.unlink()
             durable.sync_folder(self._folder)
 
+    @staticmethod
+    def _is_first(mark: Path, record: Path) -> bool:
+        try:
+            os.link(mark, record)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without links
+            mark.replace(record)
+        return True
+
+    def replace(self, segment: LooseSegment) -> None:
+        durable.replace_file(self._folder / f"{segment.name}{RECORD}", orjson.dumps(segment))
+
+    def has_files(self, segment: LooseSegment) -> bool:
+        folder = self._folder / segment.folder
+        with durable.read_errors(folder), suppress(FileNotFoundError, NotADirectoryError):
+            return all((folder / name).lstat().st_size == file.size for name, file in segment.entry.files.items())
+        return False
+
     def fetch(self, segment: LooseSegment, target: Path) -> None:
-        for name in segment.entry.files:
-            shutil.copyfile(self._folder / segment.folder / name, target / name)
+        if (self._folder / segment.folder).is_symlink():
+            raise StorageFailed(f"{segment.folder} is a link: write {segment.name} again", file=segment.folder)
+        for name, file in segment.entry.files.items():
+            if not _copy(self._folder / segment.folder / name, target / name, file.size):
+                where = f"{segment.folder}/{name}"
+                raise StorageFailed(f"{where} is no file of {file.size} bytes: write {segment.name} again", file=where)
+
+
+def _copy(source: Path, target: Path, size: int) -> bool:
+    """Copy a file of a size; False, and not more than that copied, where it is none or a link."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(source, flags)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENOENT, errno.ENOTDIR}:
+            return False
+        raise
+    with os.fdopen(descriptor, "rb") as file, target.open("xb") as copy:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size != size:
+            return False
+        left = size
+        while left and (block := file.read(min(left, _BLOCK_BYTES))):
+            copy.write(block)
+            left -= len(block)
+        return not left

@@ -46,7 +46,7 @@ from aidre.engine.collection.commit import Committer, Declaration
 from aidre.engine.collection.generations import LARGE_SEGMENT_ROWS, Generations
 from aidre.engine.collection.lookup import DocumentLocator, find_vectors, live_documents, stored_records
 from aidre.engine.collection.snapshot import Snapshot
-from aidre.engine.errors import DocumentMissing, InvalidDocument, InvalidInput, SpaceConflict, StorageFailed
+from aidre.engine.errors import DocumentMissing, InvalidDocument, InvalidInput, SpaceConflict
 from aidre.engine.index.vectors import dtype_of, encode
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
 from aidre.engine.ports import EmbedQueries
@@ -101,6 +101,7 @@ class Writer:
         self._committer = Committer(folder, self.generations)
         self._pending = PendingCommit()
         self._spill: Spill | None = None
+        self._staging: list[Path] = []
         self._locator = DocumentLocator()
         self._declared = (description, visibility, tuple(sorted(dates)))
         self._sources = Sources(dict(self._manifest.source_roots), dict(self._manifest.source_states))
@@ -120,13 +121,13 @@ class Writer:
         finally:
             try:
                 self._committer.close()
-                if self._spill is not None:
-                    self._spill.remove()
-                    self.generations.discard()  # a commit that failed may have moved some of it
+                # What a commit that failed has moved here. The staging folders are the mark by which the next writer
+                # finds it, so that they go last.
+                is_clean = (kind is None and self._spill is None) or self.generations.discard()
                 if kind is None:
                     self.generations.collect_garbage()
-                elif isinstance(error, StorageFailed):  # segments that were moved here and not adopted need room, too
-                    self.generations.discard()
+                for staging in self._staging if is_clean else ():
+                    durable.remove_folder(staging)
             finally:
                 self._lock.__exit__(kind, error, traceback)
 
@@ -307,8 +308,10 @@ class Writer:
     # -- segments of other processes ---------------------------------------------------------------------------
 
     def stage(self) -> Path:
-        """A new folder for segments that other processes write and `adopt` takes. The next writer removes it."""
+        """A new folder for segments that other processes write and `adopt` takes. It goes with this writer; where that
+        is killed, the next one removes it, and what was moved out of it and not adopted."""
         staging = self.generations.folder / SEGMENTS / f".{secrets.token_hex(8)}.tmp"
+        self._staging.append(staging)
         durable.make_folder(staging)
         return staging
 
@@ -322,14 +325,20 @@ class Writer:
         return self._spill.staging, [view.segment.entry for view in self._spill.views]
 
     def adopt(
-        self, staging: Path, segments: Sequence[SegmentEntry], withdrawn: Collection[str] = ()
+        self,
+        staging: Path,
+        segments: Sequence[SegmentEntry],
+        withdrawn: Collection[str] = (),
+        *,
+        cures: Mapping[str, str] | None = None,
     ) -> CommitResult | None:
         """Make the segments in a folder of `stage` one generation, durable on return. None where that changes nothing.
 
         Of two documents with one id the later is kept; documents of the collection with these ids are replaced. Those
         in `withdrawn` are not: their stored version stays. Requires that no upsert is pending; deletions and sources
         are part of the generation. StorageFailed for a file that does not have its checksum, or where the disk fails:
-        then it can be called again. SpaceConflict while a space is stale, InvalidInput for pending rows.
+        then it can be called again; `cures` say by segment what helps against a damaged one. SpaceConflict while a
+        space is stale, InvalidInput for pending rows.
         """
         self.wait_for_commit()
         if not segments:
@@ -339,7 +348,7 @@ class Writer:
         if {entry.id for entry in self._manifest.segments} & {entry.id for entry in segments}:
             raise InvalidInput("these segments are part of the collection already: adopt each once")
         check_not_stale(self._stale)
-        staged = open_staged(staging, segments, withdrawn)
+        staged = open_staged(staging, segments, withdrawn, self._manifest, cures or {})
         self._delete_stored(self._locate(staged.live_ids()))
         result = self._committer.adopt(staged, self._pending, self._declaration())
         self._pending = PendingCommit()

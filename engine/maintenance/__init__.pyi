@@ -16,7 +16,7 @@ from .inventory import (
     leftovers as leftovers,
     take_inventory as take_inventory,
 )
-from .promotion import Promoted as Promoted, beat as beat, home_of as home_of, promote as promote
+from .promotion import Promoted as Promoted, Tenure as Tenure, beat as beat, home_of as home_of, promote as promote
 from .publication import (
     CATALOG as CATALOG,
     Catalog as Catalog,

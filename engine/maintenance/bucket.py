@@ -193,13 +193,17 @@ class Bucket:
                 self._check_exists(error)
                 return None
 
-    def list(self, prefix: str) -> Iterator[StoredObject]:
-        """The objects whose keys begin with a folder."""
+    def list(self, prefix: str, *, beginning: str = "") -> Iterator[StoredObject]:
+        """The objects whose keys begin with a folder; of them those whose keys begin with some characters."""
         import obstore
 
         with self._errors():
-            for found in obstore.list(self._store, prefix):
+            for found in obstore.list(self._store, prefix, offset=beginning or None):
                 for meta in found:
+                    if not meta["path"].startswith(beginning):
+                        if self._folder is None:  # object stores list in the order of keys
+                            return
+                        continue
                     yield StoredObject(meta["path"], int(meta["size"]), meta["last_modified"])
 
     def folders(self) -> frozenset[str]:
@@ -353,10 +357,10 @@ class _BucketPlace:
     def __init__(self, bucket: Bucket) -> None:
         self._bucket, self.url = bucket, bucket.url
 
-    def names(self) -> list[str]:
+    def names(self, prefix: str = "") -> list[str]:
         from aidre.engine.collection import is_name
 
-        keys = (found.key for found in self._bucket.list(""))
+        keys = (found.key for found in self._bucket.list("", beginning=prefix))
         names = (key.removesuffix(".json") for key in keys if key.endswith(".json"))
         return sorted(name for name in names if is_name(name))
 
@@ -365,14 +369,32 @@ class _BucketPlace:
         return None if found is None else found[0]
 
     def put(self, segment: LooseSegment, folder: Path) -> None:
+        from aidre.engine.collection import find_whole
+
         keys = {f"{segment.folder}/{name}": folder / name for name in segment.entry.files}
         for key, path in keys.items():
             self._bucket.put(key, path)
-        if not self._bucket.put_new(f"{segment.name}.json", orjson.dumps(segment)):
+        content, key = orjson.dumps(segment), f"{segment.name}.json"
+        if self._bucket.put_new(key, content):
+            return
+        if self.read(segment.name) == content:  # of the first request the answer alone was lost
+            return
+        if find_whole(self, segment.name) is None:
+            self._bucket.put(key, content)
+        else:
             self._bucket.delete(list(keys))
 
+    def replace(self, segment: LooseSegment) -> None:
+        self._bucket.put(f"{segment.name}.json", orjson.dumps(segment))
+
+    def has_files(self, segment: LooseSegment) -> bool:
+        files = segment.entry.files.items()
+        return all(self._bucket.size(f"{segment.folder}/{name}") == file.size for name, file in files)
+
     def fetch(self, segment: LooseSegment, target: Path) -> None:
-        for name in segment.entry.files:
+        for name, entry in segment.entry.files.items():
+            key = f"{segment.folder}/{name}"
             with (target / name).open("xb") as file:
-                if not self._bucket.download(f"{segment.folder}/{name}", file):
-                    raise StorageFailed(f"{segment.folder}/{name} is missing in {self.url}: write it again", file=name)
+                if self._bucket.size(key) != entry.size or not self._bucket.download(key, file):
+                    what = f"{key} is no object of {entry.size} bytes in {self.url}"
+                    raise StorageFailed(f"{what}: write {segment.name} again", file=key)

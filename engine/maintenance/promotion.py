@@ -13,10 +13,12 @@ published before its CURRENT was taken over is part of the history; later it is 
 
 from __future__ import annotations
 
+import resource
 import secrets
 import socket
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -42,6 +44,7 @@ from aidre.engine.maintenance.publication import (
 from aidre.engine.maintenance.replica import Replica, replicated_url
 from aidre.engine.maintenance.statement import (
     STATEMENT,
+    Accepted,
     Opener,
     Signer,
     accept,
@@ -107,6 +110,20 @@ class Tenure:
             term=number,
         )
 
+    def check_entered(self, collection: str) -> Term | None:
+        """The same for the term of the catalog, which is raised before that of each CURRENT."""
+        entered = read_catalog(self._bucket)[0].term
+        return self.check(collection, 0 if entered is None else entered.number)
+
+    def is_usurped(self, collection: str, found: Publication | None) -> bool:
+        """Whether a publication has an older term than this store has published by: release 0.2.0 has put it in the
+        place of a dropped collection."""
+        number = self.number
+        if found is None or found.term >= number:
+            return False
+        listed = read_catalog(self._bucket)[0].publications.get(collection)
+        return listed is not None and found.term < listed.term <= number
+
     def claim(self, *, at_least: int = 0) -> Term:
         """Make the next term this store's, which remembers it. BucketFailed, StorageFailed, PublishConflict."""
         for _ in range(_ATTEMPTS):
@@ -153,6 +170,7 @@ class Tenure:
 def beat(bucket: Bucket, folder: Path, generations: Mapping[str, int]) -> None:
     """Put a sign of life into the bucket. PublishConflict where it belongs to a later term; BucketFailed."""
     tenure, found = Tenure(folder, bucket), read_heartbeat(bucket)
+    tenure.check_entered("any")
     tenure.check("any", 0 if found is None else found[0].term)
     heartbeat = Heartbeat(tenure.number, int(time.time()), generations)
     bucket.swap(HEARTBEAT, encode_record(heartbeat), None if found is None else found[1])
@@ -183,18 +201,16 @@ def promote(bucket: Bucket, cache: Path, *, signer: Signer | None = None, keys: 
     replica = Replica(bucket, cache, keys=keys)
     replica.prepare()
     replica.pull()
-    tenure = Tenure(replica.cache, bucket)
-    term = tenure.claim()
-    takeover = _Takeover(replica, bucket, tenure, term, signer, keys)
-    taken = {name: takeover.take(name) for name in read_catalog(bucket)[0].collections}
-    replica.pull()  # of collections that were begun, and end with the takeover
-    tenure.confirm(term)
-    with write_errors(replica.cache / REPLICA):
-        (replica.cache / REPLICA).unlink()
-        durable.sync_folder(replica.cache)
-    for name in taken:
-        (replica.cache / name / STATEMENT).unlink(missing_ok=True)
-    return Promoted(bucket.url, term.number, {name: one.generation for name, one in taken.items()})
+    takeover = _Takeover(replica, bucket, Tenure(replica.cache, bucket), signer, keys)
+    for name in read_catalog(bucket)[0].collections:
+        takeover.check(name)  # what fails after the claim has fenced the home node
+    term = takeover.tenure.claim()
+    taken = {name: takeover.take(name, term) for name in read_catalog(bucket)[0].collections}
+    for _ in range(_ATTEMPTS):
+        replica.pull()  # of collections that were begun, and end with the takeover
+        if takeover.finish(taken, term):
+            return Promoted(bucket.url, term.number, {name: one.generation for name, one in taken.items()})
+    raise takeover.tenure.contended(CATALOG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,22 +220,49 @@ class _Takeover:
     replica: Replica
     bucket: Bucket
     tenure: Tenure
-    term: Term
     signer: Signer | None
     keys: Opener | None
 
-    def take(self, name: str) -> Publication:
+    def check(self, name: str) -> None:
+        """PublishConflict and PublicationRefused where a collection cannot be taken over by what is here."""
+        found = read_publication(self.bucket, name)
+        if found is not None:
+            self._accepted(name, found[0], self._pack(name, found[0]) or self.bucket)
+
+    def finish(self, taken: Mapping[str, Publication], term: Term) -> bool:
+        """Make the folder a home node, unless a replica that still runs has set a collection back meanwhile. None of
+        them is between its look at REPLICA and its last write then: it would hold a lock."""
+        cache = self.replica.cache
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # one file a lock
+        with ExitStack() as locks:
+            for name in sorted(taken):
+                locks.enter_context(self.replica.lock(name))
+            self.tenure.confirm(term)
+            if not all(self.replica.has(name, one) for name, one in taken.items()):
+                return False
+            with write_errors(cache / REPLICA):
+                for name in taken:
+                    (cache / name / STATEMENT).unlink(missing_ok=True)
+                (cache / REPLICA).unlink()
+                durable.sync_folder(cache)
+        return True
+
+    def take(self, name: str, term: Term) -> Publication:
         """Put the term into CURRENT of a collection, once the replica has that generation."""
         for _ in range(_ATTEMPTS):
             found = read_publication(self.bucket, name)
-            if found is not None and found[0].term > self.term.number:
-                raise self.tenure.overtaken(found[0].term, self.term)
+            if found is not None and found[0].term > term.number:
+                raise self.tenure.overtaken(found[0].term, term)
             if found is not None and not self.replica.has(name, found[0]):
-                self.replica.pull()
+                self.replica.pull_newest(name)
                 continue
             former, etag = found or (None, None)
             pack = None if former is None else self._pack(name, former)
-            wanted = self._begun(name) if former is None else self._succeeding(name, former, pack or self.bucket)
+            if former is None:
+                wanted = self._begun(name, term)
+            else:
+                wanted = self._succeeding(name, former, pack or self.bucket, term)
             if swap_publication(self.bucket, name, wanted, etag, packed=pack is not None) == wanted:
                 return wanted
         raise self.tenure.contended(name)
@@ -229,11 +272,21 @@ class _Takeover:
         is_plain = self.bucket.size(manifest_key(name, former.generation)) is not None
         return None if is_plain else open_pack(self.bucket, name, former.generation)
 
-    def _succeeding(self, name: str, former: Publication, objects: Objects) -> Publication:
+    def _succeeding(self, name: str, former: Publication, objects: Objects, term: Term) -> Publication:
         """The same publication under the term, signed where it was."""
-        wanted = replace(former, term=self.term.number, token=secrets.token_hex(8), statement=None)
-        if former.statement is None:
+        wanted = replace(former, term=term.number, token=secrets.token_hex(8), statement=None)
+        accepted = self._accepted(name, former, objects)
+        if accepted is None or self.signer is None:
             return wanted
+        claims = claims_of(name, wanted, accepted.claims.visibility, next_time(accepted.claims), accepted.files)
+        statement = self.signer.sign(encode_claims(claims))
+        self.bucket.put(list_key(claims), encode_list(statement, accepted.files))
+        return replace(wanted, statement=statement)
+
+    def _accepted(self, name: str, former: Publication, objects: Objects) -> Accepted | None:
+        """What was signed of a publication that is to be signed anew, None where it is not signed."""
+        if former.statement is None:
+            return None
         if self.signer is None:
             raise PublishConflict(
                 f"the publications at {self.bucket.url} are signed, and here is no provenance.key: set it, in the file "
@@ -242,13 +295,9 @@ class _Takeover:
                 url=self.bucket.url,
                 generation=former.generation,
             )
-        accepted = accept(objects, name, former, self.keys or self.signer)
-        claims = claims_of(name, wanted, accepted.claims.visibility, next_time(accepted.claims), accepted.files)
-        statement = self.signer.sign(encode_claims(claims))
-        self.bucket.put(list_key(claims), encode_list(statement, accepted.files))
-        return replace(wanted, statement=statement)
+        return accept(objects, name, former, self.keys or self.signer)
 
-    def _begun(self, name: str) -> Publication:
+    def _begun(self, name: str, term: Term) -> Publication:
         """A collection that was entered in the catalog, and has no CURRENT: its first publication was killed, or is
         under way. A dropped collection in its place makes that lose."""
         manifest, number, content = replace(first_manifest(name, ()), dropped=True), 0, b""
@@ -256,4 +305,4 @@ class _Takeover:
             number += 1
             content = encode_manifest(replace(manifest, generation=number))
         facts = number, manifest.lineage, checksum(content), secrets.token_hex(8)
-        return Publication(*facts, purged=number, term=self.term.number)
+        return Publication(*facts, purged=number, term=term.number)

@@ -80,10 +80,12 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What the catalog says of a publication: with another token than before there is something to pull."""
+    """What the catalog says of a publication: with another token than before there is something to pull. CURRENT is of
+    the same term or a later one."""
 
     generation: Count
     token: str
+    term: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +113,8 @@ class Catalog:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """That a publisher is at work: its term, the Unix time, and the newest generation of each collection of its store,
-    published or not."""
+    """That a publisher is at work: its term, the Unix time, and the newest generation of each collection that it
+    follows, published or not."""
 
     term: Count
     at: Count
@@ -176,7 +178,8 @@ def is_packed(content: bytes) -> bool:
 
 def fence(members: Mapping[str, Any]) -> dict[str, Any]:
     """The members of a publication, or of what was signed of it, as they are written. After a takeover the lineage ends
-    in the term: release 0.2.0 knows no term, and refuses to replace a publication of another lineage."""
+    in the term: release 0.2.0 knows no term, and refuses to replace a publication of another lineage, unless that is
+    dropped: see `Tenure.is_usurped`."""
     if not members["term"]:
         return {name: value for name, value in members.items() if name != "term"}
     return {**members, "lineage": f"{members['lineage']}.{members['term']}"}

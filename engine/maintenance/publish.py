@@ -22,12 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from aidre.engine.collection import continues_history, diverges, local_store
-from aidre.engine.errors import (
-    FormatTooNew,
-    InvalidInput,
-    PublishConflict,
-    StoreDamaged,
-)
+from aidre.engine.errors import FormatTooNew, InvalidInput, PublishConflict, StoreDamaged
 from aidre.engine.maintenance.backup import open_generation
 from aidre.engine.maintenance.bucket import Bucket
 from aidre.engine.maintenance.fleet import (
@@ -134,6 +129,8 @@ class Publisher:
         self._folders: frozenset[str] | None = None
         self._announced: frozenset[str] = frozenset()
         self._packs = False
+        self.sent: Callable[[], None] = lambda: None
+        """Called after each object that the bucket has taken, in any thread."""
         self._asking = threading.Lock()
 
     def publish(self, collections: Sequence[str], *, force: bool = False, repair: bool = False) -> list[Published]:
@@ -158,9 +155,9 @@ class Publisher:
             collections, lambda name: self._publish(name, force=force, repair=repair), force=force, repair=repair
         )
 
-    def generations(self) -> dict[str, int]:
+    def generations(self, names: Sequence[str]) -> dict[str, int]:
         """Of the store, published or not."""
-        return {name: self._store.current(name) for name in self._store.collections()}
+        return {name: self._store.current(name) for name in names}
 
     def publish_drops(self) -> list[Published]:
         """Make the bucket's collections that the store has dropped dropped there, too: their objects are removed."""
@@ -196,18 +193,20 @@ class Publisher:
                 if found[0].collected == 0:
                     self._collect(ours, found[0])
                 return _Newest(None, found[0])
+            is_usurped = found is not None and self._tenure.is_usurped(name, found[0])
             is_due = found is not None and found[0].generation < manifest.generation
-            if found is None or not is_due or found[0].lineage != manifest.lineage:
+            if found is None or not (is_usurped or (is_due and found[0].lineage == manifest.lineage)):
                 return None
             self._tenure.check(name, found[0].term)
             self._check_signs(ours, found[0])
             accepted = self._signing.accepted(name, found[0], is_in_pack=self._is_in_pack(name, found[0]))
             known = {} if accepted is None else accepted.files
             ours.digests.update(file for file in known.items() if file[0].startswith(changes_prefix(name)))
-            sent = self._put_manifest(ours, replaces=False)
+            sent = self._put_manifest(ours, replaces=is_usurped)
             wanted = self._succeeding(ours, found[0], None, is_first=False)
             wanted, listed = self._signing.signed(manifest, wanted, ours.digests, accepted)
             self._put_lists(listed)
+            self._tenure.check_entered(name)  # CURRENT may be of our term still
             self._swap(ours, wanted, found[1])
             self._collect(ours, wanted)
         is_signed = self._is_signer
@@ -221,6 +220,7 @@ class Publisher:
             ours = self._generation(name, manifest)
             former, etag = self._read_former(ours, repair=repair)
             self._tenure.check(name, 0 if former is None else former.term, force=force)
+            force = force or self._tenure.is_usurped(name, former)
             ours = replace(ours, etag=etag)
             before = self._former_manifest(name, former)
             if former is not None and not force:
@@ -413,6 +413,7 @@ class Publisher:
         key, pack = pack_key(ours.name, ours.manifest.generation), encode_pack({**contents, **lists})
         if not self._bucket.put_new(key, pack) and not self._has(key, pack):
             raise self._differs(ours, key)
+        self.sent()
         self._in_packs.add((ours.name, ours.manifest.generation))
         return [len(content) for content in contents.values()], publication
 
@@ -428,6 +429,7 @@ class Publisher:
             path = Path(f"/proc/self/fd/{descriptors[key]}")
             check_whole(path, key, entry)
             if self._bucket.put_new(key, path):
+                self.sent()
                 return entry.size
             if self._is_stored(key, entry):
                 return 0
@@ -438,6 +440,7 @@ class Publisher:
             if not replaces:
                 raise damaged(self._bucket, key, f"has not the {entry.size} bytes of the stored file")
             self._bucket.put(key, path)
+            self.sent()
             return entry.size
 
         with ThreadPoolExecutor(_UPLOADS, thread_name_prefix="publish") as threads:

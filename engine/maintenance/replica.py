@@ -34,6 +34,7 @@ from aidre.engine.maintenance.bucket import Bucket, Objects
 from aidre.engine.maintenance.fleet import (
     Due,
     Facts,
+    KnownTerms,
     LazyCache,
     LazyStore,
     Packed,
@@ -45,6 +46,7 @@ from aidre.engine.maintenance.fleet import (
     open_pack,
     pull_changelog,
     pull_file,
+    remove_unsigned,
     size_of,
     take_aliases,
 )
@@ -71,16 +73,13 @@ from aidre.engine.maintenance.statement import (
     check_succeeds,
     refused,
     seen,
-    sha256_of,
 )
 from aidre.engine.storage import (
     CHANGES,
     CURRENT,
-    DELETES,
     HOME,
     MANIFESTS,
     REPLICA,
-    SEGMENTS,
     Manifest,
     WriterLock,
     decode_manifest,
@@ -129,7 +128,7 @@ class Replica:
         self._etags: dict[str, str] = {}
         self._opened: dict[str, Manifest] = {}
         self._catalog = Catalog()
-        self._due = Due()
+        self._due, self._terms = Due(), KnownTerms(self.cache, bucket)
         self._packs: dict[str, Packed] = {}
         self._lazy = None
         if keep_seconds is not None:
@@ -202,7 +201,7 @@ class Replica:
 
     def _pull_or_learn(self, name: str) -> bool:
         if self._lazy is None or self._is_there(name):
-            has_changed = self._pull_newest(name)
+            has_changed = self.pull_newest(name)
         elif self._lazy.is_known(name, self._catalog):
             return False
         else:
@@ -230,7 +229,7 @@ class Replica:
             raise CollectionMissing(f"there is no collection {name!r} in this store", collection=name)
         note_use(self.cache, name)
         self._forget(name)
-        self._pull_newest(name)
+        self.pull_newest(name)
         if not self._is_there(name):
             raise damaged(self._bucket, current_key(name), "is missing")
 
@@ -242,6 +241,7 @@ class Replica:
             self._check_unseen(name, "is missing in the bucket")
             return False
         publication = decode_record(found[0], Publication, self._bucket, current_key(name))
+        self._terms.check(name, publication, self._catalog)
         with self._unpacked(name, publication.generation, is_needed=is_packed(found[0])):
             accepted = None if self._keys is None else self._accept(name, publication, self._keys)
             manifest, _ = self._published_manifest(name, publication, None if accepted is None else accepted.files)
@@ -266,14 +266,21 @@ class Replica:
             durable.replace_file(path, content)
 
     def follow(
-        self, stopped: threading.Event, poll: float, pulled: Callable[[Sequence[str]], None] = lambda changed: None
+        self,
+        stopped: threading.Event,
+        poll: float,
+        pulled: Callable[[Sequence[str] | None], None] = lambda changed: None,
     ) -> None:
         """Pull every `poll` seconds until `stopped`; a problem is logged once and does not end it. `pulled` is called
-        after each complete pull."""
+        after each pull, with None where that was not complete."""
         problem, wait = None, poll
         while not stopped.wait(wait):
             try:
-                pulled(self.pull())
+                changed = None
+                try:
+                    changed = self.pull()
+                finally:
+                    pulled(changed)
                 problem, wait = None, poll
             except (AidreError, OSError) as error:
                 if str(error) != problem:
@@ -286,7 +293,7 @@ class Replica:
         if not is_collection_name(collection):
             return False
         folder = self.cache / collection
-        with self._lock(collection):
+        with self.lock(collection):
             if (folder / MANIFESTS / manifest_name(generation)).exists():
                 return True
             if not self._is_marked():
@@ -370,7 +377,7 @@ class Replica:
         self._etags.pop(current_key(name), None)
         self._opened.pop(name, None)
 
-    def _pull_newest(self, name: str) -> bool:
+    def pull_newest(self, name: str) -> bool:
         key = current_key(name)
         found = self._bucket.get(key, unless=self._etags.get(key))
         if found is None:
@@ -378,8 +385,9 @@ class Replica:
                 self._check_unseen(name, "is missing in the bucket")
             return False
         publication = decode_record(found[0], Publication, self._bucket, key)
-        with self._lock(name), self._unpacked(name, publication.generation, is_needed=is_packed(found[0])):
+        with self.lock(name), self._unpacked(name, publication.generation, is_needed=is_packed(found[0])):
             self._check_marked()
+            self._terms.check(name, publication, self._catalog)
             changed = self._open_publication(name, publication, self._admit(name, publication))
         self._etags[key] = found[1]  # not before: a failed pull is repeated
         if self._lazy is not None:
@@ -405,19 +413,10 @@ class Replica:
         accepted = self._accept(name, publication, self._keys)
         former = seen(self.cache / name)
         if former is None:
-            self._remove_unsigned(name, accepted.files)
+            remove_unsigned(self.cache, name, accepted.files)
         if former != accepted.claims:
             durable.replace_file(path, accepted.statement.encode())
         return accepted.files
-
-    def _remove_unsigned(self, name: str, files: Mapping[str, str]) -> None:
-        """Remove what was pulled without keys, as far as it is not signed."""
-        if (self.cache / name / CURRENT).exists():
-            logger.warning("comparing what the cache has of %s with what was signed", name)
-        for folder in (MANIFESTS, SEGMENTS, DELETES, CHANGES):
-            for path in (self.cache / name / folder).rglob("*"):
-                if path.is_file() and sha256_of(path) != files.get(path.relative_to(self.cache).as_posix()):
-                    path.unlink()
 
     def _check_unseen(self, name: str, what: str) -> None:
         """PublicationRefused where the bucket lacks a collection of which a signed publication was accepted."""
@@ -555,7 +554,7 @@ class Replica:
         what = "is no replica any more, it was promoted: serve it as the store that it is"
         return StorageFailed(f"{self.cache} {what}, by `aidre serve --store {self.cache}`", file=self.cache.name)
 
-    def _lock(self, name: str) -> WriterLock:
+    def lock(self, name: str) -> WriterLock:
         durable.make_folder(self.cache / name)
         return WriterLock(self.cache / name, name, LOCK_SECONDS)
 

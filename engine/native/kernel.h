@@ -234,6 +234,14 @@ float score_centroids(const struct kernel *kernel, const struct centroids *centr
 /* Sort the centroids with a score of at least `least` to `ranking->ranked`, the best first; returns their number. */
 size_t sort_centroids(const struct centroids *centroids, const struct ranking *ranking, float least);
 
+#define MIN_RESIDUAL 5e-7F /* relative to the square of a row; less is rounding */
+
+/* The nearest centroid c of a row x, and the one of the list that gets its copy: it minimises |x - o|^2 + (r . (x - o))^2 /
+ * |r|^2 over the others, where r is x - c. `distances` (count,) are |o|^2 / 2 - x . o, and are overwritten; `products`
+ * (count, count) are c . o - |o|^2 / 2; `half_squares` are |o|^2 / 2, and `square` is |x|^2. */
+void assign_row(float *distances, const float *products, const float *half_squares, float square, size_t count,
+                int64_t *nearest, int64_t *second);
+
 /* ---- the best rows ---------------------------------------------------------------------------------------------- */
 
 /* The ids of a segment's chunks, in batches of one length, as Arrow stores them: offsets and bytes. */

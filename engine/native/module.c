@@ -162,6 +162,7 @@ static PyObject *choose_kernel(PyObject *module, PyObject *name) {
 }
 
 static PyMethodDef methods[] = {
+    {"assign_lists", assign_lists, METH_VARARGS, assign_doc},
     {"choose", choose_kernel, METH_O, choose_doc},
     {"encode_query", encode_query, METH_VARARGS, encode_doc},
     {"read_vector", read_member, METH_VARARGS, read_doc},

@@ -57,6 +57,10 @@ typedef struct {
     struct centroids centroids;
 } Centroids;
 
+/* The two lists of rows: a function of the module. */
+extern const char assign_doc[];
+PyObject *assign_lists(PyObject *module, PyObject *args);
+
 extern PyTypeObject *columns_type, *codes_type, *centroids_type;
 extern PyType_Spec columns_spec, codes_spec, centroids_spec, plan_spec, fragments_spec, strings_spec, lexicons_spec,
     texts_spec;

@@ -1,4 +1,4 @@
-/* Centroids: those of inverted lists, to be ranked for a query. */
+/* Centroids: those of inverted lists, to be ranked for a query, and chosen for rows. */
 #include "objects.h"
 
 #include <math.h>
@@ -121,3 +121,51 @@ static PyType_Slot centroids_slots[] = {
     {Py_tp_methods, centroids_methods}, {0, NULL},
 };
 PyType_Spec centroids_spec = {"aidre.engine.native.kernel.Centroids", sizeof(Centroids), 0, Py_TPFLAGS_DEFAULT, centroids_slots};
+
+const char assign_doc[] =
+    "assign_lists(distances, products, half_squares, squares)\n--\n\n"
+    "The nearest centroid of each row and the one of the list that gets its copy, as bytes of int64, those of all rows\n"
+    "after the other. Of centroids c and rows x, all float32: |c|^2 / 2 - x . c (rows, centroids), overwritten; b . c -\n"
+    "|c|^2 / 2 (centroids b, centroids c); |c|^2 / 2; |x|^2.";
+
+PyObject *assign_lists(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *distances_object, *objects[3];
+    if (!PyArg_ParseTuple(args, "OOOO:assign_lists", &distances_object, &objects[0], &objects[1], &objects[2]))
+        return NULL;
+    static const char *const names[] = {"products", "half_squares", "squares"};
+    struct views views = {0};
+    const Py_buffer *view = NULL;
+    const float *values[3];
+    size_t counts[3];
+    PyObject *result = NULL;
+    for (size_t i = 0; i < 3; i++) {
+        view = hold(&views, objects[i], sizeof(float), names[i]);
+        if (view == NULL)
+            goto end;
+        values[i] = view->buf;
+        counts[i] = (size_t)view->len / sizeof(float);
+    }
+    const size_t count = counts[1], rows = counts[2];
+    Py_buffer distances;
+    if (PyObject_GetBuffer(distances_object, &distances, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) < 0)
+        goto end;
+    if (count < 1 || count > MAX_CENTROIDS || distances.itemsize != sizeof(float) || counts[0] != count * count ||
+        (size_t)distances.len != rows * count * sizeof(float)) {
+        refuse("assign_lists: no centroids, too many, or arrays that do not fit each other");
+    } else {
+        result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(2 * rows * sizeof(int64_t)));
+    }
+    if (result != NULL) {
+        int64_t *nearest = (int64_t *)(void *)PyBytes_AsString(result);
+        Py_BEGIN_ALLOW_THREADS
+        for (size_t i = 0; i < rows; i++)
+            assign_row((float *)distances.buf + i * count, values[0], values[1], values[2][i], count, nearest + i,
+                       nearest + rows + i);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&distances);
+end:
+    release_views(&views);
+    return result;
+}

@@ -14,17 +14,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine.errors import StorageFailed
+from aidre.engine.errors import StorageFailed, StoreDamaged
+from aidre.engine.segment.reader import SegmentReader
 from aidre.engine.storage import (
     CHUNK_STATE_SCHEMA,
     CHUNKS_FILE,
     DOCUMENTS_FILE,
     SEGMENTS,
     FileProblem,
+    Manifest,
     SegmentEntry,
     durable,
     has_own_names,
     open_file,
+    vectors_file,
 )
 
 Mask = NDArray[np.bool_]
@@ -70,10 +73,18 @@ class StagedSegments:
             durable.sync_folder(segments)
 
 
-def open_staged(staging: Path, entries: Sequence[SegmentEntry], withdrawn: Collection[str]) -> StagedSegments:
-    """Verify every byte of some segments, and find the documents that are not kept. StorageFailed.
+def open_staged(
+    staging: Path,
+    entries: Sequence[SegmentEntry],
+    withdrawn: Collection[str],
+    manifest: Manifest,
+    cures: Mapping[str, str],
+) -> StagedSegments:
+    """Verify every byte of some segments of a collection, and find the documents that are not kept. StorageFailed, with
+    what `cures` says of the segment.
 
-    Who wrote them is not trusted: their names stay in the folder, and their rows in the segment.
+    Who wrote them is not trusted: their names stay in the folder, their rows in the segment, and each opens as a stored
+    one before it is moved.
     """
     ids: list[list[str]] = []
     chunks: list[pa.Table] = []
@@ -81,13 +92,14 @@ def open_staged(staging: Path, entries: Sequence[SegmentEntry], withdrawn: Colle
     if len({entry.id for entry in entries}) < len(entries):
         raise StorageFailed("a worker named a segment twice: run the ingest again")
     for entry in entries:
-        _check(entry)
-        batches = _open(staging, entry)
+        cure = cures.get(entry.id, "run the ingest again")
+        _check(entry, cure)
+        batches = _open(staging, entry, manifest, cure)
         documents = pa.Table.from_batches(batches[DOCUMENTS_FILE])
         ids.append(documents.column("id").to_pylist())
         counts[entry.id] = documents.column("chunks").to_numpy()
         of_segment = pa.Table.from_batches(batches[CHUNKS_FILE])
-        _check_rows(entry, documents, of_segment)
+        _check_rows(entry, documents, of_segment, cure)
         chunks.append(of_segment.select(["document_row", *CHUNK_STATE_SCHEMA.names]))
     masks = _superseded(entries, ids, frozenset(withdrawn))
     return StagedSegments(staging, tuple(entries), masks, counts, chunks, ids)
@@ -98,20 +110,20 @@ def _without(chunks: pa.Table, mask: Mask) -> pa.Table:
     return chunks.filter(pa.array(~mask[chunks.column("document_row").to_numpy()]))
 
 
-def _check(entry: SegmentEntry) -> None:
+def _check(entry: SegmentEntry, cure: str) -> None:
     if not has_own_names(entry) or entry.deletes is not None or entry.deleted_documents or entry.deleted_chunks:
-        raise StorageFailed("a worker named a segment that is not its own: run the ingest again")
+        raise StorageFailed(f"a worker named a segment that is not its own: {cure}")
 
 
-def _check_rows(entry: SegmentEntry, documents: pa.Table, chunks: pa.Table) -> None:
+def _check_rows(entry: SegmentEntry, documents: pa.Table, chunks: pa.Table, cure: str) -> None:
     """The chunks are those of the documents, in their order."""
     counts, rows = documents.column("chunks").to_numpy(), chunks.column("document_row").to_numpy()
     if (counts < 0).any() or not np.array_equal(np.repeat(np.arange(len(counts)), counts), rows):
         where = f"{SEGMENTS}/{entry.id}/{CHUNKS_FILE}"
-        raise StorageFailed(f"{where} has chunks of other documents: run the ingest again", file=where)
+        raise StorageFailed(f"{where} has chunks of other documents: {cure}", file=where)
 
 
-def _open(staging: Path, entry: SegmentEntry) -> Mapping[str, Sequence[pa.RecordBatch]]:
+def _open(staging: Path, entry: SegmentEntry, manifest: Manifest, cure: str) -> Mapping[str, Sequence[pa.RecordBatch]]:
     """The batches of each file of a segment, all of whose bytes are as they were written."""
     # A repeated adoption finds segments that the first attempt has moved.
     folder = next((place / entry.id for place in (staging, staging.parent) if (place / entry.id).exists()), staging)
@@ -121,12 +133,17 @@ def _open(staging: Path, entry: SegmentEntry) -> Mapping[str, Sequence[pa.Record
             batches[name] = open_file(folder / name, file, whole=True).batches
         except FileProblem as problem:
             where = f"{SEGMENTS}/{entry.id}/{name}"
-            raise StorageFailed(f"{where} {problem}: run the ingest again", file=where) from problem
-    for name, rows in ((DOCUMENTS_FILE, entry.documents), (CHUNKS_FILE, entry.chunks)):
-        found = sum(batch.num_rows for batch in batches.get(name, ()))
-        if found != rows:
+            raise StorageFailed(f"{where} {problem}: {cure}", file=where) from problem
+    spaces = manifest.collection.spaces
+    for name in (DOCUMENTS_FILE, CHUNKS_FILE, *(vectors_file(space.id) for space in spaces)):
+        if name not in entry.files:
             where = f"{SEGMENTS}/{entry.id}/{name}"
-            raise StorageFailed(f"{where} holds {found} rows instead of {rows}: run the ingest again", file=where)
+            raise StorageFailed(f"{where} is missing: {cure}", file=where)
+    try:
+        SegmentReader(folder, entry, spaces, manifest)
+    except StoreDamaged as damaged:
+        where = f"{SEGMENTS}/{entry.id}/{Path(damaged.details['file']).name}"
+        raise StorageFailed(f"{where} {damaged.details['problem']}: {cure}", file=where) from damaged
     return batches
 
 

@@ -214,8 +214,9 @@ def _both(few: NDArray[np.uint32], many: NDArray[np.uint32]) -> NDArray[np.uint3
     """The rows of an ascending list that another one has, too: looked up, or sorted together where that is faster."""
     if len(few) * _LOOKUP_COST > len(many):
         both: NDArray[np.uint32] = np.intersect1d(few, many, assume_unique=True)
-        return both
-    return few[many.take(many.searchsorted(few), mode="clip") == few]
+    else:
+        both = few[many.take(many.searchsorted(few), mode="clip") == few]
+    return both
 
 
 def rows_containing(view: SegmentView, rows: NDArray[np.int64], phrase: str) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ import aidre
 parts = str(Path(sys.argv[1]).absolute())  # or s3://bucket/prefix
 
 
-class Segments(DataSink[list[str]]):
+class Segments(DataSink[list[str]]):  # type: ignore[misc]  # Daft's types are not read
     """The content alone names a segment here, since Daft numbers no partitions."""
 
     def name(self) -> str:

@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from aidre.api.protocols.provenance.keys import make_key, read_keys
 from aidre.api.retrieval.cursor import store_secret
 from aidre.engine.collection import writer as writer_module
 from aidre.engine.collection.backfill import VectorLog, fill_space, log_path
+from aidre.engine.collection.loose import FolderPlace, adopt_segments, put_segment
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.cache import publish, staging
 from aidre.engine.index.vectors.encoding import encode
@@ -63,7 +65,7 @@ Acknowledge = Callable[[], None]
 SMALL = Shape(48, 8, 0)
 IDS = tuple(SMALL.ids())
 INDEXED = Shape(300, 16, 0)
-STORE, BACKUP = "store", "backup.tar"
+STORE, PARTS, BACKUP = "store", "parts", "backup.tar"
 ALL = 1_000
 
 
@@ -213,6 +215,36 @@ def _spilled(folder: Path, acknowledge: Acknowledge) -> None:
             writer.upsert([record_of(one, 4) for one in ids], {SMALL.space.id: vectors}, {})
         writer.commit()
         acknowledge()
+
+
+def _written_loose(folder: Path, acknowledge: Acknowledge) -> None:
+    """The same documents as loose segments, and their adoption."""
+    place = FolderPlace(folder / PARTS)
+    for number, ids in enumerate(ADOPTED):
+        with Store(folder / f"scratch {number}").writer(NAME, spaces=[SMALL.space]) as writer:
+            vectors = writer.encode(SMALL.space.id, vectors_of(SMALL, [(one, 4) for one in ids]))
+            writer.upsert([record_of(one, 4) for one in ids], {SMALL.space.id: vectors}, {})
+            staging, [entry] = writer.staged_rows()
+            put_segment(place, f"part-{number}", staging, entry, writer)
+        acknowledge()
+    adopt_segments(Store(folder / STORE), NAME, place)
+    acknowledge()
+
+
+def _are_loose(folder: Path, acknowledged: int) -> None:
+    """Each part that was acknowledged is whole, and can be adopted."""
+    before = after({}, STEPS[:2])
+    if acknowledged <= len(ADOPTED):
+        shutil.rmtree(folder / STORE)
+        write_all(folder / STORE, SMALL, STEPS[:2])
+        parts = FolderPlace(folder / PARTS).names()
+        assert parts[:acknowledged] == [f"part-{number}" for number in range(len(ADOPTED))][:acknowledged]
+        if parts:
+            adopt_segments(Store(folder / STORE), NAME, FolderPlace(folder / PARTS))
+        states = [after(before, [Step("put", ids, 4) for ids in ADOPTED[: len(parts)]])]
+    else:
+        states = [after(before, [Step("put", ids, 4) for ids in ADOPTED])]
+    _in_one_of(SMALL, folder / STORE, states)
 
 
 def _is_adopted(folder: Path, acknowledged: int) -> None:
@@ -542,6 +574,7 @@ SCENES = (
     Scene("adoption of a new collection", nothing, _adopted, _is_adopted_alone, again=ALL),
     Scene("spilled commit", _begun, _spilled, _is_adopted, again=1),
     Scene("spilled commit of a new collection", nothing, _spilled, _is_adopted_alone, again=ALL),
+    Scene("loose segments", _begun, _written_loose, _are_loose),
     Scene("backfill", _begun, _backfilled, _is_backfilled),
     Scene("backup", _saved, _backed_up, _is_backed_up),
     Scene("restore", _with_backup, _restored, _is_restored, again=1),

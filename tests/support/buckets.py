@@ -20,7 +20,8 @@ import pytest
 
 from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.bucket import Bucket, BucketAddress
-from aidre.engine.maintenance.publish import Published, Publisher
+from aidre.engine.maintenance.fleet import Published
+from aidre.engine.maintenance.publish import Publisher
 from aidre.engine.maintenance.replica import Replica
 from aidre.engine.maintenance.statement import Signer
 from tests.support.clocks import WAIT_SECONDS

@@ -21,6 +21,7 @@ from .pulling import (
     is_changelog as is_changelog,
     pull_changelog as pull_changelog,
     pull_file as pull_file,
+    remove_unsigned as remove_unsigned,
     size_of as size_of,
 )
 from .retention import (
@@ -38,3 +39,4 @@ from .sound import (
     contents_of as contents_of,
     damaged_keys as damaged_keys,
 )
+from .terms import KnownTerms as KnownTerms

@@ -105,7 +105,7 @@ def enter(
 
 
 def _with_entries(catalog: Catalog, entries: Entries, *, trusts_aliases: bool) -> Catalog:
-    listed = {name: Listed(one.generation, one.token) for name, one in entries.publications.items()}
+    listed = {name: Listed(one.generation, one.token, one.term) for name, one in entries.publications.items()}
     names = tuple(sorted({*catalog.collections, *listed, *entries.names}))
     others = {name: one for name, one in catalog.aliases.items() if one.collection not in entries.own}
     kept = others if trusts_aliases else {}

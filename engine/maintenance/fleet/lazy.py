@@ -38,6 +38,7 @@ from aidre.engine.storage import (
     DELETES,
     MANIFESTS,
     PINS,
+    REPLICA,
     SEGMENTS,
     Manifest,
     WriterLock,
@@ -73,9 +74,8 @@ class Facts:
         bare = encode_manifest(replace(manifest, segments=(), deletes={})).decode()
         return cls(manifest.generation, token, manifest.documents, manifest.chunks, bare, manifest.dropped, statement)
 
-    @property
-    def listed(self) -> Listed:
-        return Listed(self.generation, self.token)
+    def is_of(self, listed: Listed | None) -> bool:
+        return listed is not None and (self.generation, self.token) == (listed.generation, listed.token)
 
 
 class FactsFile:
@@ -124,7 +124,7 @@ class LazyCache:
         """Whether what is known of a collection is what the catalog lists, or was learned a moment ago."""
         facts, listed = self.facts.read().get(name), catalog.publications.get(name)
         is_recent = time.monotonic() < self._learned_at.get(name, -LEARN_SECONDS) + LEARN_SECONDS
-        return facts is not None and (facts.listed == listed or is_recent)
+        return facts is not None and (facts.is_of(listed) or is_recent)
 
     def learn(self, name: str, facts: Facts) -> None:
         self._learned[name] = facts
@@ -170,6 +170,8 @@ class LazyCache:
         folder = self._cache / name
         try:
             with WriterLock(folder, name):
+                if not (self._cache / REPLICA).exists():
+                    return  # it was promoted: what is here is the only copy, or soon will be
                 durable.remove(folder / CURRENT)
                 for part in (MANIFESTS, SEGMENTS, DELETES, PINS):
                     durable.remove(folder / part)
@@ -183,7 +185,7 @@ class LazyCache:
                 continue
             with suppress(StoreLocked), WriterLock(folder, folder.name):
                 del self._leaving[folder]
-                if not (folder / CURRENT).exists():
+                if (self._cache / REPLICA).exists() and not (folder / CURRENT).exists():
                     durable.remove(folder / CHANGES)
 
 

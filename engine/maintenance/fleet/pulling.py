@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,7 +19,19 @@ from aidre.engine.maintenance import (
     refused,
     sha256_of,
 )
-from aidre.engine.storage import FileEntry, FileProblem, check_arrived, durable
+from aidre.engine.storage import (
+    CHANGES,
+    CURRENT,
+    DELETES,
+    MANIFESTS,
+    SEGMENTS,
+    FileEntry,
+    FileProblem,
+    check_arrived,
+    durable,
+)
+
+logger = logging.getLogger("aidre")
 
 
 def check_signed(objects: Objects, name: str, key: str, digest: str, files: Mapping[str, str] | None) -> None:
@@ -26,6 +39,16 @@ def check_signed(objects: Objects, name: str, key: str, digest: str, files: Mapp
     if files is not None and files.get(key) != digest:
         what = f"names {key}, which is not the file that was signed: publish again with --repair"
         raise refused(objects, name, "forged", what)
+
+
+def remove_unsigned(cache: Path, name: str, files: Mapping[str, str]) -> None:
+    """Remove what was pulled of a collection without keys, as far as it is not signed."""
+    if (cache / name / CURRENT).exists():
+        logger.warning("comparing what the cache has of %s with what was signed", name)
+    for folder in (MANIFESTS, SEGMENTS, DELETES, CHANGES):
+        for path in (cache / name / folder).rglob("*"):
+            if path.is_file() and sha256_of(path) != files.get(path.relative_to(cache).as_posix()):
+                path.unlink()
 
 
 def pull_file(objects: Objects, path: Path, key: str, entry: FileEntry, signed: Mapping[str, str] | None) -> None:

@@ -77,13 +77,11 @@ def ingest_distributed(
         chunker = ingest.chunker_for(live, embedders, options.chunk_tokens)
         tally = Tally(report, ingest.reembed(writer, spaces, embedders, chunker, report))
         merged = _Merged(writer, tally, located, options, settle_ids(survey_sources(located), writer))
-        staging = writer.stage()
-        try:
-            job = _job(writer, collection, staging, sources=located, spaces=live, options=options, load=load)
-            merged.run(job, runner)
-            merged.adopt(staging)
-        finally:
-            durable.remove_folder(staging)
+        staging = writer.stage()  # the writer removes it, also after an error
+        job = _job(writer, collection, staging, sources=located, spaces=live, options=options, load=load)
+        merged.run(job, runner)
+        merged.adopt(staging)
+        durable.remove_folder(staging)
         refused = merged.delete_missing(force=options.force)
         writer.finish()
         read = {source.name for source in located} - tally.unread_sources

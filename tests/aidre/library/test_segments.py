@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import aidre
+from aidre.engine.collection import Writer
 from aidre.library import segments
 from tests.aidre.library.conftest import SMALL, letters
 
@@ -95,3 +96,46 @@ def test_a_refused_row_is_named_and_its_segment_is_not_written(tmp_path: Path) -
     with pytest.raises(aidre.InvalidInput, match="no name"):
         aidre.segments.write(ROWS, tmp_path / "parts", partition="a/b", vectors=VECTORS, space=MINE)
     assert not list(tmp_path.glob("parts/*.json"))
+
+
+@pytest.mark.parametrize("kind", ["folder", "bucket"])
+def test_of_one_partition_what_was_written_last_is_kept(kind: str, tmp_path: Path) -> None:
+    parts: Path | str = tmp_path / "parts"
+    if kind == "bucket":
+        pytest.importorskip("obstore", reason="needs obstore, of aidre[s3]")
+        parts = (tmp_path / "parts").as_uri()
+
+    def put(text: str) -> None:
+        aidre.segments.write([{"id": "a", "text": text}], parts, vectors=VECTORS[:1], space=MINE)
+
+    db = aidre.open(tmp_path / "store")
+    each, together = db.collection("each", space=MINE), db.collection("together", space=MINE)
+    for text in ("one", "two", "one", "three", "two"):
+        put(text)
+        each.adopt(parts)
+        assert each["a"].text == text
+    put("one")
+    together.adopt(parts)
+    assert together["a"].text == "one"
+
+
+def test_a_segment_is_written_without_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("committed")
+
+    monkeypatch.setattr(Writer, "commit", refuse)
+    assert len(aidre.segments.write(ROWS, tmp_path / "parts", vectors=VECTORS, space=MINE)) == 1
+
+
+def test_what_computes_the_vectors_is_part_of_the_name(tmp_path: Path) -> None:
+    def name(embed: Callable[[list[str]], Any]) -> str:
+        (found,) = aidre.segments.write([{"id": "a", "text": "x"}], tmp_path, space=MINE, embed=embed)
+        return found
+
+    functions = [lambda texts: np.ones((len(texts), 4)), lambda texts: -np.ones((len(texts), 4)), letters_of_four]
+    names = [name(one) for one in functions]
+    assert len(set(names)) == 3 and [name(one) for one in functions] == names
+
+
+def letters_of_four(texts: list[str]) -> Any:
+    return np.full((len(texts), 4), 2.0)

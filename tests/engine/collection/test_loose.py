@@ -10,13 +10,14 @@ from unittest import mock
 import orjson
 import pytest
 
-from aidre.engine.collection.loose import Place, adopt_segments, check_name, put_segment
+from aidre.engine.collection.loose import Order, Place, adopt_segments, check_name, is_stored, put_segments
 from aidre.engine.collection.store import Store
-from aidre.engine.errors import InvalidInput, Missing, SpaceConflict, StorageFailed
-from aidre.engine.maintenance.bucket import place_of
+from aidre.engine.errors import BucketFailed, InvalidInput, Missing, SpaceConflict, StorageFailed
+from aidre.engine.maintenance.bucket import Bucket, place_of
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import EmbeddingSpace
-from aidre.engine.storage import durable
+from aidre.engine.segment.staged import StagedSegments
+from aidre.engine.storage import durable, vectors_file
 from tests.support.stores import NAME, SPACE, normal, put, record, space_of, write
 
 KINDS = ("folder", "bucket")
@@ -37,8 +38,8 @@ def write_part(
     scratch = tmp_path / f"scratch {name}{text}"
     with Store(scratch).writer(NAME, spaces=[space]) as writer:
         put(writer, [record(one, [text or name]) for one in ids], normal(len(ids), space.dimensions))
-        staging, (entry,) = writer.staged_rows()
-        put_segment(place, name, staging, entry, writer)
+        staging, entries = writer.staged_rows()
+        put_segments(place, name, staging, entries, writer)
     assert NAME not in Store(scratch).collections()
 
 
@@ -161,3 +162,81 @@ def test_the_place_may_go_after_the_adoption(tmp_path: Path) -> None:
 def test_names_that_are_no_names_of_files_are_refused(name: str) -> None:
     with pytest.raises(InvalidInput, match="no name"):
         check_name(name)
+
+
+def test_a_record_whose_answer_was_lost_keeps_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("obstore", reason="needs obstore, of aidre[s3]")
+    place, lost, put_new = place_of((tmp_path / "parts").as_uri()), list[str](), Bucket._put_new
+
+    def without_answer(bucket: Bucket, key: str, content: bytes | Path) -> bool:
+        is_new = put_new(bucket, key, content)
+        if not lost:
+            lost.append(key)
+            raise BucketFailed("no answer", url=bucket.url, reason="unreachable")
+        return is_new
+
+    monkeypatch.setattr(Bucket, "_put_new", without_answer)
+    write_part(place, tmp_path, "one", ["a"])
+    assert lost == ["one.json"]
+    assert adopt_segments(Store(tmp_path / "store"), NAME, place) == ["one"]
+
+
+def test_a_record_without_its_files_is_replaced(place: Place, tmp_path: Path) -> None:
+    write_part(place, tmp_path, "one", ["a"], text="first")
+    (path,) = (tmp_path / "parts").glob("one.*/chunks.arrow")
+    path.unlink()
+    assert not is_stored(place, "one", Order("one"))
+    write_part(place, tmp_path, "one", ["a"], text="second")
+    assert is_stored(place, "one", Order("one"))
+    adopt_segments(Store(tmp_path / "store"), NAME, place)
+    assert texts(tmp_path / "store") == {"a": "second"}
+
+
+def test_another_spelling_of_a_place_adopts_nothing_again(tmp_path: Path) -> None:
+    store, folder = Store(tmp_path / "store"), tmp_path / "parts"
+    write_part(place_of(folder), tmp_path, "one", ["a"])
+    adopt_segments(store, NAME, place_of(folder))
+    (tmp_path / "link").symlink_to(folder)
+    shutil.copytree(folder, tmp_path / "copy")
+    for place in (tmp_path / "link", tmp_path / "copy", tmp_path / "store" / ".." / "parts"):
+        assert adopt_segments(store, NAME, place_of(place)) == []
+
+
+def test_links_and_files_of_another_size_are_not_copied(tmp_path: Path) -> None:
+    place = place_of(tmp_path / "parts")
+    write_part(place, tmp_path, "one", ["a"])
+    (path,) = (tmp_path / "parts").glob("one.*/chunks.arrow")
+    path.rename(tmp_path / "outside")
+    path.symlink_to(tmp_path / "outside")
+    with pytest.raises(StorageFailed, match="write one again"):
+        adopt_segments(Store(tmp_path / "store"), NAME, place)
+    path.unlink()
+    path.write_bytes((tmp_path / "outside").read_bytes() + bytes(9))
+    with pytest.raises(StorageFailed, match="write one again"):
+        adopt_segments(Store(tmp_path / "store"), NAME, place)
+
+
+@pytest.mark.parametrize("fault", ["a\0b", "", "no vectors", "other columns"])
+def test_a_record_of_a_wrong_segment_is_refused_before_anything_is_moved(fault: str, tmp_path: Path) -> None:
+    place, store = place_of(tmp_path / "parts"), Store(tmp_path / "store")
+    write(store.path, [record("old")])
+    write_part(place, tmp_path, "one", ["a"])
+    path = tmp_path / "parts" / "one.json"
+    stored = orjson.loads(path.read_bytes())
+    files = stored["entry"]["files"]
+    if fault == "no vectors":
+        del files[vectors_file(SPACE.id)]
+    elif fault == "other columns":
+        (target,) = (tmp_path / "parts").glob("one.*/documents.arrow")
+        target.chmod(0o600)
+        shutil.copyfile(target.with_name("ids.arrow"), target)
+        files["documents.arrow"] = files["ids.arrow"]
+    else:
+        files[fault] = files["ids.arrow"]
+    path.chmod(0o600)
+    path.write_bytes(orjson.dumps(stored))
+    with (
+        mock.patch.object(StagedSegments, "move_to", side_effect=AssertionError("moved")),
+        pytest.raises(StorageFailed, match="write one again"),
+    ):
+        adopt_segments(store, NAME, place)

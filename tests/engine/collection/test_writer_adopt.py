@@ -153,10 +153,25 @@ def test_pending_documents_are_committed_first(tmp_path: Path) -> None:
             writer.adopt(staging, [entry])
 
 
-def test_the_next_writer_removes_a_folder_of_stages(tmp_path: Path) -> None:
+def test_a_folder_of_stages_goes_with_its_writer_or_with_the_next_one(tmp_path: Path) -> None:
     with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
         staging = writer.stage()
         staged(writer, staging, [version("a", "text")])
-    assert staging.exists()
+    assert not staging.exists()
+    staging.mkdir()  # as if the process had ended before
     with Store(tmp_path).writer(NAME, spaces=[SPACE]):
         assert not staging.exists()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_an_adoption_that_ends_in_any_error_leaves_no_segment(error: type[BaseException], tmp_path: Path) -> None:
+    with Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        put(writer, [version("b", "stored")], normal(1, SPACE.dimensions))
+        writer.commit()
+    before = sorted((tmp_path / NAME / "segments").iterdir())
+    with pytest.raises(error), Store(tmp_path).writer(NAME, spaces=[SPACE]) as writer:
+        staging = writer.stage()
+        entry = staged(writer, staging, [version("a", "text")])
+        with mock.patch.object(writer.generations, "publish", side_effect=error):
+            writer.adopt(staging, [entry])
+    assert sorted((tmp_path / NAME / "segments").iterdir()) == before

@@ -185,7 +185,9 @@ def test_the_next_writer_removes_what_a_killed_one_spilled(moved: bool, tmp_path
         assert writer._spill is not None
         if moved:
             writer._spill.staged().move_to(tmp_path / NAME)
-        writer._spill, spill = None, writer._spill  # as if the process had ended here
+        spill = writer._spill
+        writer._spill = None  # as if the process had ended here
+        writer._staging.clear()
     assert left_over(tmp_path) and spill.staging.exists()
     delete(tmp_path, ["none"])
     assert not left_over(tmp_path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,14 @@ import msgspec
 import pytest
 
 from aidre.engine.collection.store import Store
-from aidre.engine.errors import BucketFailed, PublishConflict, StorageFailed, StoreDamaged, Unsupported
+from aidre.engine.errors import (
+    BucketFailed,
+    PublicationRefused,
+    PublishConflict,
+    StorageFailed,
+    StoreDamaged,
+    Unsupported,
+)
 from aidre.engine.maintenance.promotion import Tenure, home_of, promote
 from aidre.engine.maintenance.publication import (
     CATALOG,
@@ -23,9 +32,10 @@ from aidre.engine.maintenance.publication import (
     read_publication,
 )
 from aidre.engine.maintenance.replica import replicated_url
-from aidre.engine.storage import HOME
+from aidre.engine.storage import HOME, WriterLock
 from aidre.engine.storage.manifest import unseal
 from tests.support.buckets import FolderPlace, Place
+from tests.support.clocks import WAIT_SECONDS
 from tests.support.interleaving import by_chance, in_turn
 from tests.support.promotions import FIRST, HOME as HOST, SECOND, Promotions, Template, commit as write_one
 from tests.support.replicas import commit, found
@@ -90,6 +100,20 @@ def test_also_with_nothing_new_and_after_a_drop_a_fenced_home_node_is_refused(
     assert published(place, tmp_path) == ["a", "b", "c"]
 
 
+def test_a_fenced_home_node_drops_no_collection_that_the_next_has_not_published(
+    place: Place, path: Path, replica: Path
+) -> None:
+    """CURRENT is of its term still; the catalog is of the next."""
+    write_one(path, "more", "x")
+    place.publisher(path).publish(["more"])
+    promote(place.bucket, replica)
+    place.publish(path, force=True)
+    Store(replica).drop("more")
+    with pytest.raises(PublishConflict, match="belongs to term 2"):
+        place.publisher(replica).publish_drops()
+    assert everything(place.replica(replica.parent / "new").source.open("more")) == ["x"]
+
+
 def test_a_fenced_home_node_enters_no_new_collection(place: Place, path: Path, replica: Path) -> None:
     promote(place.bucket, replica)
     write_one(path, "more", "x")
@@ -126,6 +150,36 @@ def test_a_publisher_of_an_older_release_finds_another_lineage(place: Place, pat
     assert known[0].lineage == before["lineage"]
 
 
+def test_what_an_older_release_puts_in_the_place_of_a_dropped_collection_is_refused_and_taken_back(
+    place: Place, path: Path, replica: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It replaces another lineage where that is dropped, by a later generation without a term."""
+    promote(place.bucket, replica)
+    follower = place.replica(tmp_path / "follower")
+    Store(replica).drop(NAME)
+    place.publisher(replica).publish_drops()
+    follower.pull()
+    older = place.publisher(path)
+    older._tenure = Tenure(tmp_path, place.bucket)
+    monkeypatch.setattr(older._tenure, "check", lambda *given, **named: None)
+    monkeypatch.setattr(older, "_check_succeeds", lambda *given: None)
+    write(path, ["lost"], 4)
+    write(path, ["lost"], 5)
+    monkeypatch.setattr(older, "_enter", lambda *given, **named: None)
+    older.publish([NAME])
+    usurper = read_publication(place.bucket, NAME)
+    assert usurper is not None
+    assert usurper[0].term == 0
+    for pulled in (follower, place.unpulled(tmp_path / "follower"), place.unpulled(tmp_path / "new")):
+        with pytest.raises(PublicationRefused, match=r"older_term.* is of term 0, and there was one of term 1"):
+            pulled.pull()
+    place.publisher(replica).publish_drops()
+    assert follower.pull() == []
+    assert Store(tmp_path / "follower").collections() == []
+    commit(replica, place, "new")
+    assert published(place, tmp_path) == ["new"]
+
+
 def test_a_store_that_an_older_release_has_entered_over_the_term_enters_it_again(place: Place, replica: Path) -> None:
     promote(place.bucket, replica)
     catalog, etag = read_catalog(place.bucket)
@@ -151,18 +205,18 @@ def test_what_the_former_home_node_left_unfinished_does_not_hold_up_the_next(
 
 
 def test_a_first_publication_that_is_under_way_loses_to_the_takeover(
-    place: Place, path: Path, replica: Path, tmp_path: Path
+    place: Place, path: Path, replica: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The name is in the catalog already; CURRENT is made after the takeover."""
     write_one(path, "more", "x")
     begun = place.publisher(path)
     swap = begun._swap
 
-    def late(*arguments: Any) -> None:
+    def late(*arguments: Any, **named: Any) -> None:
         promote(place.bucket, replica)
-        swap(*arguments)
+        swap(*arguments, **named)
 
-    begun._swap = late  # type: ignore[method-assign]
+    monkeypatch.setattr(begun, "_swap", late)
     with pytest.raises(PublishConflict, match="belongs to term 1"):
         begun.publish(["more"])
     assert place.replica(tmp_path / "new").source.collections() == [NAME]
@@ -187,7 +241,7 @@ def test_a_promotion_whose_claim_was_lost_meanwhile_stays_a_replica(
 
     monkeypatch.setattr(Tenure, "confirm", overtaken)
     with pytest.raises(
-        PublishConflict, match="another store has taken .* over, by term 1, while this one did by term 1"
+        PublishConflict, match=r"another store has taken .* over, by term 1, while this one did by term 1"
     ):
         promote(folder_place.bucket, tmp_path / "replica")
     assert replicated_url(tmp_path / "replica") == folder_place.address.url
@@ -214,6 +268,73 @@ def test_a_replica_that_still_runs_changes_nothing_in_the_folder_of_the_home_nod
         place.unpulled(replica)
 
 
+def test_a_lazy_replica_that_still_runs_lets_go_nothing_of_the_home_node(
+    place: Place, path: Path, tmp_path: Path
+) -> None:
+    place.publish(path)
+    running = place.replica(tmp_path / "replica", keep_seconds=0.001)
+    running.source.open(NAME)
+    promote(place.bucket, tmp_path / "replica")
+    assert running._lazy is not None
+    running._lazy.let_go()
+    assert found(tmp_path / "replica") == ["a", "b", "c"]
+
+
+def test_a_collection_that_is_let_go_during_the_promotion_is_pulled_again(
+    place: Place, path: Path, replica: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    confirm = Tenure.confirm
+
+    def let_go(self: Tenure, term: Term) -> None:
+        monkeypatch.setattr(Tenure, "confirm", confirm)
+        shutil.rmtree(replica / NAME / "segments")
+
+    monkeypatch.setattr(Tenure, "confirm", let_go)
+    assert promote(place.bucket, replica).term == 1
+    assert found(replica) == ["a", "b", "c"]
+
+
+def test_a_running_replica_sets_nothing_back_while_the_folder_becomes_the_home_node(
+    place: Place, path: Path, replica: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its poll has read CURRENT of a former generation, and looks at REPLICA just before that is removed."""
+    running, confirm = place.unpulled(replica), Tenure.confirm
+    write(path, ["d"], 3)
+    place.publish(path)
+    read, locks, opens, opened = (threading.Event() for _ in range(4))
+    lock, open_publication = running.lock, running._open_publication
+
+    def late_lock(name: str) -> WriterLock:
+        read.set()
+        locks.wait(WAIT_SECONDS)
+        return lock(name)
+
+    def late_open(*arguments: Any) -> bool:
+        opens.set()
+        opened.wait(WAIT_SECONDS)
+        return open_publication(*arguments)
+
+    def late_confirm(self: Tenure, term: Term) -> None:
+        confirm(self, term)
+        locks.set()
+        opens.wait(0.2)  # in vain: the lock is held
+
+    monkeypatch.setattr(running, "lock", late_lock)
+    monkeypatch.setattr(running, "_open_publication", late_open)
+    monkeypatch.setattr(Tenure, "confirm", late_confirm)
+    with ThreadPoolExecutor(1) as threads:
+        pulling = threads.submit(running.pull)
+        read.wait(WAIT_SECONDS)
+        write(path, ["e"], 4)
+        place.publish(path)
+        promote(place.bucket, replica)
+        opened.set()
+        with pytest.raises(StorageFailed, match="it was promoted"):
+            pulling.result(WAIT_SECONDS)
+    assert everything(Store(replica).open(NAME)) == ["a", "b", "c", "d", "e"]
+    assert commit(replica, place, "new") == 4
+
+
 def test_a_signed_bucket_stays_signed(folder_place: FolderPlace, path: Path, tmp_path: Path) -> None:
     place, key, other = folder_place, PublisherKey.made(tmp_path), PublisherKey.made(tmp_path, "other")
     place.publish(path, key.signer)
@@ -221,8 +342,11 @@ def test_a_signed_bucket_stays_signed(folder_place: FolderPlace, path: Path, tmp
     place.replica(tmp_path / "replica", keys=key.trusted)
     with pytest.raises(PublishConflict, match=r"are signed, and here is no provenance\.key"):
         promote(place.bucket, tmp_path / "replica", keys=key.trusted)
+    assert read_catalog(place.bucket)[0].term is None
+    write(path, ["d"], 3)
+    assert place.publish(path, key.signer).generation == 2
     promote(place.bucket, tmp_path / "replica", signer=key.signer, keys=key.trusted)
-    assert follower.pull() == []
+    assert follower.pull() == [NAME]
     write(tmp_path / "replica", ["new"], 4)
     assert place.publish(tmp_path / "replica", key.signer).signed
     assert follower.pull() == [NAME]

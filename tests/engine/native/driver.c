@@ -470,6 +470,36 @@ static void check_products(struct source *source, const struct kernel *kernel) {
     free(products);
 }
 
+/* The two lists of a row, whose distances may be beyond a float. */
+static void check_assigned(struct source *source) {
+    const size_t count = 1 + below(source, 200), nearest_number = below(source, 300);
+    const bool is_large = below(source, 4) == 0;
+    float *distances = exactly(count * sizeof *distances), *kept = exactly(count * sizeof *kept);
+    float *products = exactly(count * count * sizeof *products), *half_squares = exactly(count * sizeof *half_squares);
+    for (size_t i = 0; i < count; i++) {
+        kept[i] = random_float(source, SMALL) * (is_large ? 1e36F : 1);
+        half_squares[i] = fabsf(random_float(source, SMALL));
+    }
+    if (nearest_number < count)
+        kept[nearest_number] = -1e30F;
+    memcpy(distances, kept, count * sizeof *distances);
+    for (size_t i = 0; i < count * count; i++)
+        products[i] = random_float(source, SMALL);
+    const float square = fabsf(random_float(source, SMALL));
+    int64_t nearest, second;
+    assign_row(distances, products, half_squares, square, count, &nearest, &second);
+    CHECK(nearest >= 0 && (size_t)nearest < count && second >= 0 && (size_t)second < count);
+    for (size_t i = 0; i < count; i++) {
+        CHECK(!(kept[i] < kept[nearest]) && (i >= (size_t)nearest || kept[i] > kept[nearest]));
+        CHECK(i == (size_t)nearest || !(distances[i] < distances[second]));
+    }
+    CHECK(second != nearest || count == 1 || !isfinite(distances[second == 0]));
+    free(distances);
+    free(kept);
+    free(products);
+    free(half_squares);
+}
+
 /* A probe of random centroids, whose buffers have exactly their bytes. */
 struct probing {
     struct probe probe;
@@ -887,6 +917,7 @@ static void run_case(const uint8_t *bytes, size_t size) {
     struct text_case text = {0};
     make_text(&source, &subject, &text);
     check_strings(&source);
+    check_assigned(&source);
     for (size_t i = 0; i < 20; i++)
         check_phrase(&source);
     check_words(&source, &subject, &text);

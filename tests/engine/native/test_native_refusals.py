@@ -343,6 +343,29 @@ def test_centroids_of_another_shape_are_refused(changed: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize(
+    "changed",
+    [
+        {"distances": np.zeros((4, 3), np.float32)},
+        {"distances": np.zeros((5, 3))},
+        {"distances": bytes(5 * 3 * 4)},
+        {"distances": None},
+        {"products": np.zeros((3, 2), np.float32)},
+        {"products": np.zeros((3, 3), np.float16)},
+        {"half_squares": np.zeros(0, np.float32)},
+        {"half_squares": np.zeros(4, np.float32)},
+        {"squares": np.zeros(6, np.float32)},
+        {"squares": None},
+    ],
+)
+def test_distances_of_another_shape_are_assigned_to_no_lists(changed: dict[str, Any]) -> None:
+    shapes = {"distances": (5, 3), "products": (3, 3), "half_squares": (3,), "squares": (5,)}
+    given: dict[str, Any] = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+    assert len(kernel.assign_lists(*given.values())) == 5 * 2 * 8
+    with pytest.raises((ValueError, TypeError, BufferError)):
+        kernel.assign_lists(*(given | changed).values())
+
+
+@pytest.mark.parametrize(
     "words",
     [
         (QUERY[:7], 1, 1, None, True),

@@ -26,6 +26,7 @@ from aidre.engine.index.vectors.quantizer import (
 )
 from aidre.engine.index.vectors.scan import Scan, ScanGroup
 from aidre.engine.model import Distance
+from aidre.engine.native import native
 from tests.support.stores import DISTANCES, space_of, structured
 from tests.support.vector_indexes import DIMENSIONS, LISTS, ROWS, codes_of, column_of, index_of, listed_index
 
@@ -36,6 +37,18 @@ def test_dimensions_that_the_code_size_does_not_divide_are_padded() -> None:
     scan = index_of("dot", column, 13)
     query = encode_query(space_of("dot", 50), structured(1, 50, 1)[0])
     assert len(Scan(ScanGroup([scan])).search(query, 10)[0]) == 10
+
+
+@pytest.mark.skipif(native is None, reason="the kernel was not built here")
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 200])
+def test_the_kernel_chooses_the_two_lists_that_numpy_does(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, centroids = structured(500, 24), structured(count, 24, 1)
+    rows[:count] = centroids[: len(rows)]  # these have no residual
+    rows[400:] *= 1e3
+    chosen = np.stack(assign_lists(centroids, rows))
+    monkeypatch.setattr(quantizer, "native", None)
+    assert np.array_equal(chosen, np.stack(assign_lists(centroids, rows)))
+    assert count == 1 or (chosen[0] != chosen[1]).all()
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
