@@ -115,9 +115,9 @@ class Far(Bucket):
         with self._link.request("GET"):
             return super().size(key)
 
-    def list(self, prefix: str) -> Iterator[Any]:
+    def list(self, prefix: str, *, beginning: str = "") -> Iterator[Any]:
         with self._link.request("LIST"):
-            found = list(super().list(prefix))
+            found = list(super().list(prefix, beginning=beginning))
         self._link.asked["LIST"] += len(found) // 1_000
         return iter(found)
 

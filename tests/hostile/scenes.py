@@ -30,7 +30,7 @@ from aidre.api.protocols.provenance.keys import make_key, read_keys
 from aidre.api.retrieval.cursor import store_secret
 from aidre.engine.collection import writer as writer_module
 from aidre.engine.collection.backfill import VectorLog, fill_space, log_path
-from aidre.engine.collection.loose import FolderPlace, adopt_segments, put_segment
+from aidre.engine.collection.loose import FolderPlace, adopt_segments, put_segments
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.cache import publish, staging
 from aidre.engine.index.vectors.encoding import encode
@@ -224,8 +224,8 @@ def _written_loose(folder: Path, acknowledge: Acknowledge) -> None:
         with Store(folder / f"scratch {number}").writer(NAME, spaces=[SMALL.space]) as writer:
             vectors = writer.encode(SMALL.space.id, vectors_of(SMALL, [(one, 4) for one in ids]))
             writer.upsert([record_of(one, 4) for one in ids], {SMALL.space.id: vectors}, {})
-            staging, [entry] = writer.staged_rows()
-            put_segment(place, f"part-{number}", staging, entry, writer)
+            staging, entries = writer.staged_rows()
+            put_segments(place, f"part-{number}", staging, entries, writer)
         acknowledge()
     adopt_segments(Store(folder / STORE), NAME, place)
     acknowledge()

@@ -213,11 +213,11 @@ class MemoryBucket(Bucket):
         found = self._objects.stored.get(key)
         return None if found is None else len(found[0])
 
-    def list(self, prefix: str) -> Iterator[StoredObject]:
+    def list(self, prefix: str, *, beginning: str = "") -> Iterator[StoredObject]:
         self._done(self._world.step(f"list {prefix}"))
         folder = f"{prefix}/" if prefix else ""
         for key, (content, _, modified) in sorted(self._objects.stored.items()):
-            if key.startswith(folder):
+            if key.startswith(folder + beginning):
                 yield StoredObject(key, len(content), modified)
 
     def folders(self) -> frozenset[str]:
