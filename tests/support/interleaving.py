@@ -217,7 +217,7 @@ class MemoryBucket(Bucket):
         self._done(self._world.step(f"list {prefix}"))
         folder = f"{prefix}/" if prefix else ""
         for key, (content, _, modified) in sorted(self._objects.stored.items()):
-            if key.startswith(folder + beginning):
+            if key.startswith(folder) and key.startswith(beginning):
                 yield StoredObject(key, len(content), modified)
 
     def folders(self) -> frozenset[str]:
