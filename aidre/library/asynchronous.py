@@ -11,13 +11,16 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
-from aidre.engine.model import EmbeddingSpace, Json
+from aidre.engine.model import Document, EmbeddingSpace, FusionMethod, Group, HighlightLimits, Json, Mode
+from aidre.engine.types import Facet
 from aidre.library.collection import WAIT_SECONDS, Collection
 from aidre.library.database import Database
 from aidre.library.documents import Rows
 from aidre.library.foreign import no_attribute, own_words
+from aidre.library.view import CollectionView, OrderBy, Reranker
+from aidre_client.values import Facets, Hits, SearchOrder, SearchResults, Weights
 
 if TYPE_CHECKING:
     from aidre.engine.embedding import Endpoint
@@ -25,6 +28,202 @@ if TYPE_CHECKING:
 
 SCANNED = 256
 """Documents of a scan that are read in one go."""
+
+
+class AsyncCollectionView:
+    """As `CollectionView`, awaited; `view` is the one for threads."""
+
+    def __init__(self, view: CollectionView) -> None:
+        self.view = view
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.view!r}>"
+
+    if not TYPE_CHECKING:  # to a type checker a name that is missing is a fault
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name)
+
+    @property
+    def name(self) -> str:
+        return self.view.name
+
+    async def generation(self) -> int:
+        """As `CollectionView.generation`."""
+        return await asyncio.to_thread(lambda: self.view.generation)
+
+    async def spaces(self) -> tuple[EmbeddingSpace, ...]:
+        """As `CollectionView.spaces`."""
+        return await asyncio.to_thread(lambda: self.view.spaces)
+
+    @own_words
+    async def search(
+        self,
+        text: str | None = None,
+        *,
+        vector: Any = None,
+        k: int = 10,
+        offset: int = 0,
+        filter: Json | None = None,
+        mode: Mode | None = None,
+        space: str | None = None,
+        min_score: float | None = None,
+        facets: Facets | None = None,
+        highlight: bool | HighlightLimits = False,
+        correct: bool = False,
+        operators: bool = True,
+        group: Group = "chunk",
+        collapse: bool = True,
+        recall: float | None = None,
+        order: SearchOrder | None = None,
+        weights: Weights | None = None,
+        fusion: FusionMethod | None = None,
+        rerank: Reranker | None = None,
+    ) -> Hits:
+        """As `CollectionView.search`."""
+        return await asyncio.to_thread(
+            self.view.search,
+            text,
+            vector=vector,
+            k=k,
+            offset=offset,
+            filter=filter,
+            mode=mode,
+            space=space,
+            min_score=min_score,
+            facets=facets,
+            highlight=highlight,
+            correct=correct,
+            operators=operators,
+            group=group,
+            collapse=collapse,
+            recall=recall,
+            order=order,
+            weights=weights,
+            fusion=fusion,
+            rerank=rerank,
+        )
+
+    @own_words
+    async def search_many(
+        self,
+        queries: Any,
+        *,
+        k: int = 10,
+        filter: Json | None = None,
+        mode: Mode | None = None,
+        space: str | None = None,
+        operators: bool = True,
+        recall: float | None = None,
+        fusion: FusionMethod | None = None,
+    ) -> SearchResults:
+        """As `CollectionView.search_many`."""
+        return await asyncio.to_thread(
+            self.view.search_many,
+            queries,
+            k=k,
+            filter=filter,
+            mode=mode,
+            space=space,
+            operators=operators,
+            recall=recall,
+            fusion=fusion,
+        )
+
+    @overload
+    async def get(
+        self, ids: Iterable[str], *, limit: int | None = None, offset: int = 0, vectors: bool = False
+    ) -> list[Document | None]: ...
+
+    @overload
+    async def get(
+        self,
+        ids: None = None,
+        *,
+        filter: Json | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
+        vectors: bool = False,
+    ) -> list[Document]: ...
+
+    @own_words
+    async def get(
+        self,
+        ids: Iterable[str] | None = None,
+        *,
+        filter: Json | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
+        vectors: bool = False,
+    ) -> Any:
+        """As `CollectionView.get`."""
+        verb: Callable[..., Any] = self.view.get
+        return await asyncio.to_thread(
+            verb, ids, filter=filter, limit=limit, offset=offset, order_by=order_by, vectors=vectors
+        )
+
+    @own_words
+    async def count(self, filter: Json | None = None) -> int:
+        """As `CollectionView.count`."""
+        return await asyncio.to_thread(self.view.count, filter)
+
+    @own_words
+    async def facets(self, *fields: str, filter: Json | None = None, limit: int | None = None) -> dict[str, Facet]:
+        """As `CollectionView.facets`."""
+        return await asyncio.to_thread(self.view.facets, *fields, filter=filter, limit=limit)
+
+    @own_words
+    async def suggest(self, text: str, *, limit: int = 8) -> list[str]:
+        """As `CollectionView.suggest`."""
+        return await asyncio.to_thread(self.view.suggest, text, limit=limit)
+
+    async def corrected(self, text: str) -> str | None:
+        """As `CollectionView.corrected`."""
+        return await asyncio.to_thread(self.view.corrected, text)
+
+    @overload
+    def scan(
+        self,
+        filter: Json | None = None,
+        *,
+        vectors: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
+    ) -> AsyncIterator[Document]: ...
+
+    @overload
+    def scan(
+        self,
+        filter: Json | None = None,
+        *,
+        fields: Sequence[str],
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
+    ) -> AsyncIterator[dict[str, Any]]: ...
+
+    @own_words
+    async def scan(
+        self,
+        filter: Json | None = None,
+        *,
+        fields: Sequence[str] | None = None,
+        vectors: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+        order_by: OrderBy | None = None,
+    ) -> AsyncIterator[Any]:
+        """As `CollectionView.scan`."""
+        verb: Callable[..., Any] = self.view.scan
+        found = await asyncio.to_thread(
+            verb, filter, fields=fields, vectors=vectors, limit=limit, offset=offset, order_by=order_by
+        )
+        while batch := await asyncio.to_thread(lambda: list(islice(found, SCANNED))):
+            for one in batch:
+                yield one
 
 
 class AsyncCollection(AsyncCollectionView):
@@ -51,11 +250,11 @@ class AsyncCollection(AsyncCollectionView):
         """As `Collection.add`."""
         return await asyncio.to_thread(self.collection.add, rows, vectors=vectors)
 
+    @own_words
     async def adopt(self, source: str | Path) -> list[str]:
         """As `Collection.adopt`."""
         return await asyncio.to_thread(self.collection.adopt, source)
 
-    @own_words
     async def upsert(self, rows: Rows, *, vectors: Any = None) -> list[str]:
         """As `Collection.upsert`."""
         return await asyncio.to_thread(self.collection.upsert, rows, vectors=vectors)
