@@ -250,11 +250,11 @@ class AsyncCollection(AsyncCollectionView):
         """As `Collection.add`."""
         return await asyncio.to_thread(self.collection.add, rows, vectors=vectors)
 
-    @own_words
     async def adopt(self, source: str | Path) -> list[str]:
         """As `Collection.adopt`."""
         return await asyncio.to_thread(self.collection.adopt, source)
 
+    @own_words
     async def upsert(self, rows: Rows, *, vectors: Any = None) -> list[str]:
         """As `Collection.upsert`."""
         return await asyncio.to_thread(self.collection.upsert, rows, vectors=vectors)

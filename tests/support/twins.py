@@ -105,7 +105,7 @@ def _properties(tree: ast.AST) -> Iterator[int]:
 # -- the library -----------------------------------------------------------------------------------------------
 
 LIBRARY: Final = ROOT / "aidre" / "library"
-SYNCHRONOUS: Final = (LIBRARY / "collection.py", LIBRARY / "database.py")
+SYNCHRONOUS: Final = (LIBRARY / "view.py", LIBRARY / "collection.py", LIBRARY / "database.py")
 IN_THREADS: Final = LIBRARY / "asynchronous.py"
 WRAPPED: Final = {"CollectionView": "view", "Collection": "collection", "Database": "database"}
 """By class, the attribute of its twin that is the one for threads."""
