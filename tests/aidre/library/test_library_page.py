@@ -26,7 +26,7 @@ def test_the_examples_of_the_page_run(
     assert "Lentil soup" in shown.splitlines()[0]
     assert "invalid_document" in shown
     docs = names["docs"]
-    assert len(docs) == 2 + 49 + 1
+    assert len(docs) == 2 + 49 + 2 + 1
     assert "b" not in docs
     names["db"].close()
 
