@@ -40,6 +40,9 @@ ARGUED = {
     "engine/maintenance/copying.py _link_files: durable.sync_file(copied) 1": (
         "Files are copied only on a file system without links, which no scene has."
     ),
+    "engine/maintenance/promotion.py _Takeover.finish: durable.sync_folder(cache) 1": (
+        "A promotion needs a bucket, which no scene has; where the mark of a replica comes back, it is done once more."
+    ),
     "engine/segment/workers.py Workers.results: durable.sync_file(path) 1": (
         "It begins to write early, while other processes build; publish_folder syncs the same files before they count."
     ),
