@@ -33,7 +33,7 @@ STATED = "must "
 """Faults that begin so are stated by our own types, the others by msgspec."""
 NOT_BLANK = r"[^\s\u001c-\u001f\u0085]"
 """Pattern of a text that is not blank; \\s alone omits some white space of Unicode."""
-STEP = re.compile(r"\[[^\]]*\]|([^.\[]+)")
+STEP = re.compile(r"\[[^\[\]]*\]|([^.\[]+)")
 """An index, or the name of a member."""
 RFC3339_PATTERN = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
