@@ -74,8 +74,9 @@ class Running:
     def heard(self, seconds: float) -> dict[str, Any]:
         pipe, end = _pipe(self._process.stdout), time.monotonic() + seconds
         while b"\n" not in self._rest:
-            ready, _, _ = select.select([pipe], [], [], max(0.0, end - time.monotonic()))
-            if not ready:
+            waiting = select.poll()
+            waiting.register(pipe, select.POLLIN)
+            if not waiting.poll(max(0.0, end - time.monotonic()) * 1_000):
                 raise PeerMissing(f"no answer within {seconds:.0f} seconds")
             part = os.read(pipe.fileno(), 1 << 20)
             if not part:

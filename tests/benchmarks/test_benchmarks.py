@@ -27,6 +27,7 @@ from benchmarks import (
     bench_index,
     bench_ingest,
     bench_library,
+    bench_memory,
     bench_peers,
     bench_search,
     bench_stages,
@@ -44,8 +45,8 @@ ELSEWHERE = {
 }  # fmt: skip
 """Have tests of their own."""
 
-SERVERS = {"ask", "distributed", "http", "intent"}
-"""Start servers, or a cluster, over embedded text, which takes a minute: not run here."""
+SERVERS = {"ask", "distributed", "http", "intent", "replicas"}
+"""Start servers, or a cluster, over embedded text, or wait for a slow bucket, which takes a minute: not run here."""
 
 PASSAGE = "a passage that tells how commits merge segments while readers follow the newest generation of a collection"
 
@@ -234,6 +235,13 @@ def test_faults_of_documents(tmp_path: Path, results: Path, capsys: pytest.Captu
     assert (found["documents"], found["chunks"], found["anchors"], found["stems"]) == (2, 2, 0, 1)
     shown = capsys.readouterr().out
     assert "notes, stems: bread.md: 'bread'" in shown and "| notes | 2 | 2 | 0.0 |" in shown
+
+
+def test_the_memory_of_a_compaction(results: Path, tmp_path: Path) -> None:
+    assert bench_memory.main(["--rows", "2000", "--of", "compact", "--folder", str(tmp_path)]) == 0
+    figures = json.loads((results / "bench_memory.json").read_bytes())
+    assert figures["rows"] == 2000
+    assert 0 < figures["compact"]["anonymous_mb"] <= figures["compact"]["both_mb"]
 
 
 def test_no_benchmark_is_left_out() -> None:

@@ -185,7 +185,7 @@ def test_an_editor_finds_the_references_of_a_function(tmp_path: Path) -> None:
     calls = [place["uri"] for place in found if text_at(place) == "merge_top_k(" and "/tests/" not in place["uri"]]
     files = sorted({uri.removeprefix(f"{ROOT.as_uri()}/aidre/engine/search/") for uri in calls})
     assert files == ["bm25.py", "codes.py", "dense.py", "hybrid.py"]
-    assert len(calls) == 8
+    assert len(calls) == 9
 
 
 def text_at(place: Any) -> str:

@@ -69,7 +69,13 @@ def test_every_command_on_a_store_takes_it_from_the_environment(shell: Shell, mo
     assert {"ingest", "serve", "search", "status"} < set(commands)
     for command in set(commands) - {"bench", "conformance", "keys", "model"}:
         assert "AIDRE_STORE" in shell.run(command, "--help")[1]
-        if command not in {"adopt", "ingest", "restore", "watch", "doctor"}:  # they make the store; doctor says it is missing
+        if command not in {
+            "adopt",
+            "ingest",
+            "restore",
+            "watch",
+            "doctor",
+        }:  # they make the store; doctor says it is missing
             status, _, err = shell.run(command, *words.get(command, []))
             assert status == 2
             assert "/nowhere/by-environment" in err, command

@@ -48,7 +48,7 @@ SHELVES = {
 
 
 def visible(configuration: str = CONFIGURATION, **shelves: OpenCollection) -> tuple[VisibleCollections, Any]:
-    snapshots = SimpleNamespace(collections=shelves or SHELVES, aliases={})
+    snapshots = SimpleNamespace(collections=shelves or SHELVES, aliases={}, source=None)
     return VisibleCollections(parse_settings(configuration), cast(LiveSnapshots, snapshots)), snapshots
 
 
