@@ -87,7 +87,7 @@ class AsyncRemoteCollection:
 
 
 def test_a_verb_of_the_library_runs_in_a_thread() -> None:
-    collection = """
+    view = """
 from elsewhere import Iterator, Row, Unused
 
 class CollectionView:
@@ -100,12 +100,13 @@ class CollectionView:
 
     def _private(self) -> None: ...
 
-
+"""
+    collection = """
 class Collection(CollectionView):
     def at(self, generation: int, **more: int) -> CollectionView:
         \"\"\"Long.\"\"\"
 """
-    made = in_threads((collection, "class Database:\n    def close(self) -> None: ...\n"))
+    made = in_threads((view, collection, "class Database:\n    def close(self) -> None: ...\n"))
     lines = {line.strip() for line in made.splitlines()}
     assert {
         "from elsewhere import Row",
