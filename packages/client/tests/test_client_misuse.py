@@ -88,7 +88,7 @@ CASES: list[Case] = [
     (INVALID, "needs a text", lambda d, _: d.search(vector=[1, 0, 0, 0], mode="lexical")),
     ("space_missing", "does not exist; the collection has", lambda d, _: d.search("x", space="nope")),
     *((INVALID, "id of a space", lambda d, _, v=v: d.search("x", space=v)) for v in (3, ["a"], b"x")),
-    (INVALID, "use score or rrf", lambda d, _: d.search("x", fusion="ranks")),
+    (INVALID, "use score or rrf", lambda d, _: d.search("x", fusion="ranks")),  # type: ignore[arg-type]
     (INVALID, "fusion= is for hybrid search", lambda d, _: d.search("x", mode="dense", fusion="rrf")),
     *((INVALID, "recall must be", lambda d, _, v=v: d.search("x", recall=v)) for v in (0, 1.5, NAN, "x", True)),
     *((INVALID, "min_score must be", lambda d, _, v=v: d.search("x", min_score=v)) for v in ("x", NAN, [1])),
