@@ -37,7 +37,7 @@ class PublishRecord:
         self, store: Path, generations: Callable[[], dict[str, int]], *, stays: bool = False, only: str | None = None
     ) -> None:
         """`generations` are those of the store that are followed, `only` the name of one collection that alone is.
-        Silence is told of a publisher that `stays`, and of no other."""
+        Only a publisher that `stays` is reported as silent."""
         self._store, self.generations, self._stays, self._only = store, generations, stays, only
         known = fleet.read_state(store, fleet.PUBLISHES, fleet.Publishing)
         self._state = known or fleet.Publishing(fleet.boot(), None, 0.0, 0, {})

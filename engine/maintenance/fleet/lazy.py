@@ -201,7 +201,7 @@ def _measure(folder: Path) -> tuple[int, int]:
 
 
 def note_use(cache: Path, name: str) -> None:
-    with suppress(OSError):  # a full disk: it is let go sooner
+    with suppress(OSError):  # a full disk: the collection is released earlier
         folder = cache / USED
         folder.mkdir(durable.FOLDER_MODE, exist_ok=True)
         (folder / name).touch()
