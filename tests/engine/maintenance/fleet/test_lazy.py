@@ -1,4 +1,4 @@
-"""Lazy replicas: what is known without pulling, what a first question pulls, and what is let go."""
+"""Lazy replicas: the facts known without pulling, the pull at the first question, the release of idle collections."""
 
 from __future__ import annotations
 
