@@ -249,17 +249,13 @@ def _check_fits(writer: Writer, segment: LooseSegment) -> None:
 
 
 def _fetched(place: Place, segment: LooseSegment, staging: Path) -> SegmentEntry:
-    """The entry of a segment whose files are in the staging folder now, under a name that no stored segment has."""
+    """The entry of a segment whose files are in the staging folder now, under a name that no stored segment has. The
+    commit makes them read-only, and syncs them."""
     entry = replace(segment.entry, id=Staging(staging, segment.name).name(segment.entry.files))
     folder = staging / entry.id
     with durable.write_errors(folder):
         folder.mkdir(durable.FOLDER_MODE)
         place.fetch(segment, folder)
-        files = [folder / name for name in entry.files]
-        durable.sync_files(files)
-        for path in files:
-            path.chmod(durable.READ_ONLY)
-        durable.sync_folder(folder)
     return entry
 
 
