@@ -76,14 +76,28 @@ def table(report: str) -> Iterator[str]:
         shown = (_median(engines[name][column]).removeprefix("1 = ") for column in list(COLUMNS)[1:])
         cells = [SHOWN.get(name, name), *shown]
         yield f"| {' | '.join(cells)} |"
+    if measured := version(report):
+        yield ""
+        yield f"Measured on aidre {measured}."
+
+
+def version(report: str) -> str:
+    """The release that the comparison was measured on, and its commit; empty without a comparison."""
+    found = re.search(r"^\| aidre (\d[^|]*?) \|", _comparison_text(sections(report)), re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _comparison(found: Mapping[str, str]) -> Table:
     """The comparison over 60,000 rows, else the first, by the engines' names without versions."""
+    header, _, rest = _comparison_text(found).partition("\n")
+    return {re.sub(r"( \d.*|, .*)$", "", name): cells for name, cells in _rows(rest, header).items()}
+
+
+def _comparison_text(found: Mapping[str, str]) -> str:
+    """The same from its header on."""
     titles = [title for title in found if title.startswith(f"{HEADING}{COMPARISON}, ")]
     title = next((one for one in titles if "60,000 rows" in one), titles[0] if titles else "")
-    header, _, rest = ("| engine |" + found.get(title, "").partition("\n| engine |")[2]).partition("\n")
-    return {re.sub(r"( \d.*|, .*)$", "", name): cells for name, cells in _rows(rest, header).items()}
+    return "| engine |" + found.get(title, "").partition("\n| engine |")[2]
 
 
 def _table(section: str, title: str) -> Table:

@@ -253,6 +253,13 @@ def test_the_figures_of_the_readme_are_those_of_the_report() -> None:
         assert len(written) >= 5
 
 
+def test_the_figures_of_the_readme_are_of_this_minor_version() -> None:
+    report = (ROOT / "benchmarks" / "REPORT.md").read_text(encoding="utf-8")
+    measured = readme.version(report).partition(" ")[0]
+    assert measured.split(".")[:2] == aidre.__version__.split(".")[:2], "renew the comparison: make bench NAME=peers"
+    assert f"Measured on aidre {measured}" in README
+
+
 def test_the_table_of_the_readme_fits_a_phone() -> None:
     rows = re.findall(r"^\|.*\|$", README.partition("<!-- figures -->")[2].partition("<!-- /figures -->")[0], re.M)
     assert len(rows) == 8 and all(row.count("|") == 6 and len(row) < 60 for row in rows)
