@@ -543,7 +543,7 @@ class CollectionView:
 
     def _log_unknown(self, fields: Iterable[str]) -> None:
         for name in fields:
-            self._log(printable_name(name), "no document of %s has the field %s of a filter")
+            self._log(printable_name(name), "no document of %s has the field %s of a filter or an order")
 
     def _log(self, what: str, message: str) -> None:
         """A warning, once."""

@@ -17,7 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.errors import InvalidInput, ModelUnavailable, Unsupported, printable_name
-from aidre.engine.index.fields import Filter, ValueRange, field_name, parse_range, without_field
+from aidre.engine.index.fields import (
+    And,
+    Compare,
+    Filter,
+    ValueRange,
+    field_name,
+    parse_range,
+    unmistakable_name,
+    without_field,
+)
 from aidre.engine.index.text import MAX_HIGHLIGHTED
 from aidre.engine.model import EmbeddingSpace, Highlight, Mode, Query, Rescore
 from aidre.engine.ports import Reader
@@ -55,10 +64,10 @@ class Answer(NamedTuple):
     that finds something, too. `space` and the query's vector are None for a lexical search. `best` are the first hits
     of all pages, None where they are not known. `next` is the offset of the next page, `position` that of this one
     where it is a later one. `passages` are, by hit, the next best chunks of its document, `copies` the best ones of its
-    near-copies; None without `group` "document", and where documents are chunks. `ignored` are the fields of the filter
-    that no document has. `reranked` says what ordered the first hits anew. `problem` is why a model was done without.
-    `reading` are the operators that were read in the text; where its phrases stand nowhere, the text without quotes is
-    the `corrected` one. `unranked` are hits that were scored anew, as the search scored them.
+    near-copies; None without `group` "document", and where documents are chunks. `ignored` are the fields of filter
+    and order that no document has. `reranked` says what ordered the first hits anew. `problem` is why a model was done
+    without. `reading` are the operators that were read in the text; where its phrases stand nowhere, the text without
+    quotes is the `corrected` one. `unranked` are hits that were scored anew, as the search scored them.
     """
 
     question: Question
@@ -190,7 +199,7 @@ def find(question: Question, state: State) -> Generator[Step, Any, Answer]:
         copies=page.copies,
         next=page.offset,
         position=position,
-        ignored=(yield from _unknown_fields(reader, question.filter)),
+        ignored=(yield from _unknown_fields(reader, question)),
         reranked=_reranked(reader, query),
         problem=missing or problem,
     )
@@ -277,12 +286,15 @@ def _page(
             return Page(hits, query.offset + len(hits) if more else None, page.best, passages, copies)
 
 
-def _unknown_fields(reader: Reader, filter: Filter | None) -> Generator[Step, Any, tuple[str, ...]]:
-    if filter is None:
+def _unknown_fields(reader: Reader, question: Question) -> Generator[Step, Any, tuple[str, ...]]:
+    named = [] if question.filter is None else [question.filter]
+    if question.order is not None:
+        named.append(Compare(unmistakable_name(question.order.field), "exists", value=True))
+    if not named:
         return ()
     if reader.waits:
-        return cast("tuple[str, ...]", (yield Beside(None, partial(reader.unknown_fields, filter))))
-    return reader.unknown_fields(filter)
+        return cast("tuple[str, ...]", (yield Beside(None, partial(reader.unknown_fields, And(tuple(named))))))
+    return reader.unknown_fields(And(tuple(named)))
 
 
 def query_of(question: Question, state: State) -> Generator[Step, Any, Query]:

@@ -91,8 +91,8 @@ BEHAVIOUR = {
     "collapse": "with group document, a document whose best chunk is a near-copy of that of a better one is no result: "
     "copies of that one counts it, and names up to extensions.group.copies_max; collapse: false makes it a result",
     "order": "the relevant ones of the best extensions.order.results results come first, by the greatest number or "
-    "date in the field order.field, those without one after them, and then the others by score; an order in the words "
-    "of query has no effect then",
+    "date in the field order.field, those without one after them, and then the others by score; meta.ignored names a "
+    "field that no document has; an order in the words of query has no effect then",
     "weights": "what vectors (dense) and words (lexical) count in mode hybrid, for this search alone, as numbers of at "
     "least 0 of which the ratio matters; other modes refuse it (400)",
     "fusion": "how mode hybrid joins vectors and words: score compares all that could be a result by both; rrf adds "

@@ -320,7 +320,9 @@ class SearchMeta(Message):
     relevance_bound: Annotated[float, Meta(ge=0, le=1, description="From here on a result counts as relevant")] | (
         UnsetType
     ) = UNSET
-    ignored: Annotated[list[str], Meta(description="Fields of the filter that no document has")] | UnsetType = UNSET
+    ignored: Annotated[list[str], Meta(description="Fields of filter and order that no document has")] | UnsetType = (
+        UNSET
+    )
     corrected: Annotated[str, Meta(description="The text that was answered in place of `query`")] | UnsetType = UNSET
     suggestion: Annotated[str, Meta(description="`query` without what may be typing errors")] | UnsetType = UNSET
     understood: Annotated[Understood, Meta(description="What was read in `query`")] | UnsetType = UNSET

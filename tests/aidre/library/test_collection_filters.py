@@ -39,7 +39,7 @@ def test_a_field_that_no_document_has_is_named_and_deletes_nothing(
         (1, 1, 1)
     )
     said = [record.getMessage() for record in caplog.records if record.name == "aidre"]
-    assert said == [f"no document of docs has the field {name} of a filter" for name in ("gone", "kin")]
+    assert said == [f"no document of docs has the field {name} of a filter or an order" for name in ("gone", "kin")]
     with pytest.raises(aidre.InvalidFilter, match=r"filter\.gone, filter\.kin"):
         docs.delete(filter=wrong)
     with docs.writer() as writer, pytest.raises(aidre.InvalidFilter, match="allow_unknown"):

@@ -27,6 +27,12 @@ def test_relevant_hits_come_by_the_field_and_others_behind_them(tmp_path: Path) 
         assert ids(docs.search("a hot dish to eat", order="metadata.minutes", k=1, offset=1)) == ["soup"]
 
 
+def test_a_field_that_no_document_has_is_named_by_the_hits(tmp_path: Path) -> None:
+    with kitchen(tmp_path) as names:
+        assert names["docs"].search("a hot dish to eat", order="-seconds").unknown_fields == ("seconds",)
+        assert names["docs"].search("a hot dish to eat", order="-minutes").unknown_fields == ()
+
+
 def test_a_vector_orders_all_hits(tmp_path: Path) -> None:
     with aidre.open(tmp_path / "store") as db:
         docs = db.collection("docs", space=aidre.EmbeddingSpace("mine", 2, "cosine"))

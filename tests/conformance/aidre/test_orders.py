@@ -77,6 +77,18 @@ def test_a_field_may_be_written_with_metadata_before_it(shop: Client) -> None:
     assert prices(answered(shop, {**CHEAP, "order": order})) == prices(answered(shop, CHEAP))
 
 
+@pytest.mark.parametrize("field", ["cost", "metadata.cost", "metadata.title"])
+def test_a_field_that_no_document_has_is_named(shop: Client, field: str) -> None:
+    named = answered(shop, {**CHEAP, "order": {"field": field, "direction": "ascending"}})["meta"]["ignored"]
+    assert named == [field if field.endswith("title") else "cost"]
+
+
+@pytest.mark.parametrize("field", ["price", "metadata.price", "updated_at"])
+def test_a_field_that_a_document_has_is_not_named(shop: Client, field: str) -> None:
+    answer = answered(shop, {**CHEAP, "order": {"field": field, "direction": "ascending"}})
+    assert "ignored" not in answer["meta"]
+
+
 def test_dates_are_compared_as_instants(shop: Client) -> None:
     order = {"field": "updated_at", "direction": "descending"}
     dates = [one["metadata"]["updated_at"] for one in answered(shop, {**CHEAP, "order": order})["results"]]

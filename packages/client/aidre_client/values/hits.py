@@ -146,12 +146,12 @@ class Hits(list[Hit]):
 
     `facets` are by field as it was named, `highlights` those of the hits, in their order. With `group="document"` each
     hit is the best chunk of its document; `passages` has, by hit, the next best ones, and `copies` the documents that
-    are near-copies of it. `corrected` is the text that
-    was answered in place of the one as typed, `suggestion` one that finds something, too. `understood` has the
-    `phrases` and the `excluded` words that were read in it, and the `conditions`: the `words` of each, the `filter` or
-    the `order` that they ask for, and whether it was `applied`. `unknown_fields` are those of the filter that no
-    document has: a condition on one finds nothing, and its negation everything. `mode` and `space` are those of the
-    search, which is lexical where a model is missing and no mode was asked for.
+    are near-copies of it. `corrected` is the text that was answered in place of the one as typed, `suggestion` one that
+    finds something, too. `understood` has the `phrases` and the `excluded` words that were read in it, and the
+    `conditions`: the `words` of each, the `filter` or the `order` that they ask for, and whether it was `applied`.
+    `unknown_fields` are those of filter and order that no document has: a condition on one finds nothing, and its
+    negation everything. `mode` and `space` are those of the search, which is lexical where a model is missing and no
+    mode was asked for.
 
     Examples:
         >>> hits = docs.search("a warm dish", k=2)
