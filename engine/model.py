@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from aidre_client.values import (
     Document as Document,
@@ -25,6 +22,10 @@ from aidre_client.values import (
     Mode as Mode,
     Span as Span,
 )
+
+if TYPE_CHECKING:  # parsers in the sandbox need these types, and 120 MB of address space less
+    import numpy as np
+    from numpy.typing import NDArray
 
 Distance: TypeAlias = Literal["cosine", "dot", "euclidean"]
 Precision: TypeAlias = Literal["float16", "float32"]

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeGuard, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, TypeVar
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document, Heading, Json
 from aidre.engine.schema_text import property_name
 from aidre.ingest.records.dates import normalize_timestamp, read_date
 from aidre.ingest.records.file import File, Notes
+
+if TYPE_CHECKING:  # parsers in the sandbox read this module
+    import numpy as np
+    from numpy.typing import NDArray
 
 _Member = TypeVar("_Member")
 

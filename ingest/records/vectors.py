@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import EmbeddingSpace, Json
 
-RowVectors = dict[str, NDArray[np.float32]]
+if TYPE_CHECKING:  # parsers in the sandbox, which bring no vectors, read this module
+    import numpy as np
+    from numpy.typing import NDArray
+
+RowVectors: TypeAlias = "dict[str, NDArray[np.float32]]"
 """One float32 vector for each space, by the id of the space."""
 
 
@@ -53,6 +54,8 @@ class VectorRules:
                 "vectors must be an object of number lists by space, or one list where the collection has one space: "
                 f"it has {len(self._spaces)}"
             )
+        import numpy as np
+
         parsed: RowVectors = {}
         for name, numbers in vectors.items():
             if numbers is not None:
@@ -65,6 +68,8 @@ class VectorRules:
 
     def find_faults(self, name: str, matrix: NDArray[np.float32]) -> dict[int, str]:
         """Faults of a matrix of shape (rows, dimensions) in the space `name`, by row: NaN, infinity, no direction."""
+        import numpy as np
+
         space = self._spaces[name]
         needs_direction = space.distance == "cosine" or space.normalized
         # One pass finds every row with NaN, infinity or only zeros, and some that overflow or underflow; only these are
@@ -86,6 +91,8 @@ def format_wrong_length(space: EmbeddingSpace, length: int) -> str:
 
 
 def _parse_vector(space: EmbeddingSpace, numbers: Json) -> NDArray[np.float32]:
+    import numpy as np
+
     if type(numbers) is not list:
         raise InvalidDocument(f"vectors.{space.id} must be a list of numbers")
     if len(numbers) != space.dimensions:

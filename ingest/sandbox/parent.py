@@ -22,7 +22,6 @@ from time import monotonic
 from types import TracebackType
 from typing import Self
 
-import numpy as np
 import orjson
 
 from aidre.engine.checkout import child_environment
@@ -276,6 +275,8 @@ class _Child:
 
     def _read(self, size: int, deadline: float, limits: SandboxLimits) -> memoryview[int]:
         """Exactly `size` bytes."""
+        import numpy as np  # in the parent alone: parsers import this module, too
+
         received = np.empty(size, np.uint8).data
         poll = select.poll()
         poll.register(self._from, select.POLLIN)

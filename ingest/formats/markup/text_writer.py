@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aidre.engine.errors import InvalidDocument
-from aidre.engine.model import Json
 from aidre.ingest.formats import split_front_matter
 from aidre.ingest.formats.pages.markdown_table import write_table as write_markdown_table
 
