@@ -49,6 +49,9 @@ ARGUED = {
 }
 """Syncs that no scene needs, with the reason."""
 EVERY = 1_000_000
+TRIED = 2_000
+"""Losses of one scene without a sync that are looked at in turn; if all is there after them, it is not needed. Those
+that are needed show it within some tens."""
 
 
 def record(scene: Scene, folder: Path) -> Recording:
@@ -97,7 +100,7 @@ def _is_needed(site: Site, scenes: Sequence[Judged]) -> bool:
     """Looks at the worst losses of all scenes first, which tell most."""
     asked_for = [one for one in scenes if any(map(site.asks_for, _syncs(one.recording)))]
     return any(one.violation(worst(one.recording, site.asks_for)) for one in asked_for) or any(
-        one.violation(singles(one.recording, site.asks_for)) for one in asked_for
+        one.violation(itertools.islice(singles(one.recording, site.asks_for), TRIED)) for one in asked_for
     )
 
 
