@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.peers.client import PeerMissing, running
-from benchmarks.peers.protocol import ENTRIES
+from benchmarks.peers.engines.protocol import ENTRIES
 from tests import ROOT
 
 
