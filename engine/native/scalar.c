@@ -125,9 +125,10 @@ static void subtract_products(const uint8_t *codes, size_t blocks, size_t bytes,
                         sums[j] += codes[BLOCK_CENTROIDS * i + BYTES_TOGETHER * j + k] * queries[query * bytes + i + k];
             const struct scaled *own = &scaled[query];
             const size_t at = block * BLOCK_CENTROIDS;
-            for (size_t j = 0; j < BLOCK_CENTROIDS; j++)
-                differences[query * blocks * BLOCK_CENTROIDS + at + j] =
-                    minuends[at + j] - (own->step * (float)(sums[j] - own->zero) + own->shift);
+            for (size_t j = 0; j < BLOCK_CENTROIDS; j++) {
+                const float product = own->step * (float)(sums[j] - own->zero); /* rounded, as the others do it */
+                differences[query * blocks * BLOCK_CENTROIDS + at + j] = minuends[at + j] - (product + own->shift);
+            }
         }
 }
 
