@@ -15,7 +15,7 @@ FIRST_COMMIT_DOCUMENTS = 1 << 15
 COMMIT_DOCUMENTS = LARGE_SEGMENT_ROWS
 COMMIT_BYTES = 160 << 20
 COMMIT_SECONDS = 30.0
-"""A commit is due when the first of these bounds is reached. With as many bytes a writer spills before it takes more."""
+"""A commit is due when the first of these bounds is reached. With as many bytes a writer spills at its next batch."""
 
 BATCH_DOCUMENTS = 8192
 BATCH_BYTES = 64 << 20
