@@ -42,15 +42,7 @@ from aidre.api.protocols.intent import mount as mount_intent
 from aidre.api.protocols.nlweb import mount as mount_nlweb
 from aidre.api.protocols.provenance import mount as mount_provenance
 from aidre.api.retrieval import Cursors, LiveSnapshots, QueryEmbedders, Retrieval, store_secret
-from aidre.api.server import (
-    ClientMemory,
-    ErrorResponses,
-    FastRoutes,
-    Frame,
-    FrameMiddleware,
-    Mounted,
-    RejectionCache,
-)
+from aidre.api.server import ClientMemory, ErrorResponses, FastRoutes, Frame, FrameMiddleware, Mounted, RejectionCache
 from aidre.engine.embedding import load_stored
 from aidre.engine.errors import AidreError, ConfigurationError
 from aidre.engine.ports import Source

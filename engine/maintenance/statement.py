@@ -26,14 +26,7 @@ import msgspec
 
 from aidre.engine.errors import PublicationRefused
 from aidre.engine.maintenance.bucket import Objects
-from aidre.engine.maintenance.publication import (
-    Checksum,
-    Count,
-    Publication,
-    current_key,
-    fence,
-    unfence,
-)
+from aidre.engine.maintenance.publication import Checksum, Count, Publication, current_key, fence, unfence
 from aidre.engine.model import Visibility
 
 SIGNED = "signed"
