@@ -50,15 +50,7 @@ from aidre.engine.errors import DocumentMissing, InvalidDocument, InvalidInput, 
 from aidre.engine.index.vectors import dtype_of, encode
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
 from aidre.engine.ports import EmbedQueries
-from aidre.engine.segment import (
-    SPILL_BYTES,
-    PendingCommit,
-    Recompute,
-    RecordColumns,
-    Spill,
-    open_staged,
-    to_columns,
-)
+from aidre.engine.segment import SPILL_BYTES, PendingCommit, Recompute, RecordColumns, Spill, open_staged, to_columns
 from aidre.engine.storage import (
     SEGMENTS,
     Manifest,
