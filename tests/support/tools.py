@@ -6,6 +6,7 @@ Each is installed once, below pytest's cache, for all processes and later runs o
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -66,8 +67,16 @@ def install_npm(folder: Path, packages: Mapping[str, str]) -> Path:
 
     installed = tool("_".join(f"{name}-{version}" for name, version in packages.items()), install)
     (folder / "package.json").write_text(manifest, encoding="utf-8")
-    (folder / "node_modules").symlink_to(installed / "node_modules")
+    # files of this folder: some tools look for its settings from their own place upwards
+    shutil.copytree(installed / "node_modules", folder / "node_modules", symlinks=True, copy_function=_link)
     return folder
+
+
+def _link(source: str, place: str) -> None:
+    try:
+        os.link(source, place)
+    except OSError:  # another file system
+        shutil.copy2(source, place)
 
 
 @cache
