@@ -8,7 +8,7 @@ import pytest
 
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
-from benchmarks.bench_quality import ingested
+from benchmarks.quality.bench_quality import ingested
 from tests.support.kept import kept, of_run
 
 SAMPLES = Path(__file__).parent / "samples"

@@ -11,7 +11,7 @@ import pytest
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
-from benchmarks.bench_codes import ASKED, FORMATS, codes, first, store
+from benchmarks.quality.bench_codes import ASKED, FORMATS, codes, first, store
 
 pytestmark = pytest.mark.slow
 
