@@ -15,19 +15,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks import report
-from benchmarks.plots import available
+from benchmarks.report import results as report
+from benchmarks.report.plots import available
 
 HERE: Final = Path(__file__).resolve().parent
 
 
 def names() -> dict[str, str]:
     """Benchmark names, each with the first line of its module docstring."""
-    found = {}
-    for path in sorted(HERE.glob("bench_*.py")):
-        with path.open(encoding="utf-8") as lines:
-            found[path.stem.removeprefix("bench_")] = next(lines).strip().strip('"')
-    return found
+    return {path.stem.removeprefix("bench_"): first_line(path) for path in sorted(HERE.glob("*/bench_*.py"))}
+
+
+def first_line(path: Path) -> str:
+    return path.read_text(encoding="utf-8").partition("\n")[0].strip('"')
+
+
+def rooms() -> dict[str, str]:
+    """The room of each benchmark, by its name."""
+    return {path.stem.removeprefix("bench_"): path.parent.name for path in sorted(HERE.glob("*/bench_*.py"))}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,8 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     first_option = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
     chosen, options = words[:first_option], words[first_option:]
     if chosen == ["list"]:
-        for name, line in benchmarks.items():
-            print(f"{name:10}{line}")
+        show()
         return 0
     if unknown := [name for name in chosen if name not in benchmarks and name != "report"]:
         print(
@@ -49,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return 2
     failed = run([name for name in chosen or benchmarks if name != "report"], options)
+    if set(options) & {"-h", "--help"}:
+        return 1 if failed else 0
     report.write()
     if not available():
         print(
@@ -59,13 +65,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if failed else 0
 
 
+def show() -> None:
+    """Prints the question of each room, and below it the benchmarks that answer it."""
+    lines, named = names(), rooms()
+    for room in dict.fromkeys(named.values()):
+        print(first_line(HERE / room / "__init__.py"))
+        for name in (one for one in lines if named[one] == room):
+            print(f"  {name:13}{lines[name]}")
+
+
 def run(chosen: Sequence[str], options: Sequence[str]) -> list[str]:
     """Runs the benchmarks; returns the names of those that failed."""
-    failed = []
+    failed, room_of = [], rooms()
     for name in chosen:
         started = time.monotonic()
         print(f"== {name}", flush=True)
-        command = [sys.executable, "-m", f"benchmarks.bench_{name}", *options]
+        command = [sys.executable, "-m", f"benchmarks.{room_of[name]}.bench_{name}", *options]
         if subprocess.run(command, cwd=HERE.parent, check=False).returncode:
             failed.append(name)
         print(f"== {name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import ast
 import importlib
-import json
 import re
-import subprocess
-import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -26,6 +23,7 @@ from tests import ROOT
 from tests.support.import_clocks import clocks_read_at_import
 from tests.support.seams import ANY, CLIENT_SEAM, ENGINE_SEAM
 from tests.support.source_tree import (
+    BENCHMARKS,
     BESIDE,
     CLIENT,
     OUTSIDE,
@@ -76,11 +74,19 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "app",
         "cli cli/report cli/doctor",
     ),
+    "benchmarks": (
+        "harness",
+        "peers/engines",
+        "report",
+        "peers peers/programs",
+        "text ingest quality search serve",
+        "quick",
+    ),
     "aidre": ("library", "opening", "segments", "remote", "results", "client", "conformance"),
 }
 """The rooms of each folder from the ground up. A room imports rooms of lower layers; `index/vectors` is a room inside
 the room `index`, and the two may import each other's public names as long as no module is in a circle."""
-MIRRORED = (*PACKAGES, "aidre", "benchmarks")
+MIRRORED = (*PACKAGES, "aidre", BENCHMARKS)
 KINDS = {"backends", "conformance", "examples", "integration", "hostile", "quality", "support", "upgrade"}
 TEST_FOLDERS = {*MIRRORED, *KINDS}
 MOST_ROOMS = 9
@@ -144,19 +150,19 @@ def folders_import_one_way(tree: Tree) -> Iterator[str]:
 
 def rooms_are_known(tree: Tree) -> Iterator[str]:
     """Each room has its place in the order, says what it is for, and there are few in a folder."""
-    for source in tree.product:
+    for source in tree.product + tree.benchmarks:
         if source.room and source.room != "protocols" and layer_of(source.folder, source.room) is None:
             yield f"{source.path} is in no known room"
-    for folder in PACKAGES:
-        rooms = {source.path.split("/")[1] for source in tree.product if source.folder == folder}
+    for folder in (*PACKAGES, BENCHMARKS):
+        rooms = {source.path.split("/")[1] for source in tree.sources if source.folder == folder}
         outer = {room for room in rooms if not room.endswith(".py")}
         if len(outer) > MOST_ROOMS:
             yield f"{folder}/ has {len(outer)} rooms, more than {MOST_ROOMS}"
 
 
 def rooms_are_not_crowded(tree: Tree) -> Iterator[str]:
-    shipped = tree.product + tree.beside
-    sizes = Counter((source.folder, source.room) for source in shipped if "__" not in source.path)
+    crowds = tree.product + tree.beside + tree.benchmarks
+    sizes = Counter((source.folder, source.room) for source in crowds if "__" not in source.path)
     for (folder, room), size in sorted(sizes.items()):
         if size > MOST_MODULES and (folder, room) != ("api", "cli"):
             yield f"{folder}/{room}/ has {size} modules, more than {MOST_MODULES}"
@@ -164,7 +170,7 @@ def rooms_are_not_crowded(tree: Tree) -> Iterator[str]:
 
 def rooms_import_downwards(tree: Tree) -> Iterator[str]:
     """A room imports lower layers only; rooms of one layer import each other only where one is inside the other."""
-    for source in tree.product:
+    for source in tree.product + tree.benchmarks:
         here = layer_of(source.folder, source.room)
         for one in tree.imports(source):
             other = tree.modules.get(tree.resolved(one))
@@ -243,7 +249,7 @@ def imports_make_no_circle(tree: Tree) -> Iterator[str]:
     """No module reaches itself through imports, those inside of functions and of type checkers included."""
     arrows = {
         source.module: {tree.resolved(one) for one in tree.imports(source)} & tree.modules.keys() - {source.module}
-        for source in tree.product + tree.beside
+        for source in tree.product + tree.beside + tree.benchmarks
         if not source.path.endswith("__init__.py")
     }
     done: set[str] = set()
@@ -495,6 +501,14 @@ def test_a_clock_that_is_read_at_import_is_found_by_any_name(text: str, tmp_path
     assert len(list(no_test_reads_a_clock_at_import(planted(tmp_path, {"tests/test_one.py": text, **TIMES})))) == 1
 
 
+def test_the_rooms_of_the_benchmarks_have_an_order_too(tmp_path: Path) -> None:
+    files = {
+        "benchmarks/harness/load.py": "from benchmarks.report import results\n",
+        "benchmarks/report/results.py": "",
+    }
+    assert len(list(rooms_import_downwards(planted(tmp_path, files)))) == 1
+
+
 TIMES = {
     "tests/support/times.py": (
         "import time\nfrom datetime import datetime\n"
@@ -562,39 +576,3 @@ def test_every_public_name_loads() -> None:
         assert set(names) <= set(package.__all__)
         for name in set(names) - (set() if kernel_name() != "faiss" else {"kernel", "native"}):
             assert getattr(package, name) is not None
-
-
-def loaded_by(code: str) -> set[str]:
-    """The top-level modules that a fresh interpreter holds after it ran the code."""
-    script = f"{code}\nimport json, sys\nprint(json.dumps(sorted({{name.split('.')[0] for name in sys.modules}})))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
-    return set(json.loads(done.stdout.splitlines()[-1]))
-
-
-HEAVY_AT_START = {"torch", "faiss", "pyarrow", "onnxruntime", "sentence_transformers", "numpy", "starlette"}
-
-
-def test_help_loads_no_heavy_library() -> None:
-    loaded = loaded_by(
-        "from aidre.api.cli.main import run\nassert run(['--help']) == 0\nassert run(['ingest', '--help']) == 0"
-    )
-    assert loaded.isdisjoint(HEAVY_AT_START)
-    assert "typer" in loaded
-
-
-def test_the_root_package_and_the_messages_of_a_protocol_load_no_heavy_library() -> None:
-    every_room = "\n".join(f"import {room}" for room in sorted(HERE.stubs))
-    assert loaded_by(f"import aidre\naidre.StoreLocked, aidre.__version__\n{every_room}").isdisjoint(HEAVY_AT_START)
-    assert loaded_by("import aidre\naidre.Document, aidre.Query").isdisjoint(HEAVY_AT_START)
-    assert loaded_by("import aidre.engine.ports") & HEAVY_AT_START == {"numpy"}
-
-
-def test_the_messages_of_a_protocol_load_neither_a_server_nor_an_index() -> None:
-    modules = [source.module for source in HERE.product if source.path.endswith("/messages.py")]
-    assert len(modules) >= 6
-    imports = "\n".join(f"import {module}" for module in modules)
-    assert loaded_by(imports).isdisjoint(HEAVY_AT_START - {"numpy"})
-
-
-def test_the_watch_on_loaded_modules_can_fail() -> None:
-    assert "pyarrow" in loaded_by("import pyarrow")

@@ -27,8 +27,8 @@ from aidre.engine.retrieve.relevance import FIRST_HITS
 from aidre.engine.search import hybrid
 from aidre.engine.storage.format import MAX_SEGMENT_ROWS, MIN_FLOAT16_DIMENSIONS
 from aidre.engine.storage.manifest import MIN_KEPT_GENERATIONS
-from benchmarks import readme
 from benchmarks.__main__ import names as benchmark_names
+from benchmarks.report import readme
 from tests import ROOT
 from tests.conformance.nlweb.test_published_mcp_clients import VERSIONS as CLIENT_VERSIONS
 from tests.support import reference

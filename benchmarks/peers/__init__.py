@@ -1,4 +1,5 @@
-"""The engines that aidre is compared with: one adapter each, in separate virtual environments.
+"""How does aidre compare with other engines: in speed at a recall, build, size and code?
 
-Only `aidre`, `environments` and the modules that import them need aidre; the adapters run with only the peer installed.
+Each runs in a virtual environment of its own. Only `aidre`, `environments` and the modules that import them need aidre;
+the adapters in `engines` run with only the peer installed.
 """

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks.peers import words
+from benchmarks.peers.engines.protocol import ENTRIES
 from benchmarks.peers.environments import folder, install, python
-from benchmarks.peers.protocol import ENTRIES
 
 
 def main(argv: Sequence[str] | None = None) -> int:

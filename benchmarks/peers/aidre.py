@@ -19,8 +19,8 @@ from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Query, Record
-from benchmarks.machine import kernel
-from benchmarks.peers.protocol import Answer, AnswerAll, Below, Values, Vectors
+from benchmarks.harness.machine import kernel
+from benchmarks.peers.engines.protocol import Answer, AnswerAll, Below, Values, Vectors
 
 SPACE, COLLECTION = "v", "bench"
 BATCH = 50_000

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from benchmarks.peers import words
+from benchmarks.peers.engines.protocol import ENTRIES
 from benchmarks.peers.environments import python
-from benchmarks.peers.protocol import ENTRIES
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 ONE_THREAD: Final = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

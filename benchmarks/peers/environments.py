@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from benchmarks.harness.real import bench_cache, say
 from benchmarks.peers import words
-from benchmarks.peers.protocol import ENTRIES, Entry
-from benchmarks.real import bench_cache, say
+from benchmarks.peers.engines.protocol import ENTRIES, Entry
 
 HERE: Final = Path(__file__).resolve().parent
 INSTALL_SECONDS: Final = 1_800

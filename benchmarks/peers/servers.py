@@ -28,12 +28,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.load import Framing, http_frame, request, resp_frame
-from benchmarks.peers import valkey
+from benchmarks.harness.load import Framing, http_frame, request, resp_frame
+from benchmarks.harness.real import PASSAGES, VECTORS, Real
+from benchmarks.harness.resp import value
 from benchmarks.peers.client import ROOT, PeerMissing
+from benchmarks.peers.engines import valkey
 from benchmarks.peers.environments import folder as environment_folder
-from benchmarks.peers.resp import value
-from benchmarks.real import PASSAGES, VECTORS, Real
 
 START_SECONDS, LOAD_SECONDS = 120.0, 600.0
 CHROMA_EF: Final = 100

@@ -1,6 +1,6 @@
 """Engines that search texts, each in its own environment: by words, by vectors, or by both.
 
-`benchmarks.peers.worker` runs them; `benchmarks.bench_words` compares them. A search is timed up to the library's own
+`benchmarks.peers.worker` runs them; `text.bench_words` compares them. A search is timed up to the library's own
 result, without reading the stored fields of its hits.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.peers.protocol import Entry
+from benchmarks.peers.engines.protocol import Entry
 
 Vectors = NDArray[np.float32]
 Search = Callable[[str, Vectors, int], Any]

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.peers.protocol import ENTRIES, Answer, Below, Contender, Values, Vectors, entry
+from benchmarks.peers.engines.protocol import ENTRIES, Answer, Below, Contender, Values, Vectors, entry
 from benchmarks.peers.words import WordsWorker
 
 WARM_UP = 10

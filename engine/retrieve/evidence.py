@@ -13,7 +13,7 @@ test sets (metatool, msmarco, med, xquad, cisi, cranfield, climate-fever, scifac
 documentation of this project and that of others, whole and in samples of 20, 60 and 400 chunks, asked whole questions
 and one, two and three words of them; each set weighs the same, metatool less. Foreign questions are those of the other
 sets. For the multilingual model it was halves of XQuAD in five languages, each asked the questions of the other half.
-The bound is where about 1.5 % of the own questions are lost. `python -m benchmarks.bench_relevance` measures the rates,
+The bound is where about 1.5 % of the own questions are lost. `python -m benchmarks relevance` measures the rates,
 which docs/protocols.md has.
 
 Words alone are judged where the search is by words, and in hybrid search where the model does not know the language of

@@ -7,7 +7,7 @@ only split, or joined to a function word, it is enough that the question as type
 case the repaired text is a suggestion. A question in which nothing is repaired is never searched twice.
 
 CLEARLY_MORE was chosen on the nine test collections of `relevance.py`, from a wrong letter in a third of the words of
-their queries; how little the same letters need, on six of them. `python -m benchmarks.bench_typos` measures what it
+their queries; how little the same letters need, on six of them. `python -m benchmarks typos` measures what it
 gives back, and prints the queries without an error whose results change: a set has some that are misspelled in it.
 """
 

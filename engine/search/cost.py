@@ -1,6 +1,6 @@
 """A cost model of searches, in microseconds on one core: it chooses between exact comparison and scan.
 
-The constants are rounded from `python -m benchmarks.bench_cost` (processor time of single queries over 60,000 rows,
+The constants are rounded from `python -m benchmarks cost` (processor time of single queries over 60,000 rows,
 lower quartiles; 64, 384 and 1536 dimensions in float16 and float32) and from the same over 2,000 to 300,000 rows at
 384 dimensions. There FAISS takes 26 ns for a float16 row compared in place, 3 ns for one scanned in 96 codes and 0.13
 to 0.18 us for one gathered; the kernel 2 ns for one scanned and 0.07 us for one gathered. Only ratios matter; the model

@@ -14,7 +14,7 @@ scored, or else more neighbours are searched, which lowers `bound`. Chunks with 
 The best FEEDBACK_DEPTH hits are then ordered anew by what the first ones have in common (`with_feedback`): soft
 pseudo-relevance feedback, after Rocchio (1971) with the softmax of the scores as weights. Chosen on one half of nine
 test collections, its parameters gain 0.0034 and 0.0054 nDCG@10 on the other half; on each set, chosen on all others,
-they gain 0.0056 in the mean (`python -m benchmarks.bench_feedback`).
+they gain 0.0056 in the mean (`python -m benchmarks feedback`).
 
 A cheaper search fuses the ranks of two bounded lists (`fused_by_rank`): nothing that only one of them has is computed
 for the other, codes count as in the list of words but without the bonus, there is no feedback, and a chunk in neither

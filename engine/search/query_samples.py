@@ -15,7 +15,7 @@ whose centroids are far from it, and needs several times the lists of rows and m
 Questions lie off the rows, and those about other subjects farther off: their neighbours differ less from the other
 rows, and are harder to find among codes. Mixtures are as hard as questions about a related subject. In a collection
 about one subject those about another can be harder, which only their texts show: queries about climate found .941 of
-their ten nearest functions of Python at 200 candidates, mixtures .994 (`benchmarks.bench_calibration`).
+their ten nearest functions of Python at 200 candidates, mixtures .994 (`benchmarks.quality.bench_calibration`).
 """
 
 from __future__ import annotations

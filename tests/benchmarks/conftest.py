@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import plots, report
+from benchmarks.report import plots, results as report
 from tests.support.measurements import CONTEST, CURVES, SERVED
 
 

@@ -16,25 +16,13 @@ from aidre.api.cli import conformance
 from aidre.api.cli.main import run
 from aidre.engine.embedding.embedder import load_embedder
 from aidre.engine.errors import ConfigurationError
-from benchmarks import (
-    __main__ as runner,
-    bench_backends,
-    bench_calibration,
-    bench_cost,
-    bench_documents,
-    bench_embed,
-    bench_filter,
-    bench_index,
-    bench_ingest,
-    bench_library,
-    bench_memory,
-    bench_peers,
-    bench_search,
-    bench_stages,
-    bench_text,
-    bench_trust,
-    bench_write,
-)
+from benchmarks import __main__ as runner
+from benchmarks.ingest import bench_documents, bench_ingest, bench_memory, bench_write
+from benchmarks.peers import bench_backends, bench_library, bench_peers
+from benchmarks.quality import bench_calibration
+from benchmarks.search import bench_cost, bench_filter, bench_index, bench_search, bench_stages
+from benchmarks.serve import bench_trust
+from benchmarks.text import bench_embed, bench_text
 from tests import ROOT
 from tests.support.clients import TEXT
 from tests.support.judged_sets import judged

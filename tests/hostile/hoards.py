@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from aidre.api.server.memory import MAX_UNFINISHED_BYTES
-from benchmarks.load import processor_seconds
+from benchmarks.harness.load import processor_seconds
 from tests.hostile.publisher import publish
 from tests.hostile.report import Report
 from tests.hostile.server import environment, running

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.collection.store import Store
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Record
-from benchmarks.load import Load, Samples
+from benchmarks.harness.load import Load, Samples
 from tests.hostile.client import Connection, posted
 from tests.hostile.report import Report
 from tests.hostile.server import Server, running

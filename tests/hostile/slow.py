@@ -14,7 +14,7 @@ import numpy as np
 
 from aidre.api.http.request import BODY_SECONDS
 from aidre.api.server.connection import Connection as Served
-from benchmarks.load import processor_seconds
+from benchmarks.harness.load import processor_seconds
 from tests.hostile.client import Connection, posted
 from tests.hostile.crowd import RAMP_SECONDS
 from tests.hostile.publisher import publish

@@ -11,8 +11,8 @@ import pytest
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
-from benchmarks.bench_codes import ASKED, FORMATS, codes, first, store
-from benchmarks.bench_quality import ingested
+from benchmarks.quality.bench_codes import ASKED, FORMATS, codes, first, store
+from benchmarks.quality.bench_quality import ingested
 
 pytestmark = pytest.mark.slow
 

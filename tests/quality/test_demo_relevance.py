@@ -6,7 +6,7 @@ import pytest
 
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
-from benchmarks.bench_relevance import Vectors, demo_questions, demo_snapshot, is_answered
+from benchmarks.quality.bench_relevance import Vectors, demo_questions, demo_snapshot, is_answered
 
 pytestmark = pytest.mark.slow
 

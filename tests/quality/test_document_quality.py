@@ -1,7 +1,7 @@
 """What becomes of real documents: hardly a chunk or title has a fault, and no paragraph is lost.
 
-The samples are published documentation (samples/README.md). `benchmarks/faults.py` counts the faults, and its own tests
-show that it finds each of them.
+The samples are published documentation (samples/README.md). `benchmarks/ingest/faults.py` counts the faults, and its
+own tests show that it finds each of them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import pytest
 
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
 from aidre.ingest.chunking import Chunker
-from benchmarks.bench_documents import SAMPLES, read_documents, sample_folders
-from benchmarks.faults import CHUNK_FAULTS, LOST, TITLE_FAULTS, Faults, ReadDocument, count_faults
+from benchmarks.ingest.bench_documents import SAMPLES, read_documents, sample_folders
+from benchmarks.ingest.faults import CHUNK_FAULTS, LOST, TITLE_FAULTS, Faults, ReadDocument, count_faults
 
 pytestmark = pytest.mark.slow
 

@@ -22,9 +22,9 @@ from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
 from aidre.engine.model import Mode, Query
-from benchmarks.bench_quality import ingested
-from benchmarks.bench_typos import misspell
-from benchmarks.rankings import MODES, ranking
+from benchmarks.quality.bench_quality import ingested
+from benchmarks.quality.bench_typos import misspell
+from benchmarks.quality.rankings import MODES, ranking
 from tests.support.clients import Client, serving
 from tests.support.recipes import ask, query
 

@@ -6,10 +6,10 @@ import pytest
 
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
 from aidre.engine.model import Fusion, Mode
-from benchmarks.bench_quality import measure
-from benchmarks.quality import read_set
-from benchmarks.rankings import MODES, Result
-from benchmarks.stdlib_corpus import write_set
+from benchmarks.harness.judged_sets import read_set
+from benchmarks.harness.stdlib_corpus import write_set
+from benchmarks.quality.bench_quality import measure
+from benchmarks.quality.rankings import MODES, Result
 
 FUNCTIONS = 250
 """Functions of the set: embedding them takes nearly all of the time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks import report
+from benchmarks.report import results as report
 
 
 def run(

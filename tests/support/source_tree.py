@@ -13,7 +13,8 @@ PACKAGES = ("engine", "ingest", "api")
 BESIDE = "packages"
 """The distributions beside aidre: `packages/postgres/aidre_postgres`, with tests in `packages/postgres/tests`."""
 FOLDERS = (*PACKAGES, "aidre", BESIDE, "benchmarks", "tests", "demo", "examples")
-OUTSIDE = {"benchmarks", "tests", "demo", "examples"}
+BENCHMARKS = "benchmarks"
+OUTSIDE = {BENCHMARKS, "tests", "demo", "examples"}
 CLIENT = "aidre_client"
 """The distribution that aidre needs, and takes errors and types of results from; the others need aidre."""
 DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -101,6 +102,10 @@ class Tree:
         return [source for source in self.sources if source.folder == BESIDE]
 
     @cached_property
+    def benchmarks(self) -> list[Source]:
+        return [source for source in self.sources if source.folder == BENCHMARKS]
+
+    @cached_property
     def modules(self) -> dict[str, Source]:
         return {source.module: source for source in self.sources}
 
@@ -144,7 +149,7 @@ def module_of(path: str) -> str:
 
 
 def is_ours(name: str) -> bool:
-    return re.match(r"aidre(_\w+)?(\.|$)", name) is not None
+    return re.match(rf"(aidre(_\w+)?|{BENCHMARKS})(\.|$)", name) is not None
 
 
 def top_folder(module: str) -> str:
@@ -152,6 +157,8 @@ def top_folder(module: str) -> str:
         return CLIENT
     if module.startswith("aidre_"):
         return BESIDE
+    if module.split(".", maxsplit=1)[0] == BENCHMARKS:
+        return BENCHMARKS
     second = module.split(".")[1] if "." in module else ""
     return second if second in PACKAGES else "aidre"
 

@@ -375,9 +375,10 @@ def _choose_lists(
     squares: NDArray[np.float32],
 ) -> NDArray[np.int64]:
     """The lists of rows, of which the second follows from `products` (centroids, centroids) if these are there."""
-    nearest, every = distances.argmin(axis=1), np.arange(len(distances))
+    nearest: NDArray[np.int64] = distances.argmin(axis=1)
     if not len(products):
         return nearest[None]
+    every = np.arange(len(distances))
     residual = squares / 2 + distances[every, nearest]  # |r|^2 / 2
     # r . (x - c) for all c, then its square over |r|^2
     loss = products[nearest]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.peers.client import PeerMissing, running
-from benchmarks.peers.protocol import ENTRIES
+from benchmarks.peers.engines.protocol import ENTRIES
 from tests import ROOT
 
 
@@ -23,7 +23,7 @@ def test_every_peer_has_its_module_and_its_environment() -> None:
     folder = ROOT / "benchmarks" / "peers"
     assert len({one.name for one in ENTRIES}) == len(ENTRIES) > 10
     for one in ENTRIES:
-        assert f"class {one.made}" in (folder / f"{one.module}.py").read_text()
+        assert f"class {one.made}" in (folder / f"{one.module.replace('.', '/')}.py").read_text()
         if one.environment:
             pinned = (folder / f"requirements-{one.environment}.txt").read_text()
             assert f"\n{one.distribution}==" in pinned or f"\n{one.distribution}[" in pinned

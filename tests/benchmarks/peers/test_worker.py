@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from benchmarks.peers import worker
-from benchmarks.peers.protocol import Vectors
+from benchmarks.peers.engines.protocol import Vectors
 from tests.support.clocks import until
 
 

@@ -1,0 +1,1 @@
+"""What the benchmarks share: data and queries, truth, load, commands in processes, figures from samples."""

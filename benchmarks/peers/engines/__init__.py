@@ -1,0 +1,1 @@
+"""The other engines, one adapter each, and the interface that all of them have."""

@@ -1,0 +1,1 @@
+"""How good are the answers: ranks, recall, languages, wrong letters, questions without an answer?"""

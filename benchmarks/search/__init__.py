@@ -1,0 +1,1 @@
+"""How fast is a search by vector, and how does that grow?"""

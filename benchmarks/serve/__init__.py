@@ -1,0 +1,1 @@
+"""What does a request cost, and how many does a server answer?"""
