@@ -11,7 +11,7 @@
 # make sites                        build the small sites of the tests with their generators, and renew the lists of
 #                                   their addresses: NAME=hugo for one; needs pip, npm and Jekyll
 # make reference                    write the reference of docs/configuration.md, from api/config
-# make twins                        write the asynchronous classes of client and library, from those for threads
+# make twins                        write the asynchronous classes of the client, from those for threads
 # make screenshots                  write the screenshots of docs/page.md anew: needs Chromium
 # make peers                        install the engines that `make bench` compares with
 # make integrations                 the adapters to other frameworks, by the suites of these: needs a registry

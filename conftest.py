@@ -37,6 +37,10 @@ settings.load_profile("aidre")
 
 os.environ.pop("AIDRE_STORE", None)  # the developer's own
 
+# Where no bytecode is to lie beside the code, it lies below pytest's cache: half of the collection is to compile tests.
+if sys.dont_write_bytecode:
+    sys.dont_write_bytecode, sys.pycache_prefix = False, str(ROOT / ".pytest_cache" / "d" / "bytecode")
+
 
 def installed_from() -> Path | None:
     """The checkout that this environment's aidre is an editable installation of."""

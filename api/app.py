@@ -35,22 +35,14 @@ from aidre.api.http import (
     render_error,
 )
 from aidre.api.operations import Scrubber, crawling, health, links, llms_text, openapi, prometheus
-from aidre.api.operations.page import docs_page, search_page
+from aidre.api.operations.page import pages
 from aidre.api.protocols.aidre import mount as mount_aidre
 from aidre.api.protocols.intake import mount as mount_intake
 from aidre.api.protocols.intent import mount as mount_intent
 from aidre.api.protocols.nlweb import mount as mount_nlweb
 from aidre.api.protocols.provenance import mount as mount_provenance
 from aidre.api.retrieval import Cursors, LiveSnapshots, QueryEmbedders, Retrieval, store_secret
-from aidre.api.server import (
-    ClientMemory,
-    ErrorResponses,
-    FastRoutes,
-    Frame,
-    FrameMiddleware,
-    Mounted,
-    RejectionCache,
-)
+from aidre.api.server import ClientMemory, ErrorResponses, FastRoutes, Frame, FrameMiddleware, Mounted, RejectionCache
 from aidre.engine.embedding import load_stored
 from aidre.engine.errors import AidreError, ConfigurationError
 from aidre.engine.ports import Source
@@ -139,7 +131,7 @@ def _retrieval(source: Source, state: Path, settings: Settings, guard: Guard, me
 
 
 def _operations() -> Mounted:
-    modules = (openapi, health, prometheus, metadata, search_page, docs_page, llms_text, links, crawling)
+    modules = (openapi, health, prometheus, metadata, pages, llms_text, links, crawling)
     routes = [route for module in modules for route in module.routes]
     return Mounted(
         routes=routes, error_renderers={links.SERVER_CARD: render_error}

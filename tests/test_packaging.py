@@ -22,7 +22,10 @@ pytestmark = [pytest.mark.network, pytest.mark.process, pytest.mark.slow]
 FOLDERS = {"engine": "aidre/engine", "ingest": "aidre/ingest", "api": "aidre/api", "aidre": "aidre"}
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in", "CHANGELOG.md")
 KERNEL = "aidre/engine/native/kernel.abi3.so"
-CLIENT = "packages/client"
+BESIDE = ("client", "rows", "postgres")
+HERE = ("--no-build-isolation",)
+"""Options of a build with the setuptools of this environment; one build, that of `wheel`, fetches its own."""
+UNCOMPILED = ("--no-deps", "--no-compile")
 TIMEOUT_SECONDS = 300
 ENGINE = """
 import sys
@@ -72,11 +75,18 @@ def plain_wheel(source: Path) -> tuple[Path, str]:
     copy = source.parent / "plain"
     shutil.copytree(source, copy, symlinks=True, ignore=shutil.ignore_patterns("build", "*.egg-info"))
     hidden = {"CC": "/nonexistent/cc", "CXX": "/nonexistent/c++", "LDSHARED": "/nonexistent/ld", "PATH": "/nonexistent"}
-    return build(copy, source.parent / "plain-wheels", **hidden)
+    return build(copy, source.parent / "plain-wheels", *HERE, **hidden)
 
 
-def build(source: Path, wheels: Path, **environment: str) -> tuple[Path, str]:
-    printed = pip("wheel", "-v", "--no-deps", "--wheel-dir", str(wheels), str(source), **environment)
+@pytest.fixture(scope="module")
+def packages(source: Path) -> dict[str, Path]:
+    """The wheels of the packages that are installed beside that of aidre, by their folder."""
+    wheels = source.parent / "packages"
+    return {name: build(source / "packages" / name, wheels / name, *HERE)[0] for name in BESIDE}
+
+
+def build(source: Path, wheels: Path, *options: str, **environment: str) -> tuple[Path, str]:
+    printed = pip("wheel", "-v", "--no-deps", "--wheel-dir", str(wheels), *options, str(source), **environment)
     [path] = wheels.iterdir()
     return path, printed
 
@@ -116,7 +126,7 @@ def has_compiler() -> bool:
 def used(wheel: Path, client: Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Install a wheel with the client, and ingest, search and ask for the status with it."""
     site, notes = folder / "site", folder / "notes"
-    pip("install", "-q", "--no-deps", "--target", str(site), str(client), str(wheel))
+    pip("install", "-q", *UNCOMPILED, "--target", str(site), str(client), str(wheel))
     notes.mkdir()
     (notes / "soup.md").write_text("# Soup\n\nA soup of lentils.\n", encoding="utf-8")
     inherited = {name: value for name, value in os.environ.items() if name != VARIABLE}
@@ -143,12 +153,10 @@ def test_the_wheel_holds_every_file_of_the_packages_and_the_kernel_instead_of_it
 
 
 def test_the_sdist_holds_each_file_once_and_the_sources_of_the_kernel(source: Path, tmp_path: Path) -> None:
-    pip("install", "-q", "--target", str(tmp_path / "tools"), "setuptools>=77")
     copy = tmp_path / "source"
     shutil.copytree(source, copy, symlinks=True, ignore=shutil.ignore_patterns("build", "*.egg-info"))
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "tools")}
     command = [sys.executable, "-c", SDIST, str(tmp_path / "sdist")]
-    subprocess.run(command, cwd=copy, env=environment, capture_output=True, check=True, timeout=TIMEOUT_SECONDS)
+    subprocess.run(command, cwd=copy, capture_output=True, check=True, timeout=TIMEOUT_SECONDS)
     [path] = (tmp_path / "sdist").iterdir()
     with tarfile.open(path) as archive:
         packed = {one.name.partition("/")[2]: one for one in archive.getmembers()}
@@ -169,17 +177,19 @@ def test_a_tree_whose_links_became_files_is_not_built(source: Path, tmp_path: Pa
     assert "aidre/engine is no folder" in done.stderr and "ln -sfn ../engine aidre/engine" in done.stderr
 
 
-def test_the_installed_wheel_ingests_and_searches(wheel: Path, source: Path, tmp_path: Path) -> None:
-    done = used(wheel, source / CLIENT, tmp_path)
+def test_the_installed_wheel_ingests_and_searches(wheel: Path, packages: dict[str, Path], tmp_path: Path) -> None:
+    done = used(wheel, packages["client"], tmp_path)
     assert done.returncode == 0, done.stderr
     assert "A soup of lentils" in done.stdout
     assert ("kernel: faiss" not in done.stdout) == has_compiler()
 
 
-def test_an_engine_that_is_installed_beside_the_wheel_is_found(wheel: Path, source: Path, tmp_path: Path) -> None:
+def test_an_engine_that_is_installed_beside_the_wheel_is_found(
+    wheel: Path, packages: dict[str, Path], tmp_path: Path
+) -> None:
     pytest.importorskip("psycopg")
-    site, packages = tmp_path / "site", [source / "packages" / name for name in ("client", "rows", "postgres")]
-    pip("install", "-q", "--no-deps", "--target", str(site), str(wheel), *map(str, packages))
+    site = tmp_path / "site"
+    pip("install", "-q", *UNCOMPILED, "--target", str(site), str(wheel), *map(str, packages.values()))
     environment = {**os.environ, "PYTHONPATH": str(site)}
     done = subprocess.run(
         [sys.executable, "-c", ENGINE], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
@@ -199,9 +209,9 @@ def test_without_a_compiler_the_build_goes_on_and_says_so_in_one_line(plain_whee
 
 
 def test_without_the_kernel_all_runs_and_a_kernel_that_is_asked_for_is_missed(
-    plain_wheel: tuple[Path, str], source: Path, tmp_path: Path
+    plain_wheel: tuple[Path, str], packages: dict[str, Path], tmp_path: Path
 ) -> None:
-    done = used(plain_wheel[0], source / CLIENT, tmp_path)
+    done = used(plain_wheel[0], packages["client"], tmp_path)
     assert done.returncode == 0, done.stderr
     assert "A soup of lentils" in done.stdout
     assert "kernel: faiss" in done.stdout

@@ -7,27 +7,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aidre.engine.errors import (
-    Closed,
-    CollectionMissing,
-)
+from aidre.engine.errors import Closed, CollectionMissing
 from aidre.engine.listing import MAX_LIMIT
 from aidre.engine.model import Json
 from aidre.engine.retrieve import Policy
 from aidre.engine.storage import check_collection_name
-from aidre.library.arguments import (
-    to_ingest_options,
-)
-from aidre.library.documents import (
-    Rows,
-)
+from aidre.library.arguments import to_ingest_options
+from aidre.library.documents import Rows
 from aidre.library.foreign import own_words
 from aidre.library.spaces import Spaces
 from aidre.library.view import CollectionView, view_at
 from aidre.library.writer import CollectionWriter
-from aidre_client.values import (
-    check_range,
-)
+from aidre_client.values import check_range
 
 if TYPE_CHECKING:
     from aidre.engine.ports import Reader, Source

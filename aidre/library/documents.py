@@ -16,14 +16,7 @@ from aidre.engine.errors import InvalidDocument, InvalidInput
 from aidre.engine.listing import stored_document
 from aidre.engine.model import Document, Json
 from aidre.engine.types import RetrievedChunk
-from aidre.ingest.records import (
-    RESERVED_METADATA,
-    File,
-    RowBatch,
-    normalize_timestamp,
-    to_document,
-    to_document_id,
-)
+from aidre.ingest.records import RESERVED_METADATA, File, RowBatch, normalize_timestamp, to_document, to_document_id
 from aidre.library.columns import is_table, table_rows, to_batches
 from aidre.library.values import to_json
 from aidre_client.values import check_misplaced_vector, not_a_row

@@ -9,29 +9,14 @@ from html import escape
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from aidre.engine.errors import (
-    AidreError,
-    DocumentMissing,
-    InvalidInput,
-    printable_name,
-)
+from aidre.engine.errors import AidreError, DocumentMissing, InvalidInput, printable_name
 from aidre.engine.index.fields import Filter, field_name
 from aidre.engine.listing import MAX_LIMIT, check_limits, documents, some_of, stored_document, to_order as to_listing
 from aidre.engine.model import Document, EmbeddingSpace, FusionMethod, Group, HighlightLimits, Json, Mode
 from aidre.engine.retrieve import Policy, State, answer, query_of, read, run
 from aidre.engine.types import Facet
-from aidre.library.arguments import (
-    MAX_K,
-    to_facets,
-    to_filter,
-    to_names,
-    to_order,
-    to_queries,
-    to_question,
-)
-from aidre.library.documents import (
-    select_members,
-)
+from aidre.library.arguments import MAX_K, to_facets, to_filter, to_names, to_order, to_queries, to_question
+from aidre.library.documents import select_members
 from aidre.library.foreign import no_attribute, own_words
 from aidre.library.rerank import to_rerank
 from aidre.library.spaces import Spaces

@@ -155,7 +155,7 @@ def delete(
 ) -> int:
     """Delete documents in one new generation, by id or all that pass a filter. Unknown ids are ignored."""
     from aidre.api.cli import maintenance
-    from aidre.api.cli.filter_option import read_filter
+    from aidre.api.cli.search import read_filter
 
     if bool(document_ids) == (filter is not None):
         raise typer.BadParameter("name documents by their ids or by --filter, and not by both.")

@@ -230,7 +230,8 @@ def watch(
     from functools import partial
 
     from aidre.api.cli.ingest import prepare
-    from aidre.api.cli.watch import reporter, watch as follow
+    from aidre.api.cli.progress import Reporter
+    from aidre.api.cli.watch import watch as follow
     from aidre.ingest.pipeline import IngestOptions
 
     options = IngestOptions(
@@ -239,7 +240,7 @@ def watch(
     with terminable():
         ingestion = prepare(store, collection, sources, config, options, url_style=url_style, ocr=ocr)
         with ingestion.published():
-            follow(ingestion, partial(reporter, as_json), console.print_message)
+            follow(ingestion, partial(Reporter, as_json, stores=True), console.print_message)
     return 0
 
 

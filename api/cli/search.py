@@ -8,13 +8,14 @@ from functools import cache, partial
 from typing import Final, NamedTuple, cast
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from aidre.api.cli.console import printable
-from aidre.api.cli.filter_option import read_filter
 from aidre.api.config import Settings
 from aidre.engine.embedding import load_stored
-from aidre.engine.errors import InvalidInput
+from aidre.engine.errors import InvalidFilter, InvalidInput
+from aidre.engine.index.fields import Filter, parse_filter
 from aidre.engine.model import EmbeddingSpace, FusionMethod, Group, HighlightLimits, Mode
 from aidre.engine.ports import Reader
 from aidre.engine.retrieve import Answer, EmbedText, Question, State, answer, run
@@ -87,3 +88,11 @@ def embedding_of(settings: Settings) -> EmbedText:
         return cast("NDArray[np.float32]", vector)
 
     return embed
+
+
+def read_filter(text: str) -> Filter:
+    """InvalidFilter."""
+    try:
+        return parse_filter(orjson.loads(text))  # the parser of the server
+    except orjson.JSONDecodeError as error:
+        raise InvalidFilter(f"--filter is not JSON: {error}") from None

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -278,12 +278,3 @@ def follow(sources: Sequence[str], store: Path) -> Changes:
     folders = [one.root for one in sources_of_files if one.only is None]
     files = [one.root / one.only for one in sources_of_files if one.only is not None]
     return Changes(folders, files, store.resolve())
-
-
-@contextmanager
-def reporter(as_json: bool) -> Iterator[Callable[[Event], None]]:
-    """Reports one run."""
-    from aidre.api.cli.progress import Reporter
-
-    with Reporter(as_json, stores=True) as report:
-        yield report

@@ -17,7 +17,7 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from aidre.api.http.endpoint import answer_unless_known, http_date
+from aidre.api.http.endpoint import answer_unless_known, etag_digest, http_date
 from aidre.api.http.errors import HttpError, NotAcceptable
 from aidre.api.http.media_types import AIDRE_JSON, JSON, PROBLEM_JSON, exact_quality, quality
 from aidre.api.http.messages import Error
@@ -149,3 +149,10 @@ def conditional_response(request: Request, representation: Representation) -> Re
         headers["Last-Modified"] = date[0]
     modified = date[1] if date is not None else None
     return answer_unless_known(request, representation.body, headers, representation.variant.media_type, modified)
+
+
+def conditional_message(request: Request, variant: Variant, content: msgspec.Struct) -> Response:
+    """The same of a message, whose `request_id` is that of the request."""
+    etag = f'W/"{etag_digest(msgspec.json.encode(content))}-{variant.mark}"'  # weak: the request_id differs
+    body = msgspec.json.encode(msgspec.structs.replace(content, request_id=request_id(request)))
+    return conditional_response(request, Representation(body, variant, etag, "no-cache"))

@@ -6,6 +6,7 @@ others but `id`, or an index over `checksum(...)` of them, by which `find_damage
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 import time
@@ -117,6 +118,13 @@ def insertion(table: str, columns: str) -> str:
     """The INSERT of a row, by its columns, into a table that has a column `checksum` over them."""
     values = ", ".join(f"?{number}" for number in range(1, columns.count(",") + 2))
     return f"INSERT INTO {table} ({columns}, checksum) VALUES ({values}, checksum({values}))"
+
+
+def digest_of(*parts: str) -> bytes:
+    """16 bytes over strings; a length before each keeps ("a", "bc") from equalling ("ab", "c")."""
+    contents = [part.encode("utf-8", "surrogatepass") for part in parts]
+    framed = b"".join([len(content).to_bytes(8, "little") + content for content in contents])
+    return hashlib.blake2b(framed, digest_size=16).digest()
 
 
 def register_checksum(connection: sqlite3.Connection) -> None:

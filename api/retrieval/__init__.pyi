@@ -8,6 +8,6 @@ from .cursor import (
 )
 from .query_embedding import QueryEmbedders as QueryEmbedders
 from .redaction import tells_text as tells_text, visible_object as visible_object, visible_payload as visible_payload
-from .retrieve import Retrieval as Retrieval, Served as Served
+from .retrieve import Retrieval as Retrieval, Served as Served, retrieval_of as retrieval_of
 from .snapshots import LiveSnapshots as LiveSnapshots
 from .visibility import VisibleCollection as VisibleCollection

@@ -114,10 +114,9 @@ class BatchingEmbedder:
 
     async def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Raises ModelUnavailable."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._count_in_thread, texts)
-
-    def _count_in_thread(self, texts: Sequence[str]) -> list[int]:
-        return self._loaded().count_tokens(texts)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._thread, lambda: self._loaded().count_tokens(texts)
+        )
 
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()

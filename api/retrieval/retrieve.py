@@ -6,7 +6,9 @@ It raises errors of the engine and HttpErrors; each protocol renders them in its
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
@@ -20,13 +22,12 @@ from aidre.api.config import Protocol, Settings
 from aidre.api.http import BadRequest, Conflict, Metrics, NotFound, Unavailable, Unprocessable, header_field
 from aidre.api.retrieval.cursor import Cursors, SearchCursor, expired_cursor, next_cursor, snapshot_of
 from aidre.api.retrieval.drive import Driver, Ticket
-from aidre.api.retrieval.pulls import MOST_PULLED, Pulls
 from aidre.api.retrieval.query_embedding import QueryEmbedders
 from aidre.api.retrieval.redaction import check_tests_no_text
 from aidre.api.retrieval.scheduler import Scheduler
 from aidre.api.retrieval.snapshots import LiveSnapshots
 from aidre.api.retrieval.visibility import NotHere, VisibleCollection, VisibleCollections
-from aidre.engine.errors import CollectionMissing, Unanswerable
+from aidre.engine.errors import AidreError, CollectionMissing, Unanswerable
 from aidre.engine.index.fields import Filter, parse_filter
 from aidre.engine.model import Json
 from aidre.engine.ports import LazySource, Reader
@@ -43,6 +44,8 @@ from aidre.engine.retrieve import (
 )
 from aidre.engine.types import RetrievedChunk
 
+logger = logging.getLogger("aidre")
+
 T = TypeVar("T")
 MAX_RESULTS = 1_000
 """Results over all pages of a search, unless `top_k_max` is larger."""
@@ -51,6 +54,10 @@ GENERATION = b"aidre-generation"
 INLINE_FILTER_BYTES = 2_000
 """JSON bytes up to which a filter is parsed in the event loop; a larger one is parsed in a thread, since thousands of
 values take a tenth of a second."""
+PULLING_THREADS = 4
+"""Pulls at a time, each of several files. They wait for the bucket, and must not keep searches out of their threads."""
+MOST_PULLED = 16
+"""Collections that one question may pull."""
 
 
 class Served(NamedTuple):
@@ -321,3 +328,42 @@ def _json_bytes(value: Any) -> int:
         return len(orjson.dumps(value))
     except orjson.JSONEncodeError:
         return 0
+
+
+def retrieval_of(request: Request) -> Retrieval:
+    """That of the application which answers a request."""
+    retrieval: Retrieval = request.app.state.retrieval
+    return retrieval
+
+
+# -- pulls ---------------------------------------------------------------------------------------------------------
+
+
+class Pulls:
+    """Pulls of collections that a replica does not have yet: one for all who ask at once, in threads of their own."""
+
+    def __init__(self, snapshots: LiveSnapshots) -> None:
+        self._snapshots = snapshots
+        self._threads = ThreadPoolExecutor(PULLING_THREADS, thread_name_prefix="pull")
+        self._running: dict[str, asyncio.Future[None]] = {}
+
+    async def pull(self, name: str) -> None:
+        """Until the collection is open. A caller that goes away does not end it. Unavailable."""
+        running = self._running.get(name)
+        if running is None:
+            running = asyncio.get_running_loop().run_in_executor(self._threads, self._snapshots.pull, name)
+            self._running[name] = running
+            running.add_done_callback(lambda done: self._forget(name, done))
+        try:
+            await asyncio.shield(running)
+        except (AidreError, OSError) as error:
+            text = "this collection cannot be fetched at the moment: try again later"
+            raise Unavailable(text, collection=name) from error
+
+    def _forget(self, name: str, done: asyncio.Future[None]) -> None:
+        self._running.pop(name, None)
+        if not done.cancelled() and (problem := done.exception()) is not None:
+            logger.error("collection %s cannot be fetched: %s", name, problem)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)

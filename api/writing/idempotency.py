@@ -6,7 +6,6 @@ All workers share one SQLite file. A key belongs to the caller that sent it, and
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from aidre.api.http import Conflict, RateLimited, Unavailable, Unprocessable, connect, create_tables, transaction
+from aidre.api.http import (
+    Conflict,
+    RateLimited,
+    Unavailable,
+    Unprocessable,
+    connect,
+    create_tables,
+    digest_of,
+    transaction,
+)
 
 KEY_SECONDS = 24 * 3600.0
 CLAIM_SECONDS = 60.0
@@ -64,7 +72,7 @@ class IdempotencyKeys:
         `request` is a digest of the whole request. Unprocessable where the key came with another request, Conflict
         where its request is still running, RateLimited where the caller has too many keys.
         """
-        owner, hashed = _digest(account), _digest(account, key)
+        owner, hashed = digest_of(account), digest_of(account, key)
         with _storage_errors(), transaction(self._open()) as connection:
             connection.execute("DELETE FROM writes WHERE since <= ?", (now - KEY_SECONDS,))
             row = connection.execute("SELECT request, since, answer FROM writes WHERE key = ?", (hashed,)).fetchone()
@@ -88,18 +96,18 @@ class IdempotencyKeys:
         """Claim a claimed key for longer: its request still runs."""
         with _storage_errors():
             self._open().execute(
-                "UPDATE writes SET since = ? WHERE key = ? AND answer IS NULL", (now, _digest(account, key))
+                "UPDATE writes SET since = ? WHERE key = ? AND answer IS NULL", (now, digest_of(account, key))
             )
 
     def keep(self, account: str, key: str, answer: bytes) -> None:
         """Keep the answer of a claimed key."""
         with _storage_errors():
-            self._open().execute("UPDATE writes SET answer = ? WHERE key = ?", (answer, _digest(account, key)))
+            self._open().execute("UPDATE writes SET answer = ? WHERE key = ?", (answer, digest_of(account, key)))
 
     def release(self, account: str, key: str) -> None:
         """Forget a claimed key, whose request failed."""
         with _storage_errors():
-            self._open().execute("DELETE FROM writes WHERE key = ? AND answer IS NULL", (_digest(account, key),))
+            self._open().execute("DELETE FROM writes WHERE key = ? AND answer IS NULL", (digest_of(account, key),))
 
     def close(self) -> None:
         self._thread.shutdown()
@@ -111,14 +119,6 @@ class IdempotencyKeys:
             connection = connect(self._folder / FILE, synchronous="FULL")
             self._connection = create_tables(connection, TABLES, SCHEMA_VERSION)
         return self._connection
-
-
-def _digest(*parts: str) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        encoded = part.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(8, "little") + encoded)
-    return digest.digest()
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -289,11 +289,8 @@ class Store:
             else:
                 dropping.publish_last(folder, manifest)
                 with upkeep(folder, "collections that were dropped a month ago were not removed"):
-                    dropping.forget_old(self._dropped_folders())
-
-    def _dropped_folders(self) -> Iterator[Path]:
-        """The folders of dropped collections."""
-        return (path for path in sorted(self.path.iterdir()) if path.is_dir() and self.is_dropped(path.name))
+                    folders = (path for path in sorted(self.path.iterdir()) if path.is_dir())
+                    dropping.forget_old(path for path in folders if self.is_dropped(path.name))
 
     def _says_dropped(self, collection: str, generation: int) -> bool:
         with suppress(AidreError, FileNotFoundError):

@@ -50,15 +50,7 @@ from aidre.engine.errors import DocumentMissing, InvalidDocument, InvalidInput, 
 from aidre.engine.index.vectors import dtype_of, encode
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
 from aidre.engine.ports import EmbedQueries
-from aidre.engine.segment import (
-    SPILL_BYTES,
-    PendingCommit,
-    Recompute,
-    RecordColumns,
-    Spill,
-    open_staged,
-    to_columns,
-)
+from aidre.engine.segment import SPILL_BYTES, PendingCommit, Recompute, RecordColumns, Spill, open_staged, to_columns
 from aidre.engine.storage import (
     SEGMENTS,
     Manifest,
@@ -150,14 +142,15 @@ class Writer:
         self._wait_for(records.ids)
         if not self._has_pending:
             self._merge_due()
+        # Now, not when they became so many: a commit writes them faster, with workers and beside the next rows.
+        if self._pending.rows.bytes >= SPILL_BYTES or self._pending.rows.chunks >= self._max_pending_rows:
+            self._spill_pending()
         pending = self._pending
         self._delete_stored(self._locate(records.ids))
         if self._spill is not None:
             self._spill.drop(records.ids)
         pending.register(records.ids)
         pending.rows.add(records, vectors, keys, now())
-        if pending.rows.bytes >= SPILL_BYTES or pending.rows.chunks >= self._max_pending_rows:
-            self._spill_pending()
 
     def delete(self, document_ids: Sequence[str]) -> int:
         """Delete documents; returns how many of them existed."""

@@ -52,6 +52,7 @@ from .statement import (
     Signer as Signer,
     accept as accept,
     accepted_at as accepted_at,
+    canonical as canonical,
     claims_of as claims_of,
     encode_claims as encode_claims,
     encode_list as encode_list,

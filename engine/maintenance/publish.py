@@ -63,13 +63,7 @@ from aidre.engine.maintenance.publication import (
     read_publication,
     swap_publication,
 )
-from aidre.engine.maintenance.statement import (
-    Accepted,
-    Signer,
-    is_list_of,
-    list_key,
-    read_claims,
-)
+from aidre.engine.maintenance.statement import Accepted, Signer, is_list_of, list_key, read_claims
 from aidre.engine.ports import Source
 from aidre.engine.storage import (
     CHANGES,

@@ -26,14 +26,7 @@ import msgspec
 
 from aidre.engine.errors import PublicationRefused
 from aidre.engine.maintenance.bucket import Objects
-from aidre.engine.maintenance.publication import (
-    Checksum,
-    Count,
-    Publication,
-    current_key,
-    fence,
-    unfence,
-)
+from aidre.engine.maintenance.publication import Checksum, Count, Publication, current_key, fence, unfence
 from aidre.engine.model import Visibility
 
 SIGNED = "signed"
@@ -103,19 +96,20 @@ def claims_of(
     collection: str, publication: Publication, visibility: Visibility, iat: int, files: Mapping[str, str]
 ) -> Claims:
     facts = {name: value for name, value in msgspec.to_builtins(publication).items() if name != "statement"}
-    digest = hashlib.sha256(_canonical(files)).hexdigest()
+    digest = hashlib.sha256(canonical(files)).hexdigest()
     return Claims(collection=collection, visibility=visibility, iat=iat, files=digest, **facts)
 
 
 def encode_claims(claims: Claims) -> bytes:
-    return _canonical(fence(msgspec.to_builtins(claims)))
+    return canonical(fence(msgspec.to_builtins(claims)))
 
 
 def encode_list(statement: str, files: Mapping[str, str]) -> bytes:
-    return _canonical({"statement": statement, "files": files})
+    return canonical({"statement": statement, "files": files})
 
 
-def _canonical(value: object) -> bytes:
+def canonical(value: object) -> bytes:
+    """What is signed: equal values are equal bytes."""
     return msgspec.json.encode(value, order="deterministic")
 
 
@@ -204,7 +198,7 @@ def accept_older(bucket: Objects, newest: Claims, generation: int, keys: Opener)
         except (*MALFORMED, PublicationRefused):
             continue
         is_same = (claims.collection, claims.generation, claims.lineage) == (collection, generation, newest.lineage)
-        if is_same and hashlib.sha256(_canonical(listed.files)).hexdigest() == claims.files:
+        if is_same and hashlib.sha256(canonical(listed.files)).hexdigest() == claims.files:
             return Accepted(claims, listed.statement, listed.files)
     return None
 
@@ -226,7 +220,7 @@ def _read_list(bucket: Objects, key: str, claims: Claims) -> Mapping[str, str] |
         listed = None if found is None else msgspec.json.decode(found[0], type=_List)
     except MALFORMED:
         return None
-    holds = listed is not None and hashlib.sha256(_canonical(listed.files)).hexdigest() == claims.files
+    holds = listed is not None and hashlib.sha256(canonical(listed.files)).hexdigest() == claims.files
     return listed.files if listed is not None and holds else None
 
 

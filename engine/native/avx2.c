@@ -195,5 +195,44 @@ TARGET static void multiply(const uint8_t *rows, size_t count, size_t bytes, con
     }
 }
 
-const struct kernel kernel_avx2 = {"avx2", dot_f16, dot_f32, l2_f16, l2_f32, scan, scan_batch, multiply};
+#define TILE_QUERIES 4 /* whose sums stay in registers */
+
+INLINE __m256i add_pairs(__m256i sums, __m256i row, __m256i query) {
+    return _mm256_add_epi32(sums, _mm256_madd_epi16(_mm256_maddubs_epi16(row, query), _mm256_set1_epi16(1)));
+}
+
+INLINE void subtract(__m256i sums, const struct scaled *scaled, const float *minuends, float *differences) {
+    const __m256 steps = _mm256_cvtepi32_ps(_mm256_sub_epi32(sums, _mm256_set1_epi32(scaled->zero)));
+    const __m256 product = _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(scaled->step), steps), _mm256_set1_ps(scaled->shift));
+    _mm256_storeu_ps(differences, _mm256_sub_ps(_mm256_loadu_ps(minuends), product));
+}
+
+TARGET static void subtract_products(const uint8_t *codes, size_t blocks, size_t bytes, const int8_t *queries,
+                                     const struct scaled *scaled, size_t count, const float *minuends, float *differences) {
+    for (size_t block = 0; block < blocks; block++, codes += BLOCK_CENTROIDS * bytes)
+        for (size_t first = 0; first < count; first += TILE_QUERIES) {
+            __m256i sums[2][TILE_QUERIES];
+            for (size_t j = 0; j < TILE_QUERIES; j++)
+                sums[0][j] = sums[1][j] = _mm256_setzero_si256();
+            for (size_t i = 0; i < bytes; i += BYTES_TOGETHER) {
+                const __m256i *rows = (const __m256i *)(codes + BLOCK_CENTROIDS * i);
+                const __m256i one = _mm256_loadu_si256(rows), other = _mm256_loadu_si256(rows + 1);
+                for (size_t j = 0; j < TILE_QUERIES; j++) {
+                    int32_t four;
+                    memcpy(&four, queries + (first + j) * bytes + i, sizeof four);
+                    sums[0][j] = add_pairs(sums[0][j], one, _mm256_set1_epi32(four));
+                    sums[1][j] = add_pairs(sums[1][j], other, _mm256_set1_epi32(four));
+                }
+            }
+            for (size_t j = 0; j < TILE_QUERIES; j++)
+                for (size_t half = 0; half < 2; half++) {
+                    const size_t at = block * BLOCK_CENTROIDS + half * BLOCK_CENTROIDS / 2;
+                    subtract(sums[half][j], &scaled[first + j], minuends + at,
+                             differences + (first + j) * blocks * BLOCK_CENTROIDS + at);
+                }
+        }
+}
+
+const struct kernel kernel_avx2 = {"avx2", dot_f16, dot_f32, l2_f16,   l2_f32,
+                                   scan,   scan_batch, multiply, subtract_products};
 #endif

@@ -202,5 +202,55 @@ TARGET static void multiply(const uint8_t *rows, size_t count, size_t bytes, con
     }
 }
 
-const struct kernel kernel_avx512 = {"avx512", dot_f16, dot_f32, l2_f16, l2_f32, scan, scan_batch, multiply};
+INLINE __m512i add_pairs(__m512i sums, __m512i row, __m512i query) {
+    return _mm512_add_epi32(sums, _mm512_madd_epi16(_mm512_maddubs_epi16(row, query), _mm512_set1_epi16(1)));
+}
+
+#define SUBTRACT_PRODUCTS(name, target, add)                                                                           \
+    target static void name(const uint8_t *codes, size_t blocks, size_t bytes, const int8_t *queries,                 \
+                            const struct scaled *scaled, size_t count, const float *minuends, float *differences) {    \
+        for (size_t block = 0; block < blocks; block += 2, codes += 2 * BLOCK_CENTROIDS * bytes)                       \
+            for (size_t first = 0; first < count; first += QUERIES_TOGETHER) {                                         \
+                __m512i sums[2][QUERIES_TOGETHER];                                                                     \
+                for (size_t j = 0; j < QUERIES_TOGETHER; j++)                                                          \
+                    sums[0][j] = sums[1][j] = _mm512_setzero_si512();                                                  \
+                for (size_t i = 0; i < bytes; i += BYTES_TOGETHER) {                                                   \
+                    const __m512i one = _mm512_loadu_si512(codes + BLOCK_CENTROIDS * i);                               \
+                    const __m512i other = _mm512_loadu_si512(codes + BLOCK_CENTROIDS * (bytes + i));                   \
+                    for (size_t j = 0; j < QUERIES_TOGETHER; j++) {                                                    \
+                        int32_t four;                                                                                  \
+                        memcpy(&four, queries + (first + j) * bytes + i, sizeof four);                                 \
+                        sums[0][j] = add(sums[0][j], one, _mm512_set1_epi32(four));                                    \
+                        sums[1][j] = add(sums[1][j], other, _mm512_set1_epi32(four));                                  \
+                    }                                                                                                  \
+                }                                                                                                      \
+                for (size_t j = 0; j < QUERIES_TOGETHER; j++)                                                          \
+                    for (size_t half = 0; half < 2; half++) {                                                          \
+                        const struct scaled *own = &scaled[first + j];                                                 \
+                        const size_t at = (block + half) * BLOCK_CENTROIDS;                                            \
+                        const __m512 steps = _mm512_cvtepi32_ps(_mm512_sub_epi32(sums[half][j], _mm512_set1_epi32(own->zero))); \
+                        const __m512 product = _mm512_add_ps(_mm512_mul_ps(_mm512_set1_ps(own->step), steps), _mm512_set1_ps(own->shift)); \
+                        _mm512_storeu_ps(differences + (first + j) * blocks * BLOCK_CENTROIDS + at,                    \
+                                         _mm512_sub_ps(_mm512_loadu_ps(minuends + at), product));                      \
+                    }                                                                                                  \
+            }                                                                                                          \
+    }
+
+SUBTRACT_PRODUCTS(subtract_products, TARGET, add_pairs)
+
+const struct kernel kernel_avx512 = {"avx512", dot_f16, dot_f32, l2_f16,   l2_f32,
+                                     scan,     scan_batch, multiply, subtract_products};
+
+/* ---- with VNNI: four products of bytes in one instruction --------------------------------------------------------- */
+
+#define TARGET_VNNI __attribute__((target("avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")))
+
+TARGET_VNNI static inline __attribute__((always_inline)) __m512i add_fours(__m512i sums, __m512i row, __m512i query) {
+    return _mm512_dpbusd_epi32(sums, row, query);
+}
+
+SUBTRACT_PRODUCTS(subtract_products_vnni, TARGET_VNNI, add_fours)
+
+const struct kernel kernel_vnni = {"vnni", dot_f16, dot_f32, l2_f16,   l2_f32,
+                                   scan,   scan_batch, multiply, subtract_products_vnni};
 #endif

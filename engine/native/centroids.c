@@ -1,4 +1,4 @@
-/* The centroids of inverted lists: ranked by their closeness to a query, in bytes, and chosen for the rows. */
+/* The centroids of inverted lists, ranked by their closeness to a query, in bytes. */
 #include "kernel.h"
 
 #include <math.h>
@@ -119,49 +119,4 @@ size_t sort_centroids(const struct centroids *centroids, const struct ranking *r
     if (count > 0)
         sort(items, count, ranking->ranked);
     return count;
-}
-
-/* ---- the two lists of a row --------------------------------------------------------------------------------------- */
-
-#define SIDE_BY_SIDE 64 /* values that are compared side by side; of fewer the compiler unrolls loops, and compares one by one */
-
-/* The number of the first of the least values; 0 where none is below infinity. */
-static size_t first_least(const float *values, size_t count) {
-    float best[SIDE_BY_SIDE], least = INFINITY;
-    for (size_t j = 0; j < SIDE_BY_SIDE; j++)
-        best[j] = INFINITY;
-    const size_t whole = count - count % SIDE_BY_SIDE;
-    for (size_t i = 0; i < whole; i += SIDE_BY_SIDE)
-        for (size_t j = 0; j < SIDE_BY_SIDE; j++)
-            best[j] = values[i + j] < best[j] ? values[i + j] : best[j];
-    for (size_t i = whole; i < count; i++)
-        best[i - whole] = values[i] < best[i - whole] ? values[i] : best[i - whole];
-    for (size_t j = 0; j < SIDE_BY_SIDE; j++)
-        least = best[j] < least ? best[j] : least;
-    size_t first = 0;
-    for (int32_t found = 0; first < whole; first += SIDE_BY_SIDE) {
-        for (size_t j = 0; j < SIDE_BY_SIDE; j++)
-            found |= values[first + j] <= least;
-        if (found)
-            break;
-    }
-    while (first < count && !(values[first] <= least))
-        first++;
-    return least < INFINITY ? first : 0;
-}
-
-void assign_row(float *restrict distances, const float *restrict products, const float *half_squares, float square,
-                size_t count, int64_t *nearest, int64_t *second) {
-    const size_t own = first_least(distances, count);
-    const float distance = distances[own], residual = square / 2 + distance;
-    const float scale = residual > MIN_RESIDUAL * square ? 0.25F / residual : 0;
-    const float shift = square - half_squares[own] + distance;
-    products += own * count;
-    for (size_t i = 0; i < count; i++) {
-        const float along = products[i] + distances[i] + shift; /* r . (x - c) */
-        distances[i] = along * along * scale + distances[i];
-    }
-    distances[own] = INFINITY;
-    *nearest = (int64_t)own;
-    *second = (int64_t)first_least(distances, count);
 }

@@ -18,19 +18,20 @@ static uint32_t saved_states(void) {
     return low;
 }
 
-/* Asked by CPUID: `__builtin_cpu_supports` is always 0 where the compiler's runtime is zig's. `wide` are bits of leaf 7. */
-static bool has_bits(uint32_t wide, uint32_t states) {
+/* Asked by CPUID: `__builtin_cpu_supports` is always 0 where the compiler's runtime is zig's. `wide` and `more` are bits of
+ * leaf 7. */
+static bool has_bits(uint32_t wide, uint32_t more, uint32_t states) {
     const uint32_t wanted = bit_FMA | bit_F16C | bit_OSXSAVE;
     uint32_t a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d) || (c & wanted) != wanted || (saved_states() & states) != states)
         return false;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & wide) == wide;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & wide) == wide && (c & more) == more;
 }
 
-static bool has_avx2(void) { return has_bits(bit_AVX2, STATE_AVX); }
+static bool has_avx2(void) { return has_bits(bit_AVX2, 0, STATE_AVX); }
 
-static bool has_avx512(void) {
-    return has_bits(bit_AVX2 | bit_AVX512F | bit_AVX512BW | bit_AVX512VL, STATE_AVX512);
+static bool has_avx512(uint32_t more) {
+    return has_bits(bit_AVX2 | bit_AVX512F | bit_AVX512BW | bit_AVX512VL, more, STATE_AVX512);
 }
 #endif
 
@@ -41,7 +42,9 @@ const struct kernel *kernel_named(const char *name) {
     if (strcmp(name, kernel_avx2.name) == 0)
         return has_avx2() ? &kernel_avx2 : NULL;
     if (strcmp(name, kernel_avx512.name) == 0)
-        return has_avx512() ? &kernel_avx512 : NULL;
+        return has_avx512(0) ? &kernel_avx512 : NULL;
+    if (strcmp(name, kernel_vnni.name) == 0)
+        return has_avx512(bit_AVX512VNNI) ? &kernel_vnni : NULL;
 #elif defined(__aarch64__)
     if (strcmp(name, kernel_neon.name) == 0)
         return &kernel_neon;
@@ -50,7 +53,7 @@ const struct kernel *kernel_named(const char *name) {
 }
 
 const struct kernel *kernel_best(void) {
-    static const char *const names[] = {"avx512", "avx2", "neon"};
+    static const char *const names[] = {"vnni", "avx512", "avx2", "neon"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const struct kernel *kernel = kernel_named(names[i]);
         if (kernel != NULL)

@@ -105,17 +105,33 @@ struct unit {
 /* The inner products of a query of `bytes` signed bytes, each up to MAX_STEPS, with rows of as many unsigned bytes. */
 typedef void (*multiply_fn)(const uint8_t *rows, size_t count, size_t bytes, const int8_t *query, int32_t *products);
 
+#define BLOCK_CENTROIDS 16    /* whose bytes stand side by side: four of each, then the next four of each */
+#define BYTES_TOGETHER 4
+#define QUERIES_TOGETHER 8    /* queries that are multiplied at once; there are a multiple of them */
+
+/* What the product of a query in steps with a code stands for: step * (product - zero) + shift. */
+struct scaled {
+    float step;
+    int32_t zero;
+    float shift;
+};
+
+/* Minuends (blocks * BLOCK_CENTROIDS) less the scaled products of queries (count, bytes) with an even number of blocks. */
+typedef void (*subtract_products_fn)(const uint8_t *codes, size_t blocks, size_t bytes, const int8_t *queries,
+                                     const struct scaled *scaled, size_t count, const float *minuends, float *differences);
+
 struct kernel {
     const char *name;
     compare_fn dot_f16, dot_f32, l2_f16, l2_f32;
     scan_fn scan;
     scan_batch_fn scan_batch;
     multiply_fn multiply;
+    subtract_products_fn subtract_products;
 };
 
 extern const struct kernel kernel_scalar;
 #if defined(__x86_64__)
-extern const struct kernel kernel_avx2, kernel_avx512;
+extern const struct kernel kernel_avx2, kernel_avx512, kernel_vnni;
 #endif
 #if defined(__aarch64__)
 extern const struct kernel kernel_neon;
@@ -236,11 +252,21 @@ size_t sort_centroids(const struct centroids *centroids, const struct ranking *r
 
 #define MIN_RESIDUAL 5e-7F /* relative to the square of a row; less is rounding */
 
-/* The nearest centroid c of a row x, and the one of the list that gets its copy: it minimises |x - o|^2 + (r . (x - o))^2 /
- * |r|^2 over the others, where r is x - c. `distances` (count,) are |o|^2 / 2 - x . o, and are overwritten; `products`
- * (count, count) are c . o - |o|^2 / 2; `half_squares` are |o|^2 / 2, and `square` is |x|^2. */
-void assign_row(float *distances, const float *products, const float *half_squares, float square, size_t count,
-                int64_t *nearest, int64_t *second);
+/* Centroids among which rows choose their lists, in their own precision and, less their mean, in bytes. */
+struct lists {
+    const float *centroids;   /* (count, dimensions) */
+    const uint8_t *codes;     /* (blocks, bytes / BYTES_TOGETHER, BLOCK_CENTROIDS, BYTES_TOGETHER): steps plus ZERO_STEPS */
+    const float *mean;        /* (dimensions,) */
+    const float *half_squares; /* |o|^2 / 2 of each centroid o, and infinity for the padding (blocks * BLOCK_CENTROIDS,) */
+    const float *products;    /* c . o - |o|^2 / 2 (count, count) */
+    size_t count, blocks, dimensions, bytes;
+    float step, spread;       /* `spread`: the mean of their squared distances from their mean */
+};
+
+/* The nearest centroid of each row (count, dimensions), and unless `second` is NULL that of the list that gets its copy;
+ * false without memory. */
+bool choose_lists(const struct kernel *kernel, const struct lists *lists, const float *rows, size_t count, int64_t *nearest,
+                  int64_t *second);
 
 /* ---- the best rows ---------------------------------------------------------------------------------------------- */
 

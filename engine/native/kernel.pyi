@@ -81,9 +81,20 @@ class Plan:
         self, vectors: list[Any], is_unit: bool, k: int, candidates: int, nprobe: int, gap: float, /
     ) -> tuple[tuple[list[int], list[int], list[float]] | None, ...] | None: ...
 
-def assign_lists(
-    distances: NDArray[Any], products: NDArray[Any], half_squares: NDArray[Any], squares: NDArray[Any], /
-) -> bytes: ...
+class Lists:
+    def __new__(
+        cls,
+        centroids: NDArray[Any],
+        codes: NDArray[Any],
+        mean: NDArray[Any],
+        half_squares: NDArray[Any],
+        products: NDArray[Any],
+        step: float,
+        spread: float,
+        /,
+    ) -> Lists: ...
+    def choose(self, rows: NDArray[Any], /) -> bytes: ...
+
 def choose(name: str | None, /) -> str: ...
 def encode_query(vector: NDArray[Any], is_unit: bool, query: NDArray[Any], /) -> bool: ...
 def read_vector(body: bytes, name: bytes, /) -> tuple[bytes, bytes] | None: ...

@@ -31,7 +31,7 @@ def _load() -> tuple[Any, str]:
     try:
         return kernel, kernel.choose(wanted)
     except ValueError as problem:
-        message = f"{VARIABLE} is {wanted!r}: use avx512, avx2, neon, scalar or faiss, as far as the processor can"
+        message = f"{VARIABLE} is {wanted!r}: use vnni, avx512, avx2, neon, scalar or faiss, if the processor can"
         raise ConfigurationError(message) from problem
 
 

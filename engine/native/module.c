@@ -10,7 +10,7 @@
 
 const struct kernel *chosen_kernel;
 PyTypeObject *columns_type, *codes_type, *centroids_type;
-static PyTypeObject *plan_type, *fragments_type, *strings_type, *lexicons_type, *texts_type;
+static PyTypeObject *lists_type, *plan_type, *fragments_type, *strings_type, *lexicons_type, *texts_type;
 
 void release_views(struct views *views) {
     for (size_t i = 0; i < views->count; i++)
@@ -162,7 +162,6 @@ static PyObject *choose_kernel(PyObject *module, PyObject *name) {
 }
 
 static PyMethodDef methods[] = {
-    {"assign_lists", assign_lists, METH_VARARGS, assign_doc},
     {"choose", choose_kernel, METH_O, choose_doc},
     {"encode_query", encode_query, METH_VARARGS, encode_doc},
     {"read_vector", read_member, METH_VARARGS, read_doc},
@@ -177,7 +176,8 @@ static bool add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type) {
 static int execute(PyObject *module) {
     chosen_kernel = kernel_best();
     return add_type(module, &columns_spec, &columns_type) && add_type(module, &codes_spec, &codes_type) &&
-                   add_type(module, &centroids_spec, &centroids_type) && add_type(module, &plan_spec, &plan_type) &&
+                   add_type(module, &centroids_spec, &centroids_type) && add_type(module, &lists_spec, &lists_type) &&
+                   add_type(module, &plan_spec, &plan_type) &&
                    add_type(module, &fragments_spec, &fragments_type) &&
                    add_type(module, &strings_spec, &strings_type) &&
                    add_type(module, &lexicons_spec, &lexicons_type) && add_type(module, &texts_spec, &texts_type)

@@ -198,5 +198,41 @@ static void multiply(const uint8_t *rows, size_t count, size_t bytes, const int8
     }
 }
 
-const struct kernel kernel_neon = {"neon", dot_f16, dot_f32, l2_f16, l2_f32, scan, scan_batch, multiply};
+#define TILE_QUERIES 2 /* whose sums stay in registers */
+#define VECTORS 4      /* of a block's bytes: four centroids each */
+
+static void subtract_products(const uint8_t *codes, size_t blocks, size_t bytes, const int8_t *queries,
+                              const struct scaled *scaled, size_t count, const float *minuends, float *differences) {
+    for (size_t block = 0; block < blocks; block++, codes += BLOCK_CENTROIDS * bytes)
+        for (size_t first = 0; first < count; first += TILE_QUERIES) {
+            int32x4_t sums[TILE_QUERIES][2 * VECTORS]; /* two for each centroid */
+            for (size_t j = 0; j < TILE_QUERIES; j++)
+                for (size_t k = 0; k < 2 * VECTORS; k++)
+                    sums[j][k] = vdupq_n_s32(0);
+            for (size_t i = 0; i < bytes; i += BYTES_TOGETHER)
+                for (size_t k = 0; k < VECTORS; k++) { /* a code less ZERO_STEPS is signed */
+                    const uint8x16_t stored = vld1q_u8(codes + BLOCK_CENTROIDS * (i + k));
+                    const int8x16_t values = vreinterpretq_s8_u8(veorq_u8(stored, vdupq_n_u8(ZERO_STEPS)));
+                    for (size_t j = 0; j < TILE_QUERIES; j++) {
+                        int32_t four;
+                        memcpy(&four, queries + (first + j) * bytes + i, sizeof four);
+                        const int8x8_t steps = vreinterpret_s8_s32(vdup_n_s32(four));
+                        sums[j][2 * k] = vpadalq_s16(sums[j][2 * k], vmull_s8(vget_low_s8(values), steps));
+                        sums[j][2 * k + 1] = vpadalq_s16(sums[j][2 * k + 1], vmull_s8(vget_high_s8(values), steps));
+                    }
+                }
+            for (size_t j = 0; j < TILE_QUERIES; j++) {
+                const struct scaled *own = &scaled[first + j];
+                for (size_t k = 0; k < VECTORS; k++) {
+                    const size_t at = block * BLOCK_CENTROIDS + VECTORS * k;
+                    const float32x4_t steps = vcvtq_f32_s32(vpaddq_s32(sums[j][2 * k], sums[j][2 * k + 1]));
+                    const float32x4_t product = vaddq_f32(vmulq_f32(vdupq_n_f32(own->step), steps), vdupq_n_f32(own->shift));
+                    vst1q_f32(differences + (first + j) * blocks * BLOCK_CENTROIDS + at, vsubq_f32(vld1q_f32(minuends + at), product));
+                }
+            }
+        }
+}
+
+const struct kernel kernel_neon = {"neon", dot_f16, dot_f32, l2_f16,   l2_f32,
+                                   scan,   scan_batch, multiply, subtract_products};
 #endif

@@ -57,13 +57,15 @@ typedef struct {
     struct centroids centroids;
 } Centroids;
 
-/* The two lists of rows: a function of the module. */
-extern const char assign_doc[];
-PyObject *assign_lists(PyObject *module, PyObject *args);
+typedef struct {
+    PyObject_HEAD
+    struct views views;
+    struct lists lists;
+} Lists;
 
 extern PyTypeObject *columns_type, *codes_type, *centroids_type;
-extern PyType_Spec columns_spec, codes_spec, centroids_spec, plan_spec, fragments_spec, strings_spec, lexicons_spec,
-    texts_spec;
+extern PyType_Spec columns_spec, codes_spec, centroids_spec, lists_spec, plan_spec, fragments_spec, strings_spec,
+    lexicons_spec, texts_spec;
 
 /* The ids of a column: a sequence of (offsets, bytes). False with an exception; `column->ids` is to be freed. */
 bool read_ids(struct views *views, struct column *column, PyObject *batches);

@@ -1,4 +1,4 @@
-/* Centroids: those of inverted lists, to be ranked for a query, and chosen for rows. */
+/* Centroids, those of inverted lists: ranked for a query, and chosen for rows. */
 #include "objects.h"
 
 #include <math.h>
@@ -122,50 +122,96 @@ static PyType_Slot centroids_slots[] = {
 };
 PyType_Spec centroids_spec = {"aidre.engine.native.kernel.Centroids", sizeof(Centroids), 0, Py_TPFLAGS_DEFAULT, centroids_slots};
 
-const char assign_doc[] =
-    "assign_lists(distances, products, half_squares, squares)\n--\n\n"
-    "The nearest centroid of each row and the one of the list that gets its copy, as bytes of int64, those of all rows\n"
-    "after the other. Of centroids c and rows x, all float32: |c|^2 / 2 - x . c (rows, centroids), overwritten; b . c -\n"
-    "|c|^2 / 2 (centroids b, centroids c); |c|^2 / 2; |x|^2.";
+/* ---- the lists of rows ------------------------------------------------------------------------------------------- */
 
-PyObject *assign_lists(PyObject *module, PyObject *args) {
-    (void)module;
-    PyObject *distances_object, *objects[3];
-    if (!PyArg_ParseTuple(args, "OOOO:assign_lists", &distances_object, &objects[0], &objects[1], &objects[2]))
+static void lists_free(PyObject *object) {
+    release_views(&((Lists *)object)->views);
+    free_object(object);
+}
+
+PyDoc_STRVAR(lists_doc,
+             "Lists(centroids, codes, mean, half_squares, products, step, spread)\n--\n\n"
+             "Centroids o (n, d) among which rows choose their lists, float32; less their mean (d,), in steps plus 128, in\n"
+             "blocks of 16 with four bytes of each side by side, an even number of them; |o|^2 / 2 and infinity for those\n"
+             "that fill the last block; c . o - |o|^2 / 2 (centroids c, centroids o), or nothing if no list gets a copy; and\n"
+             "the mean of their squared distances from their mean.");
+
+static PyObject *lists_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    (void)kwargs;
+    PyObject *objects[5];
+    float step, spread;
+    if (!PyArg_ParseTuple(args, "OOOOOff:Lists", &objects[0], &objects[1], &objects[2], &objects[3], &objects[4], &step, &spread))
         return NULL;
-    static const char *const names[] = {"products", "half_squares", "squares"};
-    struct views views = {0};
-    const Py_buffer *view = NULL;
-    const float *values[3];
-    size_t counts[3];
-    PyObject *result = NULL;
-    for (size_t i = 0; i < 3; i++) {
-        view = hold(&views, objects[i], sizeof(float), names[i]);
+    static const char *const names[] = {"centroids", "codes", "mean", "half_squares", "products"};
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    Lists *self = (Lists *)allocate(type, 0);
+    if (self == NULL)
+        return NULL;
+    const void *values[5];
+    size_t counts[5];
+    for (size_t i = 0; i < 5; i++) {
+        const Py_ssize_t item = i == 1 ? 1 : (Py_ssize_t)sizeof(float);
+        const Py_buffer *view = hold(&self->views, objects[i], item, names[i]);
         if (view == NULL)
-            goto end;
+            goto failed;
         values[i] = view->buf;
-        counts[i] = (size_t)view->len / sizeof(float);
+        counts[i] = (size_t)(view->len / item);
     }
-    const size_t count = counts[1], rows = counts[2];
-    Py_buffer distances;
-    if (PyObject_GetBuffer(distances_object, &distances, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) < 0)
-        goto end;
-    if (count < 1 || count > MAX_CENTROIDS || distances.itemsize != sizeof(float) || counts[0] != count * count ||
-        (size_t)distances.len != rows * count * sizeof(float)) {
-        refuse("assign_lists: no centroids, too many, or arrays that do not fit each other");
-    } else {
-        result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(2 * rows * sizeof(int64_t)));
+    const size_t d = counts[2], bytes = (d + BYTES_AT_ONCE - 1) / BYTES_AT_ONCE * BYTES_AT_ONCE;
+    const size_t count = d ? counts[0] / d : 0, padded = counts[3];
+    if (d > MAX_CENTROID_DIMENSIONS || count < 1 || count > MAX_CENTROIDS || counts[0] != count * d || padded < count ||
+        padded % (2 * BLOCK_CENTROIDS) != 0 || padded > MAX_CENTROIDS + 2 * BLOCK_CENTROIDS || counts[1] != padded * bytes ||
+        (counts[4] != 0 && counts[4] != count * count) || !isfinite(step) || !(spread >= 0)) {
+        refuse("lists: no centroids, too many, or arrays that do not fit each other");
+        goto failed;
     }
-    if (result != NULL) {
-        int64_t *nearest = (int64_t *)(void *)PyBytes_AsString(result);
-        Py_BEGIN_ALLOW_THREADS
-        for (size_t i = 0; i < rows; i++)
-            assign_row((float *)distances.buf + i * count, values[0], values[1], values[2][i], count, nearest + i,
-                       nearest + rows + i);
-        Py_END_ALLOW_THREADS
+    self->lists = (struct lists){.centroids = values[0], .codes = values[1], .mean = values[2], .half_squares = values[3],
+                                 .products = counts[4] ? values[4] : NULL, .count = count,
+                                 .blocks = padded / BLOCK_CENTROIDS, .dimensions = d, .bytes = bytes, .step = step,
+                                 .spread = spread};
+    return (PyObject *)self;
+failed:
+    Py_DECREF((PyObject *)self);
+    return NULL;
+}
+
+PyDoc_STRVAR(choose_doc, "choose(rows)\n--\n\nThe nearest centroid of each row (n, d) float32, as bytes of int64, and after those of all\n"
+                         "rows the centroids of the lists that get their copies, unless there are no products.");
+
+static PyObject *lists_choose(PyObject *object, PyObject *rows) {
+    const struct lists *lists = &((Lists *)object)->lists;
+    struct views views = {0};
+    const Py_buffer *view = hold(&views, rows, sizeof(float), "rows");
+    const size_t row_bytes = lists->dimensions * sizeof(float);
+    PyObject *result = NULL;
+    if (view != NULL && (size_t)view->len % row_bytes != 0) {
+        refuse("rows: not one float32 for each dimension");
+    } else if (view != NULL) {
+        const size_t count = (size_t)view->len / row_bytes, each = lists->products == NULL ? 1 : 2;
+        result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(each * count * sizeof(int64_t)));
+        if (result != NULL) {
+            int64_t *nearest = (int64_t *)(void *)PyBytes_AsString(result);
+            const struct kernel *kernel = chosen_kernel;
+            bool has_memory;
+            Py_BEGIN_ALLOW_THREADS
+            has_memory = choose_lists(kernel, lists, view->buf, count, nearest, each == 2 ? nearest + count : NULL);
+            Py_END_ALLOW_THREADS
+            if (!has_memory) {
+                Py_CLEAR(result);
+                PyErr_NoMemory();
+            }
+        }
     }
-    PyBuffer_Release(&distances);
-end:
     release_views(&views);
     return result;
 }
+
+static PyMethodDef lists_methods[] = {
+    {"choose", lists_choose, METH_O, choose_doc},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot lists_slots[] = {
+    {Py_tp_doc, (void *)lists_doc},     {Py_tp_new, lists_new}, {Py_tp_dealloc, lists_free},
+    {Py_tp_methods, lists_methods}, {0, NULL},
+};
+PyType_Spec lists_spec = {"aidre.engine.native.kernel.Lists", sizeof(Lists), 0, Py_TPFLAGS_DEFAULT, lists_slots};

@@ -114,4 +114,23 @@ static void multiply(const uint8_t *rows, size_t count, size_t bytes, const int8
     }
 }
 
-const struct kernel kernel_scalar = {"scalar", dot_f16, dot_f32, l2_f16, l2_f32, scan, scan_batch, multiply};
+static void subtract_products(const uint8_t *codes, size_t blocks, size_t bytes, const int8_t *queries,
+                              const struct scaled *scaled, size_t count, const float *minuends, float *differences) {
+    for (size_t block = 0; block < blocks; block++, codes += BLOCK_CENTROIDS * bytes)
+        for (size_t query = 0; query < count; query++) {
+            int32_t sums[BLOCK_CENTROIDS] = {0};
+            for (size_t i = 0; i < bytes; i += BYTES_TOGETHER)
+                for (size_t j = 0; j < BLOCK_CENTROIDS; j++)
+                    for (size_t k = 0; k < BYTES_TOGETHER; k++)
+                        sums[j] += codes[BLOCK_CENTROIDS * i + BYTES_TOGETHER * j + k] * queries[query * bytes + i + k];
+            const struct scaled *own = &scaled[query];
+            const size_t at = block * BLOCK_CENTROIDS;
+            for (size_t j = 0; j < BLOCK_CENTROIDS; j++) {
+                const float product = own->step * (float)(sums[j] - own->zero); /* rounded, as the others do it */
+                differences[query * blocks * BLOCK_CENTROIDS + at + j] = minuends[at + j] - (product + own->shift);
+            }
+        }
+}
+
+const struct kernel kernel_scalar = {"scalar", dot_f16, dot_f32, l2_f16,   l2_f32,
+                                     scan,     scan_batch, multiply, subtract_products};

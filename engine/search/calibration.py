@@ -64,12 +64,7 @@ from aidre.engine.search.depth_choice import (
     rank_centroids,
     tiers_of,
 )
-from aidre.engine.search.ground_truth import (
-    GroundTruth,
-    find_ground_truth,
-    measure_required_depths,
-    with_more_queries,
-)
+from aidre.engine.search.ground_truth import GroundTruth, find_ground_truth, measure_required_depths, with_more_queries
 from aidre.engine.search.query_samples import QuerySample, generated_samples, row_of, target_of
 from aidre.engine.search.rotation_choice import promises_less_distortion, rotation_may_pay, rotation_pays
 from aidre.engine.segment import RowMask

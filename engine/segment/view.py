@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.index.fields import Compare, Filter, Wording, filter_digest, split_wording
 from aidre.engine.index.text import comparable_text, phrase_pattern, plain_phrase, plain_text, required_words
-from aidre.engine.index.vectors import Bitmap, ScanGroup, VectorIndex, group_by_codebook, native_columns
+from aidre.engine.index.vectors import Bitmap, ScanGroup, group_by_codebook, native_columns
 from aidre.engine.native import native
 from aidre.engine.segment.reader import BoundedCache, SegmentReader, fragment_arrays, max_masks
 from aidre.engine.segment.stored_chunk import StoredChunk
@@ -277,16 +277,13 @@ class Segments(tuple[SegmentView, ...]):
 
     def _assign_slots(self) -> None:
         """Give the vector indexes without a slot the lowest free one, the same to all new indexes of a segment."""
-        taken = {index.slot for index in self._vector_indexes()}
+        taken = {index.slot for view in self for index in view.segment.scans.values()}
         free = (slot for slot in count() if slot not in taken)
         for view in self:
             unnumbered = [index for index in view.segment.scans.values() if index.slot is None]
             slot = next(free) if unnumbered else 0
             for index in unnumbered:
                 index.assign_slot(slot)
-
-    def _vector_indexes(self) -> Iterable[VectorIndex]:
-        return (index for view in self for index in view.segment.scans.values())
 
     def scan_groups(self, space_id: str) -> list[ScanGroup]:
         """The vector indexes of a space, grouped by codebook."""

@@ -185,7 +185,8 @@ def read_changelog(folder: Path, generation: int) -> NDArray[np.uint8] | None:
             return map_file(changelog_path(folder, generation))
         try:
             for pack, last in _packs(folder):
-                if _first_of(pack) <= generation <= last and (found := _find_packed(pack, generation)) is not None:
+                first = int(pack.name.partition("-")[0])
+                if first <= generation <= last and (found := _find_packed(pack, generation)) is not None:
                     return found
         except FileMissing:
             continue  # merged with others meanwhile
@@ -238,10 +239,6 @@ def _packs(folder: Path) -> list[tuple[Path, int]]:
         named = [(match, Path(file.path)) for file in files if (match := _PACK_NAME.fullmatch(file.name))]
         return sorted((path, int(match[2])) for match, path in named)
     return []
-
-
-def _first_of(pack: Path) -> int:
-    return int(pack.name.partition("-")[0])
 
 
 def _open_pack(path: Path) -> tuple[NDArray[np.int64], pa.Array]:

@@ -13,9 +13,9 @@ FIRST_COMMIT_DOCUMENTS = 1 << 15
 """The first commit of a run is a small one: a bulk load trains its codebook on it, and later commits reuse that."""
 
 COMMIT_DOCUMENTS = LARGE_SEGMENT_ROWS
-COMMIT_BYTES = 256 << 20
+COMMIT_BYTES = 160 << 20
 COMMIT_SECONDS = 30.0
-"""A commit is due when the first of these bounds is reached."""
+"""A commit is due when the first of these bounds is reached. With as many bytes a writer spills at its next batch."""
 
 BATCH_DOCUMENTS = 8192
 BATCH_BYTES = 64 << 20

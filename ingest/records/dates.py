@@ -96,19 +96,19 @@ def _read_number(value: float) -> str | None:
     for scale in (1, 1000):
         if _SECONDS[0] <= value / scale < _SECONDS[1]:
             with suppress(ValueError, OverflowError, OSError):
-                return _to_timestamp(datetime.fromtimestamp(value / scale, UTC).replace(microsecond=0))
+                return to_timestamp(datetime.fromtimestamp(value / scale, UTC).replace(microsecond=0))
     return None
 
 
 def _read_words(text: str) -> str | None:
     if _COMPACT_TIME.fullmatch(text):
-        return _to_timestamp(datetime.fromisoformat(text))
+        return to_timestamp(datetime.fromisoformat(text))
     if _C_TIME.fullmatch(text):
         words = text.split()
         moment = datetime.strptime(" ".join([*words[1:4], words[-1]]), "%b %d %H:%M:%S %Y")
-        return _to_timestamp(moment.replace(tzinfo=UTC))
+        return to_timestamp(moment.replace(tzinfo=UTC))
     if _MAIL.fullmatch(text):
-        return _to_timestamp(parsedate_to_datetime(text))
+        return to_timestamp(parsedate_to_datetime(text))
     slashed = _SLASHED.match(text)
     if slashed is not None:
         first, second = int(slashed[1]), int(slashed[3])
@@ -118,7 +118,7 @@ def _read_words(text: str) -> str | None:
         text = f"{slashed[4]}-{month}-{day}{text[slashed.end() :]}"
     match = next((found for form in _FORMS if (found := form.fullmatch(text))), None)
     # "Wed May 01 2024 10:00:00 GMT+0200 (CEST)", of JavaScript, is one of these forms, too.
-    return None if match is None else _to_timestamp(_to_moment(match.groupdict()))
+    return None if match is None else to_timestamp(_to_moment(match.groupdict()))
 
 
 def _to_moment(parts: dict[str, str | None]) -> datetime:
@@ -140,7 +140,8 @@ def _to_moment(parts: dict[str, str | None]) -> datetime:
     )  # fmt: skip
 
 
-def _to_timestamp(moment: datetime) -> str:
+def to_timestamp(moment: datetime) -> str:
+    """RFC 3339 in UTC; a time without a zone is in UTC."""
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
     return moment.isoformat() + "Z"

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -20,6 +20,7 @@ import orjson
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
+from aidre.ingest.records.dates import to_timestamp
 
 Prepare: TypeAlias = Callable[[Any, str], Any]
 """Makes a value of a program one that can be converted; it takes the value and the name for messages."""
@@ -120,19 +121,13 @@ def _convert_float(value: float) -> Json:
     return value if math.isfinite(value) else None
 
 
-def _convert_datetime(value: datetime) -> str:
-    if value.tzinfo is not None:
-        value = value.astimezone(UTC).replace(tzinfo=None)
-    return value.isoformat() + "Z"
-
-
 _CONVERSIONS: dict[type, Callable[[Any], Json]] = {
     type(None): _keep,
     bool: _keep,
     str: _keep,
     int: _keep,
     float: _convert_float,
-    datetime: _convert_datetime,
+    datetime: to_timestamp,
     date: date.isoformat,
     time: time.isoformat,
     timedelta: timedelta.total_seconds,

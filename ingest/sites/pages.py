@@ -13,18 +13,30 @@ from __future__ import annotations
 import os
 import posixpath
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from math import inf
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from aidre.engine.model import Json
 from aidre.ingest.formats import read_front_matter
 from aidre.ingest.records import File, LeftOut, Rejected, escape_unprintable, read_publication
-from aidre.ingest.sites.generators.registry import GENERATORS
+from aidre.ingest.sites.generators import (
+    antora,
+    astro,
+    docusaurus,
+    eleventy,
+    hugo,
+    jekyll,
+    mkdocs,
+    obsidian,
+    quarto,
+    sphinx,
+    vitepress,
+)
 from aidre.ingest.sites.includes import Expansion
 from aidre.ingest.sites.links import UrlStyle, rewrite_links, split_target, styled
 from aidre.ingest.sites.settings.place import PAGES, Folder, Generator, Place, Source, below, left_out
@@ -37,6 +49,14 @@ _BESIDE = ("website", "site", "docs")
 """Folders beside that of the pages in which some projects keep the configuration."""
 
 _NEVER = frozenset({"node_modules", "__pycache__", "venv", "vendor"})
+
+GENERATORS: Final[Mapping[str, Callable[[Folder, str], Generator | None]]] = {
+    name: module.load
+    for module in (mkdocs, docusaurus, vitepress, astro, eleventy, antora, quarto, hugo, jekyll, sphinx, obsidian)
+    for name in module.FILES
+}
+"""By the name of a configuration file: a function from its folder and that name to the generator; None for a file of
+another program. Where a folder has several, the first of this order counts."""
 
 
 class Recognised(NamedTuple):
@@ -222,7 +242,8 @@ class Sites:
         # A site above the source has other files than these; one inside has files that are no pages.
         is_plain = found is None and all(site.is_above for site in self._sites)
         if self.style != "auto" or is_plain:
-            return None if self.url_base is None else f"{self.url_base}/{_quote_path(styled(origin, self.style))}"
+            path = quote(os.fsencode(styled(origin, self.style)))
+            return None if self.url_base is None else f"{self.url_base}/{path}"
         if found is None or found[1].address is None or found[0].generator.computed:
             return None
         home = self.url_base or found[0].home
@@ -466,10 +487,6 @@ def _to_path(path: str, target: str) -> str:
 
 def _or_last(order: float | None) -> float:
     return inf if order is None else order
-
-
-def _quote_path(path: str) -> str:
-    return quote(os.fsencode(path))
 
 
 def _read_home(home: str | None) -> str | None:

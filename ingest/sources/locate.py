@@ -1,4 +1,4 @@
-"""Resolves the paths and addresses of a command line to sources with distinct names."""
+"""Resolves the paths and addresses of a command line to sources with distinct names, and says why one is empty."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from aidre.engine.errors import ConfigurationError
 from aidre.ingest.fetch import is_url
 from aidre.ingest.records import escape_unprintable
 from aidre.ingest.sites import UrlStyle, to_url_style
-from aidre.ingest.sources.folder import FileSource
-from aidre.ingest.sources.other_kinds import find_cure, find_missing
+from aidre.ingest.sources.folder import FileSource, ReadFiles
+from aidre.ingest.sources.other_kinds import describe_kinds, find_cure, find_missing
 from aidre.ingest.sources.readers import READERS, is_readable, is_sitemap
 from aidre.ingest.sources.web import WebSource, web_source
 
@@ -111,3 +111,21 @@ def _explain_unread(suffix: str) -> str:
 
 def _folder_name(folder: Path) -> str:
     return folder.name or "root"
+
+
+def explain_empty(source: Source, files: ReadFiles) -> str:
+    """The reason for one line; `files` are those of the run, which has ended."""
+    if isinstance(source, WebSource):
+        return "has no document: it lists no page or entry that can be read: check the address"
+    kinds = files.other_kinds.get(source.name)
+    if any(name.startswith(f"{source.name}/") for name in files.names.values()):
+        return (
+            "has no document: none of its files has a text; of tables, name the columns that hold it with text = "
+            "[COLUMN, ...] below [collections.NAME.mapping] in aidre.toml"
+        )
+    if not kinds:
+        return "has no document: the folder holds no file that is read: check the path"
+    return (
+        f"has no document: its files are of kinds that are not read ({describe_kinds(kinds)}): convert them "
+        f"to one of {' '.join(sorted(READERS))}"
+    )

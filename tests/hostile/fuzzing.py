@@ -40,6 +40,7 @@ GROWS_WITHIN = 60
 """Seconds after which coverage must have grown: where it has not, nothing was instrumented."""
 SANITIZER = "detect_leaks=0:allocator_may_return_null=1:handle_segv=1"
 STATUS = re.compile(r"^#(\d+)\s+(\w+).*? cov: (\d+) ft: (\d+) corp: (\d+)/", re.MULTILINE)
+FAULT = re.compile(r"^==\d+==.*(?:ERROR|libFuzzer)", re.MULTILINE)
 EXECUTED = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
 SLOWEST = re.compile(r"^slowest (\d+\.\d+) s", re.MULTILINE)
 
@@ -87,11 +88,18 @@ def fuzz(report: Report, name: str, seconds: int, seed: int, *, runs: int = -1, 
             command, cwd=folder, env=surroundings, stdout=output, stderr=subprocess.STDOUT, check=False
         )
     text = log.read_text(errors="replace")
-    assert done.returncode == 0, f"{name} (seed {seed}, status {done.returncode}): {text[-6_000:]}"
+    assert done.returncode == 0, f"{name} (seed {seed}, status {done.returncode}): {_fault(text)}"
     found = _fuzzed(text)
     assert found.last > found.first or seconds < GROWS_WITHIN, f"{name}: coverage does not grow: {found}"
     report.say(f"{name}: {in_words(found, seconds, seed)}")
     return found
+
+
+def _fault(text: str) -> str:
+    """What a log says of a fault: its first lines, where the stack begins, and its last ones, where the input is."""
+    found = FAULT.search(text)
+    first = text[found.start() :][:6_000] if found else ""
+    return f"{first}\n...\n{text[-2_000:]}"
 
 
 def _fuzzed(text: str) -> Fuzzed:

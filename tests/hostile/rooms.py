@@ -67,8 +67,13 @@ def why_not_found(copies: Copies, fault: Mutant) -> str | None:
         red = sorted(set(_FAILED.findall(copy.output)))
         if status not in RED or not red:
             return f"status {status} of {' '.join(tests)}"
-        status = copy.run(red, SECONDS)
+        status = copy.run([_chosen(name, tests) for name in red], SECONDS)
         return None if status == 0 else f"{' '.join(red)} fails without the fault, too: {copy.output[-2_000:]}"
+
+
+def _chosen(name: str, tests: Collection[str]) -> str:
+    """A test with the parameter with which it was chosen: those of examples take seconds with each of the others."""
+    return next((test for test in tests if test.partition("[")[0] == name), name)
 
 
 def examine(report: Report, chosen: Collection[Path]) -> None:

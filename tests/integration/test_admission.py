@@ -13,8 +13,8 @@ import pytest
 
 from aidre.api.protocols.aidre import changes
 from aidre.engine.model import EmbeddingSpace
+from tests.integration.requests import ASKED, PROTOCOLS, SESSION, asked
 from tests.support.clients import AIDRE, BASE, Client, a_document, delete, fill, serving
-from tests.support.requests import ASKED, PROTOCOLS, SESSION, asked
 
 SPACE = EmbeddingSpace("test:plain:4:cosine:v1", 4, "cosine", True)
 KEY = hashlib.sha256(b"secret").hexdigest()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.callers import (
+from tests.integration.callers import (
     ABSENT,
     BEARERS,
     ROUTES,

@@ -17,7 +17,7 @@ from http_message_signatures import InvalidSignature
 
 from aidre.api.protocols.provenance.keys import make_key
 from aidre.engine.model import Visibility
-from tests.support.callers import SESSION
+from tests.integration.callers import SESSION
 from tests.support.clients import AGENTS, AIDRE, TEXT, Client, a_document, fill, serving
 from tests.support.intent_platform import Platform, Sent
 from tests.support.issuer import AUDIENCE, EC, ISSUER, public, signed, without

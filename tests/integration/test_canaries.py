@@ -11,7 +11,7 @@ import httpx
 import pytest
 from starlette.routing import Route
 
-from tests.support.canaries import (
+from tests.integration.canaries import (
     CANARY,
     COMMON,
     MAPPING,

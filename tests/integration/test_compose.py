@@ -19,7 +19,7 @@ from aidre.api.app import of_replica
 from aidre.api.cli.main import app
 from aidre.api.cli.serve import check_exposure
 from aidre.api.config.settings import Settings, load_settings
-from tests.support.balancers import COMPOSE, Named, balanced, named
+from tests.integration.balancers import COMPOSE, Named, balanced, named
 
 COMMANDS: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 SECRET = "0123456789abcdef0123456789abcdef"

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from tests import ROOT
-from tests.support.crossings import REQUESTS, Calls, crossing_of
+from tests.integration.crossings import REQUESTS, Calls, crossing_of
 
 MOST: Final[Mapping[str, tuple[int, int]]] = {
     "POST /search": (48, 54),
@@ -27,7 +27,7 @@ COUNTS: Final = r"(.+): (\d+) files, \d+ changes of file, (\d+) returns"
 @pytest.mark.slow
 def test_a_search_crosses_no_more_files_than_before() -> None:
     """In a process of its own: what other tests have left in its caches would change the way."""
-    command = [sys.executable, "-m", "tests.support.crossings"]
+    command = [sys.executable, "-m", "tests.integration.crossings"]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     lines = [re.fullmatch(COUNTS, line) for line in printed.splitlines() if not line.startswith(" ")]
     found = {line[1]: (int(line[2]), int(line[3])) for line in lines if line is not None}

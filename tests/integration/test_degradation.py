@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.callers import BEARERS, ROUTES, configuration, headers_of, shelves
+from tests.integration.callers import BEARERS, ROUTES, configuration, headers_of, shelves
 from tests.support.clients import Client, serving
 
 DAMAGED = ("garnet", "quartz", "galena")

@@ -1,7 +1,7 @@
 """The same question by six doors: AIDRE, NLWeb, Agentic Intent, Agent Intake, the library and the command line.
 
 All of them ask one store with one configuration, and their answers are the same in everything that they can express.
-What AIDRE answers is kept in `doors.json`: `python -m tests.support.doors` writes it anew.
+What AIDRE answers is kept in `doors.json`: `python -m tests.integration.doors` writes it anew.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support import doors
-from tests.support.doors import ASK, GOLDEN, Found, Site, can_ask, differences, expected, golden_differences
-from tests.support.questions import QUESTIONS, REFUSED, Door, Question
+from tests.integration import doors
+from tests.integration.doors import ASK, GOLDEN, Found, Site, can_ask, differences, expected, golden_differences
+from tests.integration.questions import QUESTIONS, REFUSED, Door, Question
 
 LEAST_GAP: Final = 2e-5
 """Two scores that are not equal differ by this much, so that no instruction set changes an order."""

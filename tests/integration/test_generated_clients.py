@@ -135,7 +135,7 @@ def answers(server: httpx.Client) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def python_client(document: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package `generated_client`."""
-    generator = install_python(tmp_path_factory.mktemp("generator"), PYTHON_GENERATOR)
+    generator = install_python(PYTHON_GENERATOR)
     folder = tmp_path_factory.mktemp("python")
     (folder / "openapi.json").write_bytes(document)
     (folder / "mypy.ini").write_text(MYPY, encoding="utf-8")

@@ -12,8 +12,8 @@ import pytest
 from aidre.api.access.limits.concurrency import ConcurrencyLimit
 from aidre.api.config.settings import parse_settings
 from aidre.engine.errors import ConfigurationError
+from tests.integration.requests import ASKED, PROTOCOLS, SESSION, asked
 from tests.support.clients import Client, a_document, fill, serving
-from tests.support.requests import ASKED, PROTOCOLS, SESSION, asked
 
 
 @pytest.fixture

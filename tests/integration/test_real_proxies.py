@@ -12,9 +12,9 @@ import pytest
 
 from aidre.api.protocols.provenance.keys import make_key
 from tests import ROOT
+from tests.integration.proxies import PROXIES, proxied
 from tests.support.clients import AGENTS, AIDRE, TEXT, a_document, fill
 from tests.support.issuer import AUDIENCE, EC, ISSUER, public
-from tests.support.proxies import PROXIES, proxied
 from tests.support.servers import served
 from tests.support.signatures import Received, verified_answer, verified_chunk
 

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.callers import (
+from tests.integration.callers import (
     ABSENT,
     BEARERS,
     JSON,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from starlette.routing import Route
 
+from tests.integration.requests import ASKED, PROTOCOLS, asked
 from tests.support.clients import BASE, Client, a_document, fill, serving
-from tests.support.requests import ASKED, PROTOCOLS, asked
 
 TEXT = "canary of the store"
 PUBLIC = '[server]\nbase_url = "https://ai.example.com"\ncors_origins = ["https://app.example.com"]\n'

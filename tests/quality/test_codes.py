@@ -12,11 +12,9 @@ from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
 from benchmarks.quality.bench_codes import ASKED, FORMATS, codes, first, store
-from benchmarks.quality.bench_quality import ingested
 
 pytestmark = pytest.mark.slow
 
-SAMPLES = Path(__file__).parent / "samples"
 COUNT, SEED = 50, 8
 
 
@@ -26,12 +24,13 @@ def embedder() -> Embedder:
 
 
 @pytest.fixture(scope="module")
-def with_codes(embedder: Embedder, tmp_path_factory: pytest.TempPathFactory) -> tuple[Snapshot, Mapping[str, str]]:
-    folder = tmp_path_factory.mktemp("codes")
-    chunks = list(ingested(Store(folder / "samples"), "samples", SAMPLES, embedder).scan())
+def with_codes(
+    embedder: Embedder, samples: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Snapshot, Mapping[str, str]]:
+    chunks = list(Store(samples).open("samples").scan())
     texts = {f"{place:04d}": chunk.text for place, chunk in enumerate(chunks)}
     vectors = {f"{place:04d}": chunk.vectors()[DEFAULT_SPACE.id] for place, chunk in enumerate(chunks)}
-    return store(folder / "codes", embedder, texts, vectors, count=COUNT, seed=SEED)
+    return store(tmp_path_factory.mktemp("codes"), embedder, texts, vectors, count=COUNT, seed=SEED)
 
 
 def test_hybrid_search_finds_the_passage_of_a_code(

@@ -22,7 +22,6 @@ from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
 from aidre.engine.model import Mode, Query
-from benchmarks.quality.bench_quality import ingested
 from benchmarks.quality.bench_typos import misspell
 from benchmarks.quality.rankings import MODES, ranking
 from tests.support.clients import Client, serving
@@ -68,20 +67,13 @@ FOREIGN = [row["text"] for row in _rows("foreign.jsonl")]
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("store")
-    ingested(Store(folder), "samples", SAMPLES, load_embedder(DEFAULT_SPACE))
-    return folder
+def snapshot(samples: Path) -> Snapshot:
+    return Store(samples).open("samples")
 
 
 @pytest.fixture(scope="module")
-def snapshot(store: Path) -> Snapshot:
-    return Store(store).open("samples")
-
-
-@pytest.fixture(scope="module")
-def client(store: Path) -> Iterator[Client]:
-    with serving(store) as client:
+def client(samples: Path) -> Iterator[Client]:
+    with serving(samples) as client:
         yield client
 
 

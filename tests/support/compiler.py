@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import sysconfig
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from tests import ROOT
+from tests.support.tools import install_python
 
 NATIVE = ROOT / "engine" / "native"
 DRIVER = ROOT / "tests" / "engine" / "native" / "driver.c"
@@ -78,8 +78,6 @@ def sanitizes(compiler: str, folder: Path, options: Sequence[str] = SANITIZED) -
     return done.returncode == 0 and subprocess.run([program], capture_output=True, check=False).returncode == 0
 
 
-def zig(folder: Path) -> list[str]:
-    """The C compiler of a zig that is installed in a folder; it compiles for any machine."""
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
-    subprocess.run([*pip, "install", "--target", str(folder), "ziglang"], capture_output=True, check=True)
-    return [str(folder / "ziglang" / "zig"), "cc"]
+def zig() -> list[str]:
+    """The C compiler of zig; it compiles for any machine."""
+    return [str(install_python("ziglang") / "ziglang" / "zig"), "cc"]

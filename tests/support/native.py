@@ -22,7 +22,7 @@ else:
 __all__ = ("kernel",)
 
 METRICS: tuple[kernel.Metric, ...] = ("dot", "cosine", "chord", "euclidean")
-INSTRUCTION_SETS = ("scalar", "avx2", "avx512", "neon")
+INSTRUCTION_SETS = ("scalar", "avx2", "avx512", "vnni", "neon")
 CODEWORDS, SUB_BLOCK, PAIR_BYTES = 16, 32, 32
 Hits: TypeAlias = list[tuple[int, int, float]]
 """Column, row and score, best first."""

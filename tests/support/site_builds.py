@@ -67,23 +67,28 @@ BUILDS: Mapping[str, Build] = {
 }
 
 
-def build(name: str, work: Path) -> list[str]:
-    """The files that the generator of a sample builds, as paths; raises CalledProcessError, OSError."""
+def install(name: str, environment: Path) -> None:
+    """What the generator of a sample needs, into a folder; raises CalledProcessError, OSError."""
     how = BUILDS[name]
-    environment, out = work / "environment", work / "out"
     if how.pip:
-        _run([sys.executable, "-m", "venv", str(environment)], work)
-        _run([f"{environment}/bin/python", "-m", "pip", "install", "-q", *how.pip], work)
+        pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", f"{environment}/bin/python")
+        _run([sys.executable, "-m", "venv", "--without-pip", str(environment)], environment.parent)
+        _run([*pip, "install", "-q", *how.pip], environment)
     if how.npm:
         environment.mkdir(parents=True, exist_ok=True)
         (environment / "package.json").write_text('{"name": "built", "private": true}')
         _run(["npm", "install", "--no-audit", "--no-fund", *how.npm], environment)
-    return build_in(name, environment, work / "site", out)
 
 
-def build_in(name: str, environment: Path, site: Path, out: Path) -> list[str]:
-    """As `build`, in an environment that has what is needed."""
-    how = BUILDS[name]
+def build(name: str, work: Path) -> list[str]:
+    """As `build_in`, with what was just installed."""
+    install(name, work / "environment")
+    return build_in(name, work / "environment", work)
+
+
+def build_in(name: str, environment: Path, work: Path) -> list[str]:
+    """The files that the generator of a sample builds, as paths; raises CalledProcessError, OSError."""
+    how, site, out = BUILDS[name], work / "site", work / "out"
     shutil.copytree(SAMPLES / name, site, ignore=shutil.ignore_patterns(LIST))
     if how.npm and not (site / "node_modules").exists():
         (site / "node_modules").symlink_to(environment / "node_modules")

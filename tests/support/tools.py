@@ -1,17 +1,25 @@
-"""Tools of others in a folder, in the versions that a test names: packages of npm and of the Python package index."""
+"""Tools of others, in the versions that a test names: packages of npm and of the Python package index.
+
+Each is installed once, below pytest's cache, for all processes and later runs of the tests.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests import ROOT
+from tests.support.kept import kept
 
 SECONDS = 300
 """Ends a test that hangs; much longer than an installation takes on a busy machine."""
@@ -36,20 +44,39 @@ def run_python(folder: Path, *words: str) -> str:
     return run_tool(folder, sys.executable, *words)
 
 
-def install_python(folder: Path, requirement: str) -> Path:
-    """A folder with a package and what it needs: what runs there finds them before those of this environment."""
-    run_python(folder, "-m", "pip", "install", "--quiet", "--target", ".", "--disable-pip-version-check", requirement)
-    return folder
+def tool(name: str, install: Callable[[Path], object]) -> Path:
+    """The folder of a tool, which is installed where it is not complete. `name` says the versions."""
+    return kept(ROOT / ".pytest_cache" / "d" / "tools" / re.sub(r"[^\w.=-]+", "_", name), install)
+
+
+def install_python(*requirements: str) -> Path:
+    """A folder with packages and what they need: what runs there finds them before those of this environment."""
+    pip = ("-m", "pip", "install", "--quiet", "--target", ".", "--disable-pip-version-check")
+    return tool("_".join(requirements), lambda folder: run_python(folder, *pip, *requirements))
 
 
 def install_npm(folder: Path, packages: Mapping[str, str]) -> Path:
-    """A folder with packages by version; skips the test where Node is missing or old, or npm reaches no registry."""
+    """The folder, with packages by version; skips the test where Node is missing or old, or npm reaches no registry."""
     if (problem := _why_not()) is not None:
         pytest.skip(problem)
-    manifest = {"private": True, "type": "module", "dependencies": dict(packages)}
-    (folder / "package.json").write_text(json.dumps(manifest), encoding="utf-8")
-    run_tool(folder, "npm", "install", *OPTIONS)
+    manifest = json.dumps({"private": True, "type": "module", "dependencies": dict(packages)})
+
+    def install(into: Path) -> None:
+        (into / "package.json").write_text(manifest, encoding="utf-8")
+        run_tool(into, "npm", "install", *OPTIONS)
+
+    installed = tool("_".join(f"{name}-{version}" for name, version in packages.items()), install)
+    (folder / "package.json").write_text(manifest, encoding="utf-8")
+    # files of this folder: some tools look for its settings from their own place upwards
+    shutil.copytree(installed / "node_modules", folder / "node_modules", symlinks=True, copy_function=_link)
     return folder
+
+
+def _link(source: str, place: str) -> None:
+    try:
+        os.link(source, place)
+    except OSError:  # another file system
+        shutil.copy2(source, place)
 
 
 @cache

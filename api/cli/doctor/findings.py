@@ -47,24 +47,20 @@ class Subject:
 
     @cached_property
     def settings(self) -> Settings:
-        from aidre.api.config import load_settings
-        from aidre.engine.errors import ConfigurationError
+        return self._valid_settings or self._store_settings
 
-        try:
-            return load_settings(self.config)
-        except ConfigurationError:
-            return self._store_settings
+    @property
+    def has_valid_settings(self) -> bool:
+        return self._valid_settings is not None
 
     @cached_property
-    def has_valid_settings(self) -> bool:
+    def _valid_settings(self) -> Settings | None:
         from aidre.api.config import load_settings
         from aidre.engine.errors import ConfigurationError
 
-        try:
-            load_settings(self.config)
-        except ConfigurationError:
-            return False
-        return True
+        with suppress(ConfigurationError):
+            return load_settings(self.config)
+        return None
 
     @property
     def _store_settings(self) -> Settings:

@@ -155,7 +155,7 @@ def _collection_facts(store: Source, name: str, settings: Settings) -> Collectio
         lacking=tuple(maintenance.lacking(reader.can)),
         sizes=_sizes(status) if inventory is None else inventory.sizes,
         sources=_sources(inventory, read_times),
-        extent=_extent(sample),
+        extent=Extent(sample.total, sample.scanned, len(sample.chunks), len(sample.documents), sample.is_head),
         untitled=untitled if inventory is None else inventory.untitled,
         untitled_of=len(sample.documents) if inventory is None else reader.documents,
         languages=languages,
@@ -188,10 +188,6 @@ def _sources(inventory: Inventory | None, read_times: Mapping[str, float]) -> tu
         ReadSource(source.name, source.root, source.documents, _moment(read_times.get(source.name or "")))
         for source in stored
     )
-
-
-def _extent(sample: Sample) -> Extent:
-    return Extent(sample.total, sample.scanned, len(sample.chunks), len(sample.documents), sample.is_head)
 
 
 def _excerpt(chunk: RetrievedChunk) -> Excerpt:

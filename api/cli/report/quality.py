@@ -101,15 +101,12 @@ def find_copies(reader: Reader, sample: Sample) -> Copies | None:
     space = next(iter(reader.collection.spaces), None)
     if space is None or not sample.chunks:
         return None
-    compared = [chunk for chunk in _spread(sample.chunks, MAX_COMPARED) if _words(chunk.text)]
+    every = -(-len(sample.chunks) // MAX_COMPARED)
+    compared = [chunk for chunk in sample.chunks[::every] if _words(chunk.text)]
     found = [copy for chunk in compared if (copy := _nearest_copy(reader, space, chunk)) is not None]
     exact = sum(copy.similarity == 1 for copy in found)
     elsewhere = sum(not copy.same_document for copy in found)
     return Copies(len(compared), len(found), exact, elsewhere, tuple(_without_mirrored(found)[:_SHOWN]))
-
-
-def _spread(chunks: Sequence[RetrievedChunk], most: int) -> Sequence[RetrievedChunk]:
-    return chunks[:: -(-len(chunks) // most)]
 
 
 def _nearest_copy(reader: Reader, space: EmbeddingSpace, chunk: RetrievedChunk) -> Copy | None:

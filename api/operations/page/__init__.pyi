@@ -1,3 +1,3 @@
-from . import docs_page as docs_page, search_page as search_page
+from . import pages as pages
 from .assembly import HTML as HTML
-from .search_page import Signpost as Signpost
+from .pages import Signpost as Signpost

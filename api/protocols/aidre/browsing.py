@@ -14,7 +14,6 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-import msgspec
 import orjson
 from msgspec import UNSET
 from starlette.requests import Request
@@ -25,15 +24,11 @@ from aidre.api.access import caller_of
 from aidre.api.http import (
     BadRequest,
     NotFound,
-    Representation,
-    Variant,
-    conditional_response,
-    etag_digest,
+    conditional_message,
     negotiate,
     present,
     render_error,
     renders_errors_with,
-    request_id,
 )
 from aidre.api.protocols.aidre.changes import parse_limit
 from aidre.api.protocols.aidre.messages import (
@@ -47,7 +42,7 @@ from aidre.api.protocols.aidre.messages import (
     ProfiledSpace,
 )
 from aidre.api.protocols.aidre.profile import offered_facets
-from aidre.api.retrieval import Retrieval, VisibleCollection, visible_payload
+from aidre.api.retrieval import VisibleCollection, retrieval_of, visible_payload
 from aidre.engine.index.fields import field_name
 from aidre.engine.ports import Reader
 from aidre.engine.types import CollectionStatus, RetrievedChunk, SpaceStatus
@@ -191,20 +186,20 @@ def _profiled_space(space: SpaceStatus) -> ProfiledSpace:
 @renders_errors_with(render_error)
 async def show_profile(request: Request) -> Response:
     variant = negotiate(request)
-    retrieval = _retrieval(request)
+    retrieval = retrieval_of(request)
     collection = await retrieval.find_here(request.path_params["name"], caller_of(request), "aidre")
 
     def make() -> Profile:
         read_times = oldest_read_times(retrieval.snapshots.source.path)
         return profile_of(collection, read_times, counts_texts=not retrieval.counts_chunks)
 
-    return _conditional(request, variant, await retrieval.in_thread(make))
+    return conditional_message(request, variant, await retrieval.in_thread(make))
 
 
 @renders_errors_with(render_error)
 async def list_documents(request: Request) -> Response:
     variant = negotiate(request)
-    retrieval, caller = _retrieval(request), caller_of(request)
+    retrieval, caller = retrieval_of(request), caller_of(request)
     limit = parse_limit(request.query_params.get("limit"), DOCUMENTS_DEFAULT, DOCUMENTS_MAX)
     offset = parse_offset(request.query_params.get("offset"), DOCUMENTS_DEEPEST)
     collection = await retrieval.find_here(request.path_params["name"], caller, "aidre")
@@ -218,13 +213,13 @@ async def list_documents(request: Request) -> Response:
         next=following if more and following <= DOCUMENTS_DEEPEST else UNSET,
         request_id="",
     )
-    return _conditional(request, variant, content)
+    return conditional_message(request, variant, content)
 
 
 @renders_errors_with(render_error)
 async def show_document(request: Request) -> Response:
     variant = negotiate(request)
-    retrieval, caller = _retrieval(request), caller_of(request)
+    retrieval, caller = retrieval_of(request), caller_of(request)
     limit = parse_limit(request.query_params.get("limit"), CHUNKS_DEFAULT, CHUNKS_MAX)
     offset = parse_offset(request.query_params.get("offset"), 1 << 31)
     collection = await retrieval.find_here(request.path_params["name"], caller, "aidre")
@@ -242,18 +237,7 @@ async def show_document(request: Request) -> Response:
         next=following if following < document.chunk_count and chunks else UNSET,
         request_id="",
     )
-    return _conditional(request, variant, content)
-
-
-def _conditional(request: Request, variant: Variant, content: Profile | DocumentList | DocumentAnswer) -> Response:
-    etag = f'W/"{etag_digest(msgspec.json.encode(content))}-{variant.mark}"'  # weak: the request_id differs
-    body = msgspec.json.encode(msgspec.structs.replace(content, request_id=request_id(request)))
-    return conditional_response(request, Representation(body, variant, etag, "no-cache"))
-
-
-def _retrieval(request: Request) -> Retrieval:
-    retrieval: Retrieval = request.app.state.retrieval
-    return retrieval
+    return conditional_message(request, variant, content)
 
 
 routes = [

@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from aidre.api.access import Caller, caller_of
 from aidre.api.http import BadRequest, Gone, NotFound, negotiate, render_error, renders_errors_with, request_id
-from aidre.api.retrieval import Retrieval, VisibleCollection, lineage_digest
+from aidre.api.retrieval import Retrieval, VisibleCollection, lineage_digest, retrieval_of
 from aidre.engine.errors import CollectionMissing, HistoryMissing
 from aidre.engine.types import Change, ChangeCursor, ChangelogId, ChangesPage
 
@@ -135,7 +135,7 @@ async def list_changes(request: Request) -> Response:
     limit = parse_limit(request.query_params.get("limit"))
     token = request.query_params.get("since")
     since = read_token(token) if token else None  # a client without a token may send an empty one
-    retrieval: Retrieval = request.app.state.retrieval
+    retrieval = retrieval_of(request)
     name, caller = request.path_params["name"], caller_of(request)
     collection = await _find(retrieval, name, since, caller)
     if not collection.snapshot.can.changes:

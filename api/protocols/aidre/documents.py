@@ -40,7 +40,7 @@ from aidre.api.http import (
     request_id,
 )
 from aidre.api.protocols.aidre.document_messages import Deleted, Deletion, Patched, Written
-from aidre.api.retrieval import Retrieval
+from aidre.api.retrieval import Retrieval, retrieval_of
 from aidre.api.writing import (
     CLAIM_SECONDS,
     DeleteDocuments,
@@ -67,7 +67,7 @@ MAX_KEY_CHARS = 255
 async def put_documents(request: Request) -> Response:
     variant = negotiate(request)
     name = _checked_collection(request)
-    limits = _retrieval(request).settings.limits
+    limits = retrieval_of(request).settings.limits
     body = await read_content(request, ARRAY_TYPES | LINE_TYPES, limits.write_bytes)
     media_type, _ = parse_content_type(request.headers.get("content-type", ""))
     make = partial(_put_rows, name, body, media_type in LINE_TYPES)
@@ -90,7 +90,7 @@ async def patch_documents(request: Request) -> Response:
     """An object of changed members by id, or with an id in the path the changed members of that document."""
     variant = negotiate(request)
     name, document_id = _checked_collection(request), request.path_params.get("id")
-    body = await read_content(request, PATCH_TYPES, _retrieval(request).settings.limits.write_bytes)
+    body = await read_content(request, PATCH_TYPES, retrieval_of(request).settings.limits.write_bytes)
     members = await asyncio.to_thread(parse_object, body)
     changes: dict[str, Any] = members if document_id is None else {document_id: members}
     for changed, one in changes.items():
@@ -128,7 +128,7 @@ async def delete_documents(request: Request) -> Response:
     """Deletes the documents with these ids, or all that pass a filter."""
     variant = negotiate(request)
     name = _checked_collection(request)
-    body = await read_content(request, ARRAY_TYPES, _retrieval(request).settings.limits.body_bytes)
+    body = await read_content(request, ARRAY_TYPES, retrieval_of(request).settings.limits.body_bytes)
     asked = read_message(parse_object(body), Deletion)
     if (asked.ids is None) == (asked.filter is None):
         raise BadRequest(
@@ -222,7 +222,7 @@ async def _answer(
 ) -> bytes:
     writes: DocumentWrites = request.app.state.document_writes
     answer = await writes.write(make, len(body))
-    snapshots = _retrieval(request).snapshots
+    snapshots = retrieval_of(request).snapshots
     if answer.generation and request.path_params["name"] not in snapshots.collections:
         await asyncio.to_thread(snapshots.refresh)  # it was made now, and is listed from now on
     return msgspec.json.encode(render(answer))
@@ -243,7 +243,7 @@ def _checked_collection(request: Request) -> str:
     caller, name = caller_of(request), str(request.path_params["name"])
     if not caller.may_write:
         raise _refused(request, caller)
-    retrieval = _retrieval(request)
+    retrieval = retrieval_of(request)
     if not retrieval.collections.sees(name, caller, "aidre") and not may_be_made(retrieval, caller, name):
         raise CollectionMissing(f"there is no collection {name!r}", collection=name)
     if caller.collections and name not in caller.collections:
@@ -268,11 +268,6 @@ def _refused(request: Request, caller: Caller) -> HttpError:
         "this key may not write: its scopes lack write",
         {"WWW-Authenticate": f'{challenge}, error="insufficient_scope", scope="write"'},
     )
-
-
-def _retrieval(request: Request) -> Retrieval:
-    retrieval: Retrieval = request.app.state.retrieval
-    return retrieval
 
 
 routes = [

@@ -52,7 +52,7 @@ from aidre.api.protocols.aidre.document_messages import (
 from aidre.api.protocols.aidre.documents import may_be_made
 from aidre.api.protocols.aidre.extensions import check_facets, parse_facets, read_limits, render_facets
 from aidre.api.protocols.aidre.messages import Facet
-from aidre.api.retrieval import Retrieval, VisibleCollection, visible_object
+from aidre.api.retrieval import VisibleCollection, retrieval_of, visible_object
 from aidre.engine.errors import CollectionMissing
 from aidre.engine.index.fields import Filter, filter_digest
 from aidre.engine.listing import documents, some_of, stored_document, to_order
@@ -209,19 +209,19 @@ def binding_of(asked: DocumentQuery, filter: Filter | None, caller: str, collect
 def is_unmade(request: Request, name: str) -> bool:
     """Whether the first document of the caller would make a collection, which is empty to it until then, as to the
     library."""
-    caller, retrieval = caller_of(request), _retrieval(request)
+    caller, retrieval = caller_of(request), retrieval_of(request)
     return retrieval.settings.server.writes and caller.may_write and may_be_made(retrieval, caller, name)
 
 
 async def _read_body(request: Request) -> dict[str, Any]:
-    limits = _retrieval(request).settings.limits
+    limits = retrieval_of(request).settings.limits
     return parse_object(await read_content(request, BODY_TYPES, limits.body_bytes))
 
 
 @renders_errors_with(render_error)
 async def query_documents(request: Request) -> Response:
     variant = negotiate(request)
-    retrieval, caller = _retrieval(request), caller_of(request)
+    retrieval, caller = retrieval_of(request), caller_of(request)
     asked = parse_query(await _read_body(request))
     name = request.path_params["name"]
     await retrieval.reach(request, name)
@@ -260,7 +260,7 @@ async def query_documents(request: Request) -> Response:
 @renders_errors_with(render_error)
 async def count_documents(request: Request) -> Response:
     variant = negotiate(request)
-    retrieval, caller = _retrieval(request), caller_of(request)
+    retrieval, caller = retrieval_of(request), caller_of(request)
     body = await _read_body(request)
     asked = read_message({**body, **read_limits(body, MIN_FLOAT_INTEGER)}, CountQuery)
     facets = parse_facets(asked.facets)
@@ -308,11 +308,6 @@ def _ignored(reader: Reader, filter: Filter | None) -> Any:
 
 def _fresh(content: bytes, media_type: str) -> Response:
     return Response(content, 200, {"Cache-Control": "no-store", "Vary": "Accept"}, media_type)
-
-
-def _retrieval(request: Request) -> Retrieval:
-    retrieval: Retrieval = request.app.state.retrieval
-    return retrieval
 
 
 routes: list[Route] = [

@@ -44,6 +44,7 @@ from aidre.api.http import (
     UnsupportedReturnField,
     Variant,
     accept_header,
+    conditional_message,
     conditional_response,
     etag_digest,
     negotiate,
@@ -83,7 +84,7 @@ from aidre.api.protocols.aidre.messages import (
 )
 from aidre.api.protocols.aidre.reading import image_of
 from aidre.api.protocols.provenance import Provenance
-from aidre.api.retrieval import Retrieval, Served, VisibleCollection, visible_payload
+from aidre.api.retrieval import Served, VisibleCollection, retrieval_of, visible_payload
 from aidre.engine.model import FUSED_RANKS, Query, Visibility
 from aidre.engine.native import native
 from aidre.engine.retrieve import RELEVANT, Answer, Question
@@ -430,11 +431,6 @@ def _fusion(query: Query) -> Fusion | UnsetType:
 # -- endpoints -------------------------------------------------------------------------------------------------------
 
 
-def _retrieval(request: Request) -> Retrieval:
-    retrieval: Retrieval = request.app.state.retrieval
-    return retrieval
-
-
 def _provenance(request: Request) -> Provenance | None:
     """What signs; None without a key."""
     provenance: Provenance | None = request.app.state.provenance
@@ -446,7 +442,7 @@ async def discover(request: Request) -> Response:
     # 3.2 requires application/json, the examples show application/aidre+json: sent only if json is not acceptable.
     accept = accept_header(request)
     variant = AIDRE_VARIANT if quality(accept, JSON) == 0 < quality(accept, AIDRE_JSON) else JSON_VARIANT
-    body = msgspec.json.encode(discovery.document(_retrieval(request), caller_of(request), _provenance(request)))
+    body = msgspec.json.encode(discovery.document(retrieval_of(request), caller_of(request), _provenance(request)))
     etag = f'"{etag_digest(body)}-{variant.mark}"'
     return conditional_response(request, Representation(body, variant, etag, "max-age=300"))
 
@@ -454,7 +450,7 @@ async def discover(request: Request) -> Response:
 @renders_errors_with(render_error)
 async def search(request: Request) -> Response:
     variant = negotiate(request)
-    retrieval, caller = _retrieval(request), caller_of(request)
+    retrieval, caller = retrieval_of(request), caller_of(request)
     limits = retrieval.settings.limits
     asked = parse_content(await read_content(request, BODY_TYPES, limits.body_bytes), limits)
     question = asked.question
@@ -500,31 +496,25 @@ def _vector_query_refused(request: Request, caller: Caller) -> HttpError:
 @renders_errors_with(render_error)
 async def list_collections(request: Request) -> Response:
     variant = negotiate(request)
-    visible = _retrieval(request).collections.visible(caller_of(request), "aidre")
+    visible = retrieval_of(request).collections.visible(caller_of(request), "aidre")
     listed = CollectionList(collections=[render_collection(one) for one in visible], request_id="")
-    return _collection_response(request, variant, listed)
+    return conditional_message(request, variant, listed)
 
 
 @renders_errors_with(render_error)
 async def show_collection(request: Request) -> Response:
     variant = negotiate(request)
-    collection = _retrieval(request).collections.known(request.path_params["name"], caller_of(request), "aidre")
+    collection = retrieval_of(request).collections.known(request.path_params["name"], caller_of(request), "aidre")
     shown = CollectionAnswer(**msgspec.structs.asdict(render_collection(collection)), request_id="")
-    return _collection_response(request, variant, shown)
-
-
-def _collection_response(request: Request, variant: Variant, content: CollectionAnswer | CollectionList) -> Response:
-    etag = f'W/"{etag_digest(msgspec.json.encode(content))}-{variant.mark}"'  # weak: the request_id differs
-    body = msgspec.json.encode(msgspec.structs.replace(content, request_id=request_id(request)))
-    return conditional_response(request, Representation(body, variant, etag, "no-cache"))
+    return conditional_message(request, variant, shown)
 
 
 @renders_errors_with(render_error)
 async def show_chunk(request: Request) -> Response:
     variant = negotiate(request)
     name = request.query_params.get("collection")
-    await _retrieval(request).reach(request, name)
-    collection, chunk = await _retrieval(request).chunk(_chunk_id(request), name, caller_of(request), "aidre")
+    await retrieval_of(request).reach(request, name)
+    collection, chunk = await retrieval_of(request).chunk(_chunk_id(request), name, caller_of(request), "aidre")
     provenance = _provenance(request)
     etag_parts = _etag_parts(collection, variant, provenance)
     signature = None if provenance is None else provenance.chunk(collection.name, chunk)

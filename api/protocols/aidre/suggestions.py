@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -19,17 +18,14 @@ from aidre.api.http import (
     BadRequest,
     Forbidden,
     NotFound,
-    Representation,
-    conditional_response,
-    etag_digest,
+    conditional_message,
     negotiate,
     render_error,
     renders_errors_with,
-    request_id,
 )
 from aidre.api.protocols.aidre.changes import parse_limit
 from aidre.api.protocols.aidre.messages import SuggestAnswer
-from aidre.api.retrieval import Retrieval, VisibleCollection
+from aidre.api.retrieval import VisibleCollection, retrieval_of
 
 SUGGESTIONS_DEFAULT = 8
 SUGGESTIONS_MAX = 50
@@ -57,7 +53,7 @@ def check_tells_words(collection: VisibleCollection) -> None:
 @renders_errors_with(render_error)
 async def suggest(request: Request) -> Response:
     variant = negotiate(request)
-    retrieval: Retrieval = request.app.state.retrieval
+    retrieval = retrieval_of(request)
     text = parse_query(request.query_params.get("q"), retrieval.settings.limits)
     limit = parse_limit(request.query_params.get("limit"), SUGGESTIONS_DEFAULT, SUGGESTIONS_MAX)
     caller = caller_of(request)
@@ -67,9 +63,7 @@ async def suggest(request: Request) -> Response:
     retrieval.check_budget(caller)
     suggestions = await asyncio.to_thread(collection.snapshot.completions, text, limit)  # long in many segments
     content = SuggestAnswer(collection=collection.name, suggestions=suggestions, request_id="")
-    etag = f'W/"{etag_digest(msgspec.json.encode(content))}-{variant.mark}"'  # weak: the request_id differs
-    body = msgspec.json.encode(msgspec.structs.replace(content, request_id=request_id(request)))
-    return conditional_response(request, Representation(body, variant, etag, "no-cache"))
+    return conditional_message(request, variant, content)
 
 
 routes = [Route("/collections/{name}/suggest", suggest, methods=["GET"])]

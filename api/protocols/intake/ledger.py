@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -93,6 +93,7 @@ class StoredBind:
 
 OfferStatus: TypeAlias = Literal["added", "full", "share used"]
 
+OFFER_COLUMNS = "id, session, intake, requires, expires, retention"
 BIND_COLUMNS = "offer, session, intake, bound, answer, key, digest, sealed, forget, attempts"
 
 
@@ -120,17 +121,9 @@ class Ledger:
             if own >= max(1, max_offers // ACCOUNT_SHARE):
                 return "share used"
             connection.execute("INSERT INTO offerers VALUES (?, ?, ?)", (offer.id, account, offer.expires))
-            connection.execute(
-                "INSERT INTO offers (id, session, intake, requires, expires, retention) VALUES (?, ?, ?, ?, ?, ?)",
-                (
-                    offer.id,
-                    offer.session,
-                    offer.intake,
-                    orjson.dumps(offer.requires).decode(),
-                    offer.expires,
-                    offer.retention,
-                ),
-            )
+            requires = orjson.dumps(offer.requires).decode()
+            row = (offer.id, offer.session, offer.intake, requires, offer.expires, offer.retention)
+            connection.execute(f"INSERT INTO offers ({OFFER_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", row)
         return "added"
 
     def _offer_count(self) -> int:
@@ -139,9 +132,7 @@ class Ledger:
 
     def offer(self, id: str) -> StoredOffer | None:
         with _storage_errors():
-            row = self._connection.execute(
-                "SELECT id, session, intake, requires, expires, retention FROM offers WHERE id = ?", (id,)
-            ).fetchone()
+            row = self._connection.execute(f"SELECT {OFFER_COLUMNS} FROM offers WHERE id = ?", (id,)).fetchone()
         if row is None:
             return None
         offer_id, session, intake, requires, expires, retention = row
@@ -160,19 +151,7 @@ class Ledger:
             connection.execute(
                 f"INSERT INTO binds ({BIND_COLUMNS}, due) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (offer) DO NOTHING",
-                (
-                    bind.offer,
-                    bind.session,
-                    bind.intake,
-                    bind.bound,
-                    bind.answer,
-                    bind.key,
-                    bind.digest,
-                    bind.sealed,
-                    bind.forget,
-                    bind.attempts,
-                    due,
-                ),
+                (*astuple(bind), due),
             )
             row = connection.execute(f"SELECT {BIND_COLUMNS} FROM binds WHERE offer = ?", (bind.offer,)).fetchone()
         return StoredBind(*row)

@@ -14,7 +14,6 @@ and only partners have keys, so nobody unknown can fill the table.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from aidre.api.http import connect, connect_read_only, create_tables, insertion, transaction
+from aidre.api.http import connect, connect_read_only, create_tables, digest_of, insertion, transaction
 from aidre.api.protocols.intent import older_receipts
 from aidre.engine.errors import StorageFailed
 from aidre.engine.storage import make_folder, sync_folder
@@ -151,13 +150,6 @@ class _Received:
     def add(self, piece: bytes) -> None:
         self.by_session.add(piece)
         self.by_account.add(piece)
-
-
-def digest_of(*parts: str) -> bytes:
-    """16 bytes over strings; a length before each keeps ("a", "bc") from equalling ("ab", "c")."""
-    contents = [part.encode("utf-8", "surrogatepass") for part in parts]
-    framed = b"".join([len(content).to_bytes(8, "little") + content for content in contents])
-    return hashlib.blake2b(framed, digest_size=16).digest()
 
 
 _cached_digest = lru_cache(maxsize=8_192)(digest_of)

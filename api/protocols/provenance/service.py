@@ -1,4 +1,5 @@
-"""Signed statements about chunks, and the signers of one process, built from the configuration."""
+"""Signed statements about chunks, the signers of one process, built from the configuration, and the public keys for
+every caller (RFC 7517)."""
 
 from __future__ import annotations
 
@@ -6,14 +7,27 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from aidre.api.config import Settings
-from aidre.api.protocols.provenance.answers import COMPONENTS, LABEL, LIFETIME_SECONDS, TAG, AnswerSigner
+from aidre.api.http import cacheable_response
+from aidre.api.protocols.provenance.answers import (
+    COMPONENTS,
+    LABEL,
+    LIFETIME_SECONDS,
+    TAG,
+    AnswerSigner,
+    signed_headers,
+)
 from aidre.api.protocols.provenance.keys import CURVE, MAX_LIFETIME_SECONDS, KeyRing, SigningKey, base64url
+from aidre.api.server import Mounted
 from aidre.engine.types import RetrievedChunk
 
 TYPE = "aidre-provenance+jws"
@@ -163,3 +177,29 @@ def provenance_for(settings: Settings) -> Provenance | None:
     server, provenance = settings.server, settings.provenance
     ring = KeyRing(Path(settings.provenance.key))
     return Provenance(ring, str(server.base_url), server.origin, provenance.lifetime, provenance.alg)
+
+
+KEYS_MEDIA_TYPE = "application/jwk-set+json"
+CACHE = "max-age=300"
+"""A verifier that meets an unknown key id should fetch the set again at once."""
+
+
+async def keys(request: Request) -> Response:
+    provenance: Provenance = request.app.state.provenance
+    return cacheable_response(request, provenance.keys(), CACHE, KEYS_MEDIA_TYPE)
+
+
+routes = [Route(WELL_KNOWN, keys, methods=["GET"])]
+
+
+def mount(settings: Settings) -> Mounted:
+    """Raises ConfigurationError for a key that cannot be read."""
+    provenance = provenance_for(settings)
+    if provenance is None:
+        return Mounted(state={"provenance": None})
+    return Mounted(
+        routes=routes,
+        state={"provenance": provenance},
+        sign=partial(signed_headers, provenance.answers),
+        refresh=provenance.ring.refresh,
+    )

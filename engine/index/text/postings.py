@@ -15,13 +15,7 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine.index.text.analysis import (
-    ANALYSIS_VERSION,
-    MAX_TERM_CHARACTERS,
-    split_text,
-    to_plain_term,
-    to_terms,
-)
+from aidre.engine.index.text.analysis import ANALYSIS_VERSION, MAX_TERM_CHARACTERS, split_text, to_plain_term, to_terms
 from aidre.engine.index.text.detection import detect_languages
 from aidre.engine.index.text.inversion import EncodedWords, Tokens, split_tokens, split_words
 from aidre.engine.index.text.stop_words import capitals, find_runs

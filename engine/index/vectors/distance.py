@@ -47,7 +47,7 @@ _MAX_KEPT_BYTES = 1 << 23
 _MEAN_BLOCKS, _BLOCK_ROWS = 32, 128
 """Runs of rows of a column whose mean stands for that of all; a run is read from the disk at once."""
 
-_ALL_THREADS = faiss.omp_get_max_threads()
+ALL_THREADS = faiss.omp_get_max_threads()
 """As many as the process may use cores, or as OMP_NUM_THREADS says."""
 
 _NO_NORMS = np.empty(0, np.float32)
@@ -67,7 +67,7 @@ def use_one_thread() -> None:
 
 def use_all_threads() -> None:
     """Let OpenMP use all threads again, to build an index: there FAISS splits the rows."""
-    faiss.omp_set_num_threads(_ALL_THREADS)
+    faiss.omp_set_num_threads(ALL_THREADS)
     _local.single = False
 
 

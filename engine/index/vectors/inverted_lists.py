@@ -39,7 +39,7 @@ BLOCK_SIZES = (32, 64, 128)
 _PACKED_ROWS = 1 << 15
 """Rows packed at once, which bounds the temporary memory."""
 
-_MAX_STEPS, _BYTES_AT_ONCE = 127, 64
+_MAX_STEPS, ZERO_STEPS, _BYTES_AT_ONCE = 127, 128, 64
 """Centroids in bytes: the largest magnitude, and the multiple to which they are padded."""
 
 _UNASSIGNED = np.uint16((1 << 16) - 1)
@@ -48,6 +48,21 @@ _REFERENCE_CENTROIDS = 4
 
 _TINY = 1e-30
 """Keeps a division by the norm of a zero vector finite."""
+
+
+def in_steps(
+    centroids: NDArray[np.float32],
+) -> tuple[NDArray[np.float32], NDArray[np.uint8], NDArray[np.float32], float]:
+    """Centroids (n, d) in bytes, as the kernel compares them.
+
+    Their mean (d,), which is taken off; the rest in steps plus 128 (n, bytes), padded with 128; its squares (n,); and
+    the step.
+    """
+    mean = centroids.mean(axis=0)
+    centred = centroids - mean
+    step = float(np.abs(centred).max()) / _MAX_STEPS or 1.0
+    steps = np.pad(np.rint(centred / np.float32(step)), ((0, 0), (0, -centred.shape[1] % _BYTES_AT_ONCE)))
+    return mean, (steps + ZERO_STEPS).astype(np.uint8), np.einsum("ij,ij->i", centred, centred), step
 
 
 class CoarseQuantizer:
@@ -72,14 +87,9 @@ class CoarseQuantizer:
     @cached_property
     def native(self) -> kernel.Centroids:
         """The same for the kernel."""
-        mean = self._centroids.mean(axis=0)
-        centred = self._centroids - mean
-        step = float(np.abs(centred).max()) / _MAX_STEPS or 1.0
-        padding = -centred.shape[1] % _BYTES_AT_ONCE
-        steps = np.pad(np.rint(centred / np.float32(step)), ((0, 0), (0, padding))) + (_MAX_STEPS + 1)
-        squares = np.einsum("ij,ij->i", centred, centred)
+        mean, steps, squares, step = in_steps(self._centroids)
         centroids: kernel.Centroids = native.Centroids(
-            steps.astype(np.uint8), mean, squares, step, self._is_l2, self._gaps_scale_with_query
+            steps, mean, squares, step, self._is_l2, self._gaps_scale_with_query
         )
         return centroids
 

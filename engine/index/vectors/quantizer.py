@@ -13,20 +13,24 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.index.vectors.distance import metric_of, use_all_threads, use_one_thread
-from aidre.engine.index.vectors.inverted_lists import InvertedLists, pack_lists
+from aidre.engine.index.vectors.distance import ALL_THREADS, metric_of, use_all_threads, use_one_thread
+from aidre.engine.index.vectors.inverted_lists import ZERO_STEPS, InvertedLists, in_steps, pack_lists
 from aidre.engine.index.vectors.transform import Transform
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.native import native
+
+if TYPE_CHECKING:
+    from aidre.engine.native import kernel
 
 MAX_TRAINING_ROWS = 20_000
 """Rows that a product quantizer is trained on at most."""
@@ -58,9 +62,15 @@ _CENTROID_ITERATIONS = 5
 _CODE_ITERATIONS = 10
 """Rounds of k-means for each of a product quantizer's many small clusterings; FAISS's 25 find no more neighbours."""
 
+_BLOCK_CENTROIDS, _PADDED_CENTROIDS, _BYTES_TOGETHER = 16, 32, 4
+"""The order of centroids in bytes for the kernel: blocks of 16, two of which it multiplies at once, with four bytes of
+each centroid side by side."""
+
+_ROWS_OF_A_THREAD = 256
+"""Rows that are worth a thread to choose their lists."""
+
 _DISTANCE_CELLS = 1 << 21
-"""Cells of a table of rows and centroids that is computed at once, which bounds the temporary memory. A matrix
-product of fewer rows spends more of its time on the order of the centroids in memory."""
+"""Without the kernel: cells of a table of rows and centroids that is computed at once, which bounds the memory."""
 
 _MIN_RESIDUAL = np.float32(5e-7)
 """Relative to the square of a row; less is rounding."""
@@ -311,34 +321,51 @@ def assign_lists(
 
 
 class _Lists:
-    """Chooses the two lists of rows: the nearest centroid, and the one that gets the copy (SOAR).
+    """Chooses the lists of rows: the nearest centroid, and unless `copies` is false the one that gets the copy (SOAR).
 
     The second minimises |x - c|^2 + (r . (x - c))^2 / |r|^2, where r is the residual x - c of the nearest centroid.
     Distances are halved and lack the |x|^2 that all centroids share; one matrix product serves both terms.
     """
 
-    def __init__(self, centroids: NDArray[np.float32]) -> None:
+    def __init__(self, centroids: NDArray[np.float32], copies: bool = True) -> None:
+        self._centroids = np.ascontiguousarray(centroids, np.float32)
         self._half_squares = np.einsum("ij,ij->i", centroids, centroids) / np.float32(2)
-        self._table = np.ascontiguousarray(np.concatenate([-centroids, self._half_squares[:, None]], axis=1).T)
-        self._products = centroids @ centroids.T - self._half_squares
+        self._products = centroids @ centroids.T - self._half_squares if copies else np.empty((0, 0), np.float32)
+        self._native = None if native is None else self._for_the_kernel()
+
+    def _for_the_kernel(self) -> kernel.Lists:
+        mean, codes, squares, step = in_steps(self._centroids)
+        padding = -len(codes) % _PADDED_CENTROIDS
+        codes = np.pad(codes, ((0, padding), (0, 0)), constant_values=ZERO_STEPS)
+        blocks = codes.reshape(-1, _BLOCK_CENTROIDS, codes.shape[1] // _BYTES_TOGETHER, _BYTES_TOGETHER)
+        half_squares = np.pad(self._half_squares, (0, padding), constant_values=np.inf)
+        lists: kernel.Lists = native.Lists(
+            self._centroids,
+            np.ascontiguousarray(blocks.transpose(0, 2, 1, 3)),
+            mean,
+            half_squares,
+            self._products,
+            step,
+            float(squares.mean()),
+        )
+        return lists
 
     def of(self, rows: NDArray[np.float32]) -> NDArray[np.int64]:
-        """The two lists of each row: (2, n)."""
+        """The two lists of each row (2, n), or the nearest (1, n)."""
+        if self._native is not None:
+            parts = np.array_split(np.ascontiguousarray(rows), max(1, min(ALL_THREADS, len(rows) // _ROWS_OF_A_THREAD)))
+            with ThreadPoolExecutor(len(parts)) as pool:
+                chosen = [np.frombuffer(lists, np.int64) for lists in pool.map(self._native.choose, parts)]
+            return np.concatenate([lists.reshape(-1, len(p)) for lists, p in zip(chosen, parts, strict=True)], axis=1)
         count = len(self._half_squares)
         step = max(1, _DISTANCE_CELLS // count)
-        assigned = np.empty((2, len(rows)), np.int64)
-        buffer = np.empty((min(step, len(rows)), count), np.float32)
+        assigned = []
         for start in range(0, len(rows), step):
-            block = np.pad(rows[start : start + step], ((0, 0), (0, 1)), constant_values=1)
-            squares = np.einsum("ij,ij->i", block[:, :-1], block[:, :-1])
-            distances = np.matmul(block, self._table, out=buffer[: len(block)])
-            choose = _choose_lists if native is None else _native_choose_lists
-            assigned[:, start : start + step] = choose(distances, self._products, self._half_squares, squares)
-        return assigned
-
-
-def _native_choose_lists(*arrays: NDArray[np.float32]) -> NDArray[np.int64]:
-    return np.frombuffer(native.assign_lists(*arrays), np.int64).reshape(2, -1)
+            block = rows[start : start + step]
+            distances = self._half_squares - block @ self._centroids.T
+            squares = np.einsum("ij,ij->i", block, block)
+            assigned.append(_choose_lists(distances, self._products, self._half_squares, squares))
+        return np.concatenate(assigned, axis=1)
 
 
 def _choose_lists(
@@ -347,8 +374,11 @@ def _choose_lists(
     half_squares: NDArray[np.float32],
     squares: NDArray[np.float32],
 ) -> NDArray[np.int64]:
-    """As the kernel chooses them, in about four times the time beside the matrix product."""
-    nearest, every = distances.argmin(axis=1), np.arange(len(distances))
+    """The lists of rows, of which the second follows from `products` (centroids, centroids) if these are there."""
+    nearest: NDArray[np.int64] = distances.argmin(axis=1)
+    if not len(products):
+        return nearest[None]
+    every = np.arange(len(distances))
     residual = squares / 2 + distances[every, nearest]  # |r|^2 / 2
     # r . (x - c) for all c, then its square over |r|^2
     loss = products[nearest]
@@ -362,11 +392,11 @@ def _choose_lists(
 
 
 def _kmeans(rows: NDArray[np.float32], count: int) -> NDArray[np.float32]:
-    """k-means by numpy's matrix products, which are several times faster than those of FAISS's own BLAS."""
+    """k-means by the products of `_Lists`, which are several times faster than those of FAISS's own BLAS."""
     rng = np.random.default_rng(_SEED)
     centroids = rows[np.sort(rng.choice(len(rows), count, replace=len(rows) < count))]
     for _ in range(_CENTROID_ITERATIONS):
-        nearest = _nearest(centroids, rows)
+        nearest = _Lists(centroids, copies=False).of(rows)[0]
         order, ends = np.argsort(nearest, kind="stable"), np.cumsum(np.bincount(nearest, minlength=count)).tolist()
         clusters = [order[start:end] for start, end in pairwise([0, *ends])]
         # A centroid that is nearest to no row starts again at a random row.
@@ -375,20 +405,6 @@ def _kmeans(rows: NDArray[np.float32], count: int) -> NDArray[np.float32]:
             if len(own):  # one by one: their rows stay in the cache
                 rows[own].mean(axis=0, out=centroid)
     return centroids
-
-
-def _nearest(centroids: NDArray[np.float32], rows: NDArray[np.float32]) -> NDArray[np.int64]:
-    """The nearest centroid of each row."""
-    step = max(1, _DISTANCE_CELLS // len(centroids))
-    buffer = np.empty((min(step, len(rows)), len(centroids)), np.float32)
-    nearest = np.empty(len(rows), np.int64)
-    squares, table = np.einsum("ij,ij->i", centroids, centroids), np.ascontiguousarray(centroids.T) * np.float32(-2)
-    for start in range(0, len(rows), step):
-        block = rows[start : start + step]
-        distances = np.matmul(block, table, out=buffer[: len(block)])
-        distances += squares
-        distances.argmin(axis=1, out=nearest[start : start + step])
-    return nearest
 
 
 def _pad(rows: NDArray[Any], dimensions: int) -> NDArray[np.float32]:

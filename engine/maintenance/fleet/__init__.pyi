@@ -1,4 +1,10 @@
-from .catalog import Due as Due, Entries as Entries, enter as enter, take_aliases as take_aliases
+from .catalog import (
+    Due as Due,
+    Entries as Entries,
+    KnownTerms as KnownTerms,
+    enter as enter,
+    take_aliases as take_aliases,
+)
 from .lazy import (
     Facts as Facts,
     LazyCache as LazyCache,
@@ -39,4 +45,3 @@ from .sound import (
     contents_of as contents_of,
     damaged_keys as damaged_keys,
 )
-from .terms import KnownTerms as KnownTerms

@@ -12,8 +12,10 @@ and publications are hints, which CURRENT has to confirm; aliases are taken from
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -34,10 +36,12 @@ from aidre.engine.maintenance import (
     Sha256,
     Signer,
     Term,
+    canonical,
     damaged,
     encode_record,
     payload_of,
     read_catalog,
+    refused,
 )
 from aidre.engine.model import Alias
 from aidre.engine.storage import CURRENT, Aliases, durable, is_collection_name
@@ -135,21 +139,17 @@ def _listed_catalog(bucket: Bucket) -> Catalog:
 
 def _statement(catalog: Catalog, signer: Signer, former: int) -> str:
     claims = CatalogClaims("catalog", _digest(catalog), max(int(time.time()), former + 1))
-    return signer.sign(_encoded(claims))
-
-
-def _encoded(value: object) -> bytes:
-    return msgspec.json.encode(value, order="deterministic")
+    return signer.sign(canonical(claims))
 
 
 def _digest(catalog: Catalog) -> str:
     """Without the term, which a takeover replaces, and replicas need not believe."""
-    return hashlib.sha256(_encoded(replace(catalog, statement=None, term=None))).hexdigest()
+    return hashlib.sha256(canonical(replace(catalog, statement=None, term=None))).hexdigest()
 
 
 def _is_by(signer: Signer, catalog: Catalog, claims: CatalogClaims) -> bool:
     """Whether the newest key has signed it, and not a former one."""
-    return signer.sign(_encoded(claims)) == catalog.statement
+    return signer.sign(canonical(claims)) == catalog.statement
 
 
 def _accepted_by(catalog: Catalog, keys: Opener) -> CatalogClaims | None:
@@ -244,3 +244,46 @@ class Due:
         listed = catalog.publications.get(name)
         if listed is not None:
             self._done[name] = listed
+
+
+# -- terms ---------------------------------------------------------------------------------------------------------
+
+TERMS = ".terms.json"
+"""In the cache: the highest term of each collection, where that has one."""
+
+
+class KnownTerms:
+    """The highest term of each collection of a bucket that a replica has seen: a publication of an older one was put
+    there by a publisher that is fenced.
+
+    Only release 0.2.0 does so, which knows no terms, and only where it finds a dropped collection. A new replica learns
+    the term from the catalog, as long as that release has not rewritten it.
+    """
+
+    def __init__(self, cache: Path, bucket: Bucket) -> None:
+        self._path, self._bucket = cache / TERMS, bucket
+        self._known: dict[str, int] | None = None
+        self._noting = threading.Lock()
+
+    def check(self, name: str, publication: Publication, catalog: Catalog) -> None:
+        """PublicationRefused where a publication is of an older term than one before it; StorageFailed."""
+        listed = catalog.publications.get(name)
+        with self._noting:
+            known = self._read()
+            highest = max(known.get(name, 0), 0 if listed is None else listed.term)
+            if publication.term > known.get(name, 0):
+                known[name] = publication.term
+                durable.replace_file(self._path, msgspec.json.encode(known))
+        if publication.term < highest:
+            what = f"is of term {publication.term}, and there was one of term {highest}: a publisher of release 0.2.0 "
+            cure = (
+                "put it there, or the bucket was made anew; run `aidre publish` on the home node, or begin a new cache"
+            )
+            raise refused(self._bucket, name, "older_term", what + cure)
+
+    def _read(self) -> dict[str, int]:
+        if self._known is None:
+            self._known = {}
+            with suppress(OSError, ValueError):
+                self._known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, int])
+        return self._known

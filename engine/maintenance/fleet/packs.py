@@ -15,11 +15,7 @@ from typing import IO, Annotated
 
 import msgspec
 
-from aidre.engine.maintenance import (
-    Bucket,
-    StoredObject,
-    damaged,
-)
+from aidre.engine.maintenance import Bucket, StoredObject, damaged
 
 PACKS = "packs"
 MAX_BYTES = 1 << 20

@@ -12,13 +12,7 @@ from typing import IO
 import xxhash
 
 from aidre.engine.errors import StoreDamaged
-from aidre.engine.maintenance import (
-    Objects,
-    Publication,
-    damaged,
-    refused,
-    sha256_of,
-)
+from aidre.engine.maintenance import Objects, Publication, damaged, refused, sha256_of
 from aidre.engine.storage import (
     CHANGES,
     CURRENT,

@@ -7,12 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from aidre.engine.errors import StoreDamaged
-from aidre.engine.maintenance import (
-    Bucket,
-    changes_prefix,
-    manifest_key,
-    named_files,
-)
+from aidre.engine.maintenance import Bucket, changes_prefix, manifest_key, named_files
 from aidre.engine.maintenance.fleet.signing import Signing
 from aidre.engine.storage import (
     CHANGES,

@@ -58,7 +58,7 @@ class Numbering:
         self._levels: dict[str, dict[int, _Level]] = {}
         self._restarts: dict[str, dict[int, int]] = {}
         for name, num in nums.items():
-            if (count := counts.get(_abstract_of(num))) is not None:
+            if (count := counts.get(_value(num.find(f"{_W}abstractNumId")))) is not None:
                 self._counts[name] = count
                 self._levels[name] = count.levels | _read_levels(num)
                 self._restarts[name] = dict(_read_restarts(num))
@@ -140,10 +140,6 @@ def _find_definitions(document: Document) -> tuple[dict[str, Element], dict[str,
             own = own if link is None else owners.get(_value(link), own)
         abstracts[name] = own
     return abstracts, nums
-
-
-def _abstract_of(num: Element) -> str:
-    return _value(num.find(f"{_W}abstractNumId"))
 
 
 def _read_levels(parent: Element) -> dict[int, _Level]:

@@ -44,7 +44,8 @@ def _read_slide(package: Package, name: str, writer: TextWriter) -> None:
             _read_shape(shape, writer)
     for kind, notes in package.relations(name).values():
         if kind == "notesSlide" and notes in package:
-            bodies = [each for each in _shapes(package.parse(notes).find(f"{_P}cSld/{_P}spTree")) if _is_notes(each)]
+            shown = _shapes(package.parse(notes).find(f"{_P}cSld/{_P}spTree"))
+            bodies = [each for each in shown if _place_of(each) == "body"]
             text = " ".join(line for body in bodies for line in _paragraphs(body))
             writer.paragraph(f"Notes: {text}" if text else "")
 
@@ -62,10 +63,6 @@ def _place_of(shape: Element) -> str:
     """The kind of the place that a shape fills, such as `title` or `body`; empty for a shape of its own."""
     place = shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")
     return "" if place is None else place.get("type") or "body"
-
-
-def _is_notes(shape: Element) -> bool:
-    return _place_of(shape) == "body"
 
 
 def _read_shape(shape: Element, writer: TextWriter) -> None:

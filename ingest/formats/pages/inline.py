@@ -182,7 +182,7 @@ def number_items(tree: LexborHTMLParser) -> dict[int, str]:
     for ordered in tree.css("ol")[:_MAX_ITEMS]:
         if ordered.css_matches(_NO_LIST) or _NO_MARKS.search(ordered.attributes.get("style") or ""):
             continue
-        items = [child for child in _children(ordered) if child.tag == "li"]
+        items = [child for child in children(ordered) if child.tag == "li"]
         is_reversed = "reversed" in ordered.attributes
         number = _to_number(ordered.attributes.get("start"), len(items) if is_reversed else 1)
         form = ordered.attributes.get("type") or "1"
@@ -203,7 +203,7 @@ def _write_number(number: int, form: str) -> str:
 
 def _read_formula(node: LexborNode, depth: int) -> Iterator[str]:
     sign = {"msup": "^", "msub": "_", "mfrac": "/"}.get(node.tag or "", "")
-    parts = [child for child in _children(node) if not sign or child.tag != "-text"]
+    parts = [child for child in children(node) if not sign or child.tag != "-text"]
     for index, child in enumerate(parts):
         if child.tag in ("annotation", "annotation-xml", "-comment"):
             continue
@@ -248,7 +248,7 @@ def _text_of(node: LexborNode) -> str:
     return " ".join((node.text(deep=True) or "").split())
 
 
-def _children(node: LexborNode) -> Iterator[LexborNode]:
+def children(node: LexborNode) -> Iterator[LexborNode]:
     child = node.child
     while child is not None:
         yield child

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from aidre.ingest.formats.pages.inline import number_items
+from aidre.ingest.formats.pages.inline import children, number_items
 from aidre.ingest.formats.pages.markdown_table import Cell, write_cells
 
 ReadCell: TypeAlias = Callable[[LexborNode], tuple[str, int]]
@@ -43,11 +43,11 @@ class Grid:
 
 def read_grid(table: LexborNode, read: ReadCell, left_out: Collection[int]) -> Grid:
     """The table of an element; an empty text for one without words. Elements `left_out` (`mem_id`) are not read."""
-    caption = next((read(node)[0] for node in _children(table) if node.tag == "caption"), "")
+    caption = next((read(node)[0] for node in children(table) if node.tag == "caption"), "")
     rows, heads, words, linked = list[list[Cell]](), 0, 0, 0
     for row in _rows(table, left_out):
         cells = list[Cell]()
-        for node in _children(row):
+        for node in children(row):
             if node.tag in ("td", "th") and node.mem_id not in left_out:
                 text, links = read(node)
                 words, linked = words + len(text), linked + links
@@ -63,7 +63,7 @@ def count_cells(table: LexborNode) -> int:
     """The cells of a table with those that its spans add, at least; stops beyond MAX_CELLS."""
     count = 0
     for row in _rows(table, ()):
-        for node in _children(row):
+        for node in children(row):
             count += _span(node, "colspan") * _span(node, "rowspan") if node.tag in ("td", "th") else 0
         if count > MAX_CELLS:
             break
@@ -71,20 +71,13 @@ def count_cells(table: LexborNode) -> int:
 
 
 def _rows(table: LexborNode, left_out: Collection[int]) -> Iterator[LexborNode]:
-    for child in _children(table):
+    for child in children(table):
         if child.mem_id in left_out:
             continue
         if child.tag == "tr":
             yield child
         elif child.tag in ("thead", "tbody", "tfoot"):
             yield from _rows(child, left_out)
-
-
-def _children(node: LexborNode) -> Iterator[LexborNode]:
-    child = node.child
-    while child is not None:
-        yield child
-        child = child.next
 
 
 def _span(cell: LexborNode, name: str) -> int:

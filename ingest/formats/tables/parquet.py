@@ -19,13 +19,7 @@ from aidre.engine.model import EmbeddingSpace, Json
 from aidre.ingest.formats.tables.arrow_json import Faults, to_json_values, to_rows
 from aidre.ingest.formats.tables.columnar import build_row_batch
 from aidre.ingest.formats.tables.parquet_child import REJECTED
-from aidre.ingest.formats.tables.row_documents import (
-    is_graph,
-    read_linked_row,
-    read_plain_row,
-    read_row,
-    reject_row,
-)
+from aidre.ingest.formats.tables.row_documents import is_graph, read_linked_row, read_plain_row, read_row, reject_row
 from aidre.ingest.formats.tables.unmapped import Unmapped
 from aidre.ingest.prefetch import prefetch
 from aidre.ingest.records import (

@@ -15,16 +15,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest.formats import jsonld, schemaorg
 from aidre.ingest.formats.tables.unmapped import Unmapped
-from aidre.ingest.records import (
-    File,
-    Item,
-    Rejected,
-    RowVectors,
-    VectorRules,
-    read_string,
-    to_document,
-    to_document_id,
-)
+from aidre.ingest.records import File, Item, Rejected, RowVectors, VectorRules, read_string, to_document, to_document_id
 
 _ID_MEMBERS = ("id", "@id", "url")
 """The first of these that a row has is the id of its document."""

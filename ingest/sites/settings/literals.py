@@ -344,10 +344,6 @@ def _unescape(text: str) -> str:
     return _ESCAPE.sub(replace, text) if "\\" in text else text
 
 
-def _to_template(text: str) -> Any:
-    return COMPUTED if "${" in text else _unescape(text)
-
-
 def _to_number(text: str) -> Any:
     text = text.replace("_", "")
     try:
@@ -358,7 +354,7 @@ def _to_number(text: str) -> Any:
 
 _PLAIN: Mapping[str, Callable[[str], Any]] = {
     "string": lambda text: _unescape(text[1:-1]),
-    "template": _to_template,
+    "template": lambda text: COMPUTED if "${" in text else _unescape(text),
     "number": _to_number,
 }
 """The value of a token, by its kind."""

@@ -183,7 +183,7 @@ def jekyll_slug(text: str, *, pretty: bool = False) -> str:
 
 def hugo_path(path: str, *, lower: bool = True) -> str:
     """As Hugo since 0.123 writes paths of files: a hyphen for each space, letters, digits and a few signs."""
-    kept = (one for one in path.replace(" ", "-") if _is_kept_by_hugo(one))
+    kept = (one for one in path.replace(" ", "-") if one in "./\\_#+~-@" or unicodedata.category(one)[0] in "LMN")
     return "".join(kept).lower() if lower else "".join(kept)
 
 
@@ -191,10 +191,6 @@ def hugo_slug(text: str, *, lower: bool = True) -> str:
     """As Hugo writes titles and slugs: one hyphen for spaces and hyphens beside each other, whatever is between."""
     words = (hugo_path(word, lower=lower) for word in re.split(r"[\s-]+", text))
     return "-".join(filter(None, words))
-
-
-def _is_kept_by_hugo(one: str) -> bool:
-    return one in "./\\_#+~-@" or unicodedata.category(one)[0] in "LMN"
 
 
 _SPELLED = str.maketrans(

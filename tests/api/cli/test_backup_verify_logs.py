@@ -13,7 +13,7 @@ import pytest
 
 from aidre.api.cli.backup import log_problems
 from aidre.api.cli.main import run
-from aidre.api.protocols.intent.ledger import digest_of
+from aidre.api.http import digest_of
 from aidre.engine.maintenance.verify import Problem
 from tests.hostile import receipts
 from tests.hostile.older_receipts import older_receipts

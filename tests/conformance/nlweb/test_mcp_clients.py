@@ -95,16 +95,6 @@ def test_both_modes_over_http_and_standard_input_get_the_same_answers(filled: Pa
     assert all(answer == answers[0] for answer in answers)
 
 
-def test_over_standard_input_nothing_links_to_a_server_that_is_not_there(filled: Path) -> None:
-    call = {"name": "search", "arguments": {"query": "whale", "collection": "long"}}
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
-    begin = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
-    done = exchange(filled, json.dumps(begin), json.dumps(asked))
-    [_, answered] = map(json.loads, done.stdout.splitlines())
-    results = answered["result"]["structuredContent"]["results"]
-    assert {one["url"] for one in results} == {""}
-
-
 def settled(post: Callable[[str, Any], httpx.Response], token: str) -> httpx.Response:
     """The answer of /await when it is no promise any more."""
     checking = {"promise_token": token, "action": "checkin"}
@@ -141,52 +131,75 @@ def exchange(store: Path, *lines: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_nothing_but_messages_stands_on_standard_output(filled: Path) -> None:
-    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2024-11-05"}}
-    done = exchange(filled, "garbage", "[]", "", '{"a": 1}', json.dumps(begin))
-    assert done.returncode == 0, done.stderr
-    [line] = done.stdout.splitlines()
-    assert json.loads(line)["result"]["serverInfo"]["name"] == "aidre"
-    assert "Traceback" not in done.stderr
+BEGIN = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}
+PING = {"jsonrpc": "2.0", "id": 5, "method": "ping"}
+NO_REQUESTS: list[tuple[dict[str, Any], int, str]] = [
+    ({"jsonrpc": "2.0", "id": 1, "method": 5}, -32600, "method must be a string"),
+    ({"id": "a", "method": "ping"}, -32600, 'jsonrpc must be "2.0"'),
+    ({"jsonrpc": "2.0", "id": 3, "method": "ping", "params": []}, -32602, "params must be an object"),
+    ({"jsonrpc": "2.0", "id": 4}, -32600, "method is missing: say what is asked"),
+]
+UNANSWERED = (
+    {"method": "ping"},
+    [PING],
+    "ping",
+    {"a": 1},
+    [],
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+)
 
 
-def test_a_request_that_is_not_unicode_is_refused_by_its_id(filled: Path) -> None:
-    arguments = {"query": {"text": "pasta \ud83c"}}
-    asked = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "ask", "arguments": arguments}}
-    begin = {"jsonrpc": "2.0", "id": 8, "method": "initialize", "params": {"protocolVersion": "2024-11-05"}}
-    done = exchange(filled, json.dumps(asked), json.dumps(begin))
-    refused, answered = map(json.loads, done.stdout.splitlines())
-    assert (refused["id"], refused["error"]["code"]) == (7, -32700)
-    assert (answered["id"], answered["result"]["serverInfo"]["name"]) == (8, "aidre")
+def called(id: str | int, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
 
 
-def test_a_request_that_is_none_is_refused_by_its_id(filled: Path) -> None:
-    asked: list[tuple[dict[str, Any], int, str]] = [
-        ({"jsonrpc": "2.0", "id": 1, "method": 5}, -32600, "method must be a string"),
-        ({"id": "a", "method": "ping"}, -32600, 'jsonrpc must be "2.0"'),
-        ({"jsonrpc": "2.0", "id": 3, "method": "ping", "params": []}, -32602, "params must be an object"),
-        ({"jsonrpc": "2.0", "id": 4}, -32600, "method is missing: say what is asked"),
-    ]
-    ping = {"jsonrpc": "2.0", "id": 5, "method": "ping"}
-    unsaid = ({"method": "ping"}, [ping], "ping")
-    done = exchange(filled, *(json.dumps(one) for one, _, _ in asked), *map(json.dumps, unsaid), json.dumps(ping))
-    *refused, answered = map(json.loads, done.stdout.splitlines())
-    told = [(one["id"], one["error"]["code"], one["error"]["message"]) for one in refused]
-    assert told == [(one["id"], code, said) for one, code, said in asked]
-    assert (answered["id"], answered["result"]) == (5, {})
+ASKED = [
+    called(7, "ask", {"query": {"text": "pasta \ud83c"}}),
+    called("links", "search", {"query": "whale", "collection": "long"}),
+    *(called(f"call {number}", "ask", query()) for number in range(5)),
+]
 
 
-def test_what_was_asked_before_the_input_ended_is_answered(filled: Path) -> None:
-    begin = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}
-    calls = [
-        {"jsonrpc": "2.0", "id": f"call {one}", "method": "tools/call", "params": {"name": "ask", "arguments": query()}}
-        for one in range(5)
-    ]
-    begun = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    done = exchange(filled, *map(json.dumps, [begin, begun, *calls]))
-    told = {one["id"]: one.get("result") for one in map(json.loads, done.stdout.splitlines())}
-    assert set(told) == {0, *(one["id"] for one in calls)}
-    assert all(told[one["id"]]["structuredContent"]["results"] for one in calls)
+@pytest.fixture(scope="module")
+def exchanged(filled: Path) -> subprocess.CompletedProcess[str]:
+    """What one program says to messages of every kind, and to what is none."""
+    messages = [BEGIN, *UNANSWERED, *(one for one, _, _ in NO_REQUESTS), PING, *ASKED]
+    return exchange(filled, "garbage", "", *map(json.dumps, messages))
+
+
+@pytest.fixture(scope="module")
+def answers(exchanged: subprocess.CompletedProcess[str]) -> dict[Any, Any]:
+    """The messages by their ids."""
+    return {one["id"]: one for one in map(json.loads, exchanged.stdout.splitlines())}
+
+
+def test_nothing_but_messages_stands_on_standard_output(exchanged: subprocess.CompletedProcess[str]) -> None:
+    assert exchanged.returncode == 0, exchanged.stderr
+    messages = [json.loads(line) for line in exchanged.stdout.splitlines()]
+    asked = [one["id"] for one in (BEGIN, PING, *ASKED, *(one for one, _, _ in NO_REQUESTS))]
+    assert sorted(str(one["id"]) for one in messages) == sorted(map(str, asked))
+    assert messages[0]["result"]["serverInfo"]["name"] == "aidre"
+    assert "Traceback" not in exchanged.stderr
+
+
+def test_a_request_that_is_not_unicode_is_refused_by_its_id(answers: dict[Any, Any]) -> None:
+    assert answers[7]["error"]["code"] == -32700
+
+
+def test_a_request_that_is_none_is_refused_by_its_id(answers: dict[Any, Any]) -> None:
+    for one, code, said in NO_REQUESTS:
+        error = answers[one["id"]]["error"]
+        assert (error["code"], error["message"]) == (code, said)
+    assert answers[PING["id"]]["result"] == {}
+
+
+def test_what_was_asked_before_the_input_ended_is_answered(answers: dict[Any, Any]) -> None:
+    assert all(answers[f"call {number}"]["result"]["structuredContent"]["results"] for number in range(5))
+
+
+def test_over_standard_input_nothing_links_to_a_server_that_is_not_there(answers: dict[Any, Any]) -> None:
+    results = answers["links"]["result"]["structuredContent"]["results"]
+    assert {one["url"] for one in results} == {""}
 
 
 def test_what_was_cancelled_is_not_waited_for(filled: Path) -> None:

@@ -30,7 +30,7 @@ from tests.support.stores import NAME, ROWS, SPACE, names, put, record
 EXAMPLES = os.environ.get("AIDRE_FEED_EXAMPLES")
 """How many random histories to follow; where it is not set, the same few each time."""
 SETTINGS = settings(
-    max_examples=int(EXAMPLES or "20"),
+    max_examples=int(EXAMPLES or "8"),
     stateful_step_count=30,
     deadline=None,
     derandomize=EXAMPLES is None,

@@ -35,8 +35,10 @@ def writer(tmp_path: Path) -> Iterator[Writer]:
 
 
 def add(writer: Writer, *versions: tuple[str, str]) -> None:
+    """... and spill them, as the next upsert does before it takes rows."""
     records = [record(document_id, [text]) for document_id, text in versions]
     put(writer, records, normal(len(records), SPACE.dimensions, len(versions[0][1])))
+    put(writer, [], normal(0, SPACE.dimensions))
 
 
 def texts(path: Path) -> dict[str, str]:
@@ -117,6 +119,14 @@ def test_a_writer_tells_spilled_values(writer: Writer) -> None:
     writer.delete(["a"])
     assert writer.fingerprints(["a", "b"]) == [None, record("b", ["new"]).fingerprint]
     assert writer.updated_at(["b"]) == [TIME]
+
+
+def test_rows_that_are_committed_when_they_are_many_are_not_spilled(writer: Writer, tmp_path: Path) -> None:
+    put(writer, [record("a")], normal(1, SPACE.dimensions))
+    staged = mock.patch.object(writer, "stage", side_effect=AssertionError("spilled"))
+    with staged:
+        assert writer.commit() is not None
+    assert list(texts(tmp_path)) == ["a"]
 
 
 def test_vectors_of_spilled_rows_are_found_by_their_keys(tmp_path: Path) -> None:

@@ -470,34 +470,95 @@ static void check_products(struct source *source, const struct kernel *kernel) {
     free(products);
 }
 
-/* The two lists of a row, whose distances may be beyond a float. */
-static void check_assigned(struct source *source) {
-    const size_t count = 1 + below(source, 200), nearest_number = below(source, 300);
-    const bool is_large = below(source, 4) == 0;
-    float *distances = exactly(count * sizeof *distances), *kept = exactly(count * sizeof *kept);
-    float *products = exactly(count * count * sizeof *products), *half_squares = exactly(count * sizeof *half_squares);
-    for (size_t i = 0; i < count; i++) {
-        kept[i] = random_float(source, SMALL) * (is_large ? 1e36F : 1);
-        half_squares[i] = fabsf(random_float(source, SMALL));
+/* Products of several queries with blocks of random bytes: those of plain loops. */
+static void check_scaled_products(struct source *source, const struct kernel *kernel) {
+    const size_t blocks = 2 * (1 + below(source, 3)), bytes = BYTES_AT_ONCE * (1 + below(source, 3));
+    const size_t count = QUERIES_TOGETHER * (1 + below(source, 2)), all = blocks * BLOCK_CENTROIDS;
+    uint8_t *codes = random_bytes(source, all * bytes);
+    int8_t *queries = exactly(count * bytes);
+    struct scaled *scaled = exactly(count * sizeof *scaled);
+    float *minuends = exactly(all * sizeof *minuends), *differences = exactly(count * all * sizeof *differences);
+    const bool is_largest = below(source, 3) == 0;
+    for (size_t i = 0; i < count * bytes; i++)
+        queries[i] = is_largest ? MAX_STEPS : (int8_t)((int)below(source, 2 * MAX_STEPS + 1) - MAX_STEPS);
+    for (size_t i = 0; i < all; i++)
+        minuends[i] = i + 1 == all ? INFINITY : random_float(source, SMALL);
+    for (size_t query = 0; query < count; query++) {
+        int32_t zero = 0;
+        for (size_t i = 0; i < bytes; i++)
+            zero += ZERO_STEPS * queries[query * bytes + i];
+        scaled[query] = (struct scaled){random_float(source, SMALL), zero, random_float(source, SMALL)};
     }
-    if (nearest_number < count)
-        kept[nearest_number] = -1e30F;
-    memcpy(distances, kept, count * sizeof *distances);
+    kernel->subtract_products(codes, blocks, bytes, queries, scaled, count, minuends, differences);
+    for (size_t query = 0; query < count; query++)
+        for (size_t number = 0; number < all; number++) {
+            int32_t sum = 0;
+            for (size_t i = 0; i < bytes; i++)
+                sum += queries[query * bytes + i] * codes[number / BLOCK_CENTROIDS * BLOCK_CENTROIDS * bytes +
+                                                          i / BYTES_TOGETHER * BYTES_TOGETHER * BLOCK_CENTROIDS +
+                                                          number % BLOCK_CENTROIDS * BYTES_TOGETHER + i % BYTES_TOGETHER];
+            const float product = scaled[query].step * (float)(sum - scaled[query].zero);
+            CHECK(differences[query * all + number] == minuends[number] - (product + scaled[query].shift));
+        }
+    free(codes);
+    free(queries);
+    free(scaled);
+    free(minuends);
+    free(differences);
+}
+
+/* The lists of rows: the nearest centroid by exact distances, and another; of rows beyond a float, any. */
+static void check_lists(struct source *source, const struct kernel *kernel) {
+    const size_t count = 1 + below(source, 100), d = 1 + below(source, 80), rows = below(source, 40);
+    struct lists lists = {.count = count, .blocks = 2 * ((count + 2 * BLOCK_CENTROIDS - 1) / (2 * BLOCK_CENTROIDS)),
+                          .dimensions = d, .bytes = (d + BYTES_AT_ONCE - 1) / BYTES_AT_ONCE * BYTES_AT_ONCE};
+    const size_t padded = lists.blocks * BLOCK_CENTROIDS;
+    float *centroids = exactly(count * d * sizeof *centroids), *mean = exactly(d * sizeof *mean);
+    float *half_squares = exactly(padded * sizeof *half_squares), *products = exactly(count * count * sizeof *products);
+    uint8_t *codes = exactly(padded * lists.bytes);
+    memset(codes, ZERO_STEPS, padded * lists.bytes);
+    memset(mean, 0, d * sizeof *mean);
+    lists.step = 1.0F / (ZERO_STEPS - 1);
+    for (size_t i = 0; i < count * d; i++)
+        centroids[i] = random_float(source, SMALL);
+    for (size_t i = 0; i < padded; i++) {
+        half_squares[i] = i < count ? kernel->dot_f32(centroids + i * d, centroids + i * d, d) / 2 : INFINITY;
+        lists.spread += i < count ? 2 * half_squares[i] / (float)count : 0;
+        for (size_t j = 0; j < d && i < count; j++)
+            codes[i / BLOCK_CENTROIDS * BLOCK_CENTROIDS * lists.bytes + j / BYTES_TOGETHER * BYTES_TOGETHER * BLOCK_CENTROIDS +
+                  i % BLOCK_CENTROIDS * BYTES_TOGETHER + j % BYTES_TOGETHER] =
+                (uint8_t)(lrintf(centroids[i * d + j] / lists.step) + ZERO_STEPS);
+    }
     for (size_t i = 0; i < count * count; i++)
-        products[i] = random_float(source, SMALL);
-    const float square = fabsf(random_float(source, SMALL));
-    int64_t nearest, second;
-    assign_row(distances, products, half_squares, square, count, &nearest, &second);
-    CHECK(nearest >= 0 && (size_t)nearest < count && second >= 0 && (size_t)second < count);
-    for (size_t i = 0; i < count; i++) {
-        CHECK(!(kept[i] < kept[nearest]) && (i >= (size_t)nearest || kept[i] > kept[nearest]));
-        CHECK(i == (size_t)nearest || !(distances[i] < distances[second]));
+        products[i] = kernel->dot_f32(centroids + i / count * d, centroids + i % count * d, d) - half_squares[i % count];
+    lists.centroids = centroids, lists.mean = mean, lists.half_squares = half_squares, lists.products = products;
+    lists.codes = codes;
+    float *values = random_floats(source, rows * d, false);
+    int64_t *nearest = exactly(rows * sizeof *nearest), *second = exactly(rows * sizeof *second);
+    CHECK(choose_lists(kernel, &lists, values, rows, nearest, below(source, 4) ? second : NULL) && rows < 41);
+    CHECK(choose_lists(kernel, &lists, values, rows, nearest, second));
+    for (size_t row = 0; row < rows; row++) {
+        CHECK(nearest[row] >= 0 && (size_t)nearest[row] < count && second[row] >= 0 && (size_t)second[row] < count);
+        const float *own = values + row * d, square = kernel->dot_f32(own, own, d);
+        if (!(square < 1e6F))
+            continue;
+        CHECK(count == 1 || second[row] != nearest[row]);
+        float least = INFINITY, found = 0;
+        for (size_t i = 0; i < count; i++) {
+            const float distance = half_squares[i] - kernel->dot_f32(own, centroids + i * d, d);
+            least = distance < least ? distance : least;
+            found = i == (size_t)nearest[row] ? distance : found;
+        }
+        CHECK(found <= least + 0.02F * (1 + sqrtf(square))); /* six deviations are no bound */
     }
-    CHECK(second != nearest || count == 1 || !isfinite(distances[second == 0]));
-    free(distances);
-    free(kept);
-    free(products);
+    free(centroids);
+    free(mean);
     free(half_squares);
+    free(products);
+    free(codes);
+    free(values);
+    free(nearest);
+    free(second);
 }
 
 /* A probe of random centroids, whose buffers have exactly their bytes. */
@@ -901,7 +962,7 @@ static void check_read_vector(struct source *source) {
 /* ---- cases -------------------------------------------------------------------------------------------------------- */
 
 static void run_case(const uint8_t *bytes, size_t size) {
-    static const char *const names[] = {"scalar", "avx2", "avx512", "neon"};
+    static const char *const names[] = {"scalar", "avx2", "avx512", "vnni", "neon"};
     struct source source = {bytes, size, size};
     for (size_t i = 0; i < size && i < 32; i++)
         source.state = source.state * 31 + bytes[i];
@@ -917,7 +978,6 @@ static void run_case(const uint8_t *bytes, size_t size) {
     struct text_case text = {0};
     make_text(&source, &subject, &text);
     check_strings(&source);
-    check_assigned(&source);
     for (size_t i = 0; i < 20; i++)
         check_phrase(&source);
     check_words(&source, &subject, &text);
@@ -932,6 +992,8 @@ static void run_case(const uint8_t *bytes, size_t size) {
         subject.search.compare = kernel_compare(kernel, subject.search.metric,
                                                 subject.search.row_bytes == 2 * subject.search.dimensions);
         check_products(&source, kernel);
+        check_scaled_products(&source, kernel);
+        check_lists(&source, kernel);
         check_scan(kernel, &subject, count, capacity);
         check_exact(&subject, k);
         check_fused(&source, &subject, &text, k);

@@ -21,6 +21,7 @@ CPUINFO = Path("/proc/cpuinfo")
 INSTRUCTIONS = {
     "avx2": {"avx2", "fma", "f16c"},
     "avx512": {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl"},
+    "vnni": {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512_vnni"},
     "neon": {"asimd"},
 }
 """What /proc/cpuinfo calls what a kernel needs."""
@@ -64,7 +65,7 @@ def test_a_kernel_that_this_processor_cannot_run_is_refused_in_one_line() -> Non
     done = run(NAMED, wanted="sse9")
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
-    assert "ConfigurationError: AIDRE_KERNEL is 'sse9': use avx512, avx2, neon, scalar or faiss" in last
+    assert "ConfigurationError: AIDRE_KERNEL is 'sse9': use vnni, avx512, avx2, neon, scalar or faiss" in last
 
 
 def test_a_machine_without_the_kernel_uses_faiss_and_a_kernel_that_was_not_built_is_refused() -> None:

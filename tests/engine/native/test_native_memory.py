@@ -156,7 +156,7 @@ def _refuses() -> None:
         lambda: kernel.Plan(columns, (None,), (), (0,), ((0, one(100)),)),
         lambda: plan.search(query[:3], 1, 1, None, True),
         lambda: plan.probe(query, 1, 1, -1, 0.0),
-        lambda: kernel.assign_lists(np.ones((2, 3), np.float32), query, query, query[:2]),
+        lambda: kernel.Lists(np.ones((2, 3), np.float32), np.ones(64, np.uint8), query, query, query, 1.0, 1.0),
         lambda: plan.find([query], True, -1, 1, 0, 0.0),
         lambda: kernel.Centroids(np.zeros(63, np.uint8), query, query, 1.0, False, False),
         lambda: kernel.Plan(columns, (None,), ((codes, one(0), 5, probe_of(CODEBOOK, [9], 1)),), (), ()),

@@ -345,24 +345,35 @@ def test_centroids_of_another_shape_are_refused(changed: dict[str, Any]) -> None
 @pytest.mark.parametrize(
     "changed",
     [
-        {"distances": np.zeros((4, 3), np.float32)},
-        {"distances": np.zeros((5, 3))},
-        {"distances": bytes(5 * 3 * 4)},
-        {"distances": None},
+        {"centroids": np.zeros((4, 8), np.float32)},
+        {"centroids": np.zeros((0, 8), np.float32)},
+        {"centroids": np.zeros((3, 8))},
+        {"centroids": None},
+        {"codes": np.zeros((32, 8), np.uint8)},
+        {"codes": np.zeros((16, 64), np.uint8)},
+        {"mean": np.zeros(7, np.float32)},
+        {"mean": np.zeros(0, np.float32)},
+        {"half_squares": np.zeros(3, np.float32)},
+        {"half_squares": np.zeros(64, np.float32)},
         {"products": np.zeros((3, 2), np.float32)},
         {"products": np.zeros((3, 3), np.float16)},
-        {"half_squares": np.zeros(0, np.float32)},
-        {"half_squares": np.zeros(4, np.float32)},
-        {"squares": np.zeros(6, np.float32)},
-        {"squares": None},
+        {"step": float("nan")},
+        {"spread": float("nan")},
+        {"spread": -1.0},
     ],
 )
-def test_distances_of_another_shape_are_assigned_to_no_lists(changed: dict[str, Any]) -> None:
-    shapes = {"distances": (5, 3), "products": (3, 3), "half_squares": (3,), "squares": (5,)}
-    given: dict[str, Any] = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
-    assert len(kernel.assign_lists(*given.values())) == 5 * 2 * 8
+def test_centroids_whose_arrays_do_not_fit_each_other_choose_no_lists(changed: dict[str, Any]) -> None:
+    floats = {"centroids": (3, 8), "codes": (32, 64), "mean": (8,), "half_squares": (32,), "products": (3, 3)}
+    given: dict[str, Any] = {name: np.ones(shape, np.float32) for name, shape in floats.items()}
+    given |= {"codes": np.ones((32, 64), np.uint8), "step": 1.0, "spread": 1.0}
+    rows = np.ones((5, 8), np.float32)
+    assert len(kernel.Lists(*given.values()).choose(rows)) == 5 * 2 * 8
+    assert len(kernel.Lists(*(given | {"products": np.empty(0, np.float32)}).values()).choose(rows)) == 5 * 8
+    for wrong in (rows[:, :7].copy(), rows.astype(float), None):
+        with pytest.raises((ValueError, TypeError, BufferError)):
+            kernel.Lists(*given.values()).choose(wrong)  # type: ignore[arg-type]
     with pytest.raises((ValueError, TypeError, BufferError)):
-        kernel.assign_lists(*(given | changed).values())
+        kernel.Lists(*(given | changed).values())
 
 
 @pytest.mark.parametrize(

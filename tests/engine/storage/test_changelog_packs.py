@@ -67,15 +67,15 @@ def test_old_changelogs_are_packed_and_packs_are_merged(tmp_path: Path) -> None:
 
 
 def test_the_number_of_files_is_bounded(tmp_path: Path) -> None:
-    commits(tmp_path, 150)
+    commits(tmp_path, 60)
     assert len(files(tmp_path)) <= 2 * PACKED + MERGED * 4
 
 
 def test_the_feed_is_the_same_from_every_place(tmp_path: Path) -> None:
-    places = commits(tmp_path, 50)
+    places = commits(tmp_path, 30)
     assert packs(tmp_path)
     for number, place in enumerate(places):
-        assert told(tmp_path, place) == [f"d{later}" for later in range(number + 1, 50)]
+        assert told(tmp_path, place) == [f"d{later}" for later in range(number + 1, 30)]
 
 
 def test_generations_are_found_by_a_list_where_there_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

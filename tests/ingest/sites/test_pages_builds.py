@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.support.programs import needed
-from tests.support.site_builds import BUILDS, LIST, SAMPLES, build, is_listed
+from tests.support.site_builds import BUILDS, LIST, SAMPLES, build, build_in, install, is_listed
+from tests.support.tools import tool
 
 
 @pytest.mark.network
@@ -18,7 +20,8 @@ from tests.support.site_builds import BUILDS, LIST, SAMPLES, build, is_listed
 def test_a_generator_of_a_registry_builds_the_listed_addresses(name: str, tmp_path: Path) -> None:
     if BUILDS[name].npm and shutil.which("npm") is None:
         pytest.skip("npm is not installed")
-    built = [path for path in build(name, tmp_path) if is_listed(path)]
+    environment = tool(f"site-{name}-{'_'.join((*BUILDS[name].pip, *BUILDS[name].npm))}", partial(install, name))
+    built = [path for path in build_in(name, environment, tmp_path) if is_listed(path)]
     assert built == (SAMPLES / name / LIST).read_text(encoding="utf-8").splitlines()
 
 

@@ -33,7 +33,8 @@ def elicit(ask: Ask, rules: Mapping[str, ElicitationSettings], names: Sequence[s
         return None
     rule = rules[site]
     attributes = {_key(name) for name, value in ask.attributes.items() if value is not None}
-    questions = _unanswered(rule, _conversation(ask), attributes, may_be_vague=not ask.prev)
+    conversation = " ".join([ask.decontextualized or ask.text, *ask.prev])
+    questions = _unanswered(rule, conversation, attributes, may_be_vague=not ask.prev)
     if not questions or (ask.prev and _unanswered(rule, ask.prev[-1], attributes, may_be_vague=True)):
         return None
     session = {**(ask.session or {}), ELICITED_MEMBER: [*_elicited_sites(ask), site]}
@@ -58,10 +59,6 @@ def _host(site: str) -> str:
 def _elicited_sites(ask: Ask) -> list[str]:
     sites = (ask.session or {}).get(ELICITED_MEMBER)
     return [site for site in sites if type(site) is str] if type(sites) is list else []
-
-
-def _conversation(ask: Ask) -> str:
-    return " ".join([ask.decontextualized or ask.text, *ask.prev])
 
 
 def _unanswered(

@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 
 from tests import ROOT
+from tests.integration.proxies import nginx_folders, started
 from tests.support.programs import needed
-from tests.support.proxies import nginx_folders, started
 
 COMPOSE = ROOT / "docs" / "compose"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aidre.ingest.sources.empty import explain_empty
 from aidre.ingest.sources.folder import FileSource, ReadFiles, read_source
+from aidre.ingest.sources.locate import explain_empty
 from tests.support.folders import RULES, write
 
 

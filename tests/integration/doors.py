@@ -1,7 +1,7 @@
 """Six doors to one store: each asks a question as its clients do, and says what it was answered in terms of hits.
 
 AIDRE expresses everything that a search has, so the answer of every other door is held against that of AIDRE to the
-same question, as far as the door can express it. `python -m tests.support.doors` writes the answers of AIDRE to
+same question, as far as the door can express it. `python -m tests.integration.doors` writes the answers of AIDRE to
 `tests/integration/doors.json`, from which they may not move unnoticed.
 """
 
@@ -35,9 +35,7 @@ from aidre.engine.embedding.weights import Weights
 from aidre.engine.errors import AidreError
 from aidre.engine.model import EmbeddingSpace, Json
 from tests import ROOT
-from tests.support.clients import Client, serving
-from tests.support.intent_platform import Platform
-from tests.support.questions import (
+from tests.integration.questions import (
     AWAY,
     GIVEN,
     OFFERED,
@@ -51,6 +49,8 @@ from tests.support.questions import (
     documents,
     ways,
 )
+from tests.support.clients import Client, serving
+from tests.support.intent_platform import Platform
 from tests.support.stores import put, record
 
 GOLDEN: Final = ROOT / "tests" / "integration" / "doors.json"

@@ -7,7 +7,7 @@ of modules are left out. The files of these calls, one after the other without r
 a return. A request is one of a server that has answered others: a search for words that nobody searched for before,
 whose vector and spelling no cache knows, and an ask that was asked before. Of several the shortest way counts.
 
-`python -m tests.support.crossings` prints the ways.
+`python -m tests.integration.crossings` prints the ways.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from aidre.engine import open_source
 from aidre.engine.embedding import embedder as embedding
 from aidre.engine.model import Json
 from tests import ROOT
+from tests.integration.doors import load_plain
+from tests.integration.questions import MODEL, documents
 from tests.support import clients
 from tests.support.clocks import WAIT_SECONDS
-from tests.support.doors import load_plain
-from tests.support.questions import MODEL, documents
 from tests.support.servers import Server
 
 PRODUCT: Final = tuple(f"{ROOT / folder}{os.sep}" for folder in ("engine", "ingest", "api", "aidre"))

@@ -1,6 +1,7 @@
-"""GET /: the search page for clients that prefer HTML, a JSON object with links for all others.
+"""GET /: the search page for clients that prefer HTML, a JSON object with links for all others. GET /docs: the API
+documentation, drawn from the OpenAPI document of this server.
 
-The page is one static file. It loads what it shows over the routes that programs use, with the access of its user.
+Each page is one static file. It loads what it shows over the routes that programs use, with the access of its user.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ SCRIPTS = (
 STYLES = ("shared.css", "search.css")
 PAGE, PLAIN = (assembled("search.html", STYLES, SCRIPTS, vary="Accept", images=images) for images in (True, False))
 """The page with images of documents, and without."""
+DOCS_PAGE = assembled("docs.html", ("shared.css", "docs.css"), ("dom.js", "server.js", "schema.js", "docs.js"))
 
 
 class Signpost(Message):
@@ -70,4 +72,8 @@ def _signpost(request: Request) -> Response:
     return cacheable_response(request, msgspec.json.encode(signpost), "max-age=300", mark="-j", vary="Accept")
 
 
-routes = [Route("/", root, methods=["GET"])]
+async def docs(request: Request) -> Response:
+    return answer_unless_known(request, DOCS_PAGE.content, DOCS_PAGE.headers, HTML)
+
+
+routes = [Route("/", root, methods=["GET"]), Route("/docs", docs, methods=["GET"])]

@@ -1,7 +1,7 @@
 """Fifty questions that are asked at every door, the documents that answer them, and the one configuration for all.
 
-A question is data. What a door cannot express is left out for that door (`tests/support/doors.py`), and what a question
-says of a collection stands in the configuration, so that each door finds it where its users would write it.
+A question is data. What a door cannot express is left out for that door (`tests/integration/doors.py`), and what a
+question says of a collection stands in the configuration, so that each door finds it where its users would write it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The search page, `api/operations/page/search_page.py`: who gets it, what it may do, and that it is answered."""
+"""The search page, `api/operations/page/pages.py`: who gets it, what it may do, and that it is answered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
-from aidre.api.operations.page import assembly, search_page
+from aidre.api.operations.page import assembly, pages
 from aidre.api.protocols.provenance.keys import make_key
 from tests.support.clients import AIDRE, BASE, COSINE, TEXT, Client, a_document, fill, serving
 from tests.support.signatures import Received, verified_answer
@@ -205,7 +205,7 @@ def test_where_images_are_refused_the_policy_allows_none_and_the_page_asks_for_n
 
 
 def test_another_script_would_have_another_hash() -> None:
-    page = search_page.PAGE
+    page = pages.PAGE
     altered = page.content.replace(b'"use strict";', b'"use strict" ;')
     assert altered != page.content
     policy = assembly.policy(page.content, images=True)
@@ -246,7 +246,7 @@ def test_only_addresses_of_the_web_and_of_the_page_are_given_to_links(page: Page
 def test_it_is_well_formed_and_small(page: Page) -> None:
     assert page.faults == []
     assert len(set(page.values("id"))) == len(page.values("id"))
-    assert len(search_page.PAGE.content) < 64 * 1000
+    assert len(pages.PAGE.content) < 64 * 1000
     assert Page("<p><b></p>").faults and Page('<a id="x" id="y"></a>').faults and Page("<p>").faults
 
 
@@ -276,7 +276,7 @@ def test_everything_that_is_filled_in_has_a_name(page: Page) -> None:
 @pytest.mark.parametrize("credentials", [{}, BEARING])
 def test_nothing_of_a_store_is_put_into_it(client: Client, tmp_path: Path, credentials: dict[str, str]) -> None:
     served = page_of(client, **credentials).content
-    assert re.sub(rb'<script type="application/ld.json">[^<]*</script>', b"", served) == search_page.PAGE.content
+    assert re.sub(rb'<script type="application/ld.json">[^<]*</script>', b"", served) == pages.PAGE.content
     with serving(tmp_path) as empty:
         assert page_of(empty).content == served
 

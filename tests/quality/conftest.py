@@ -1,0 +1,24 @@
+"""The documents in samples/ with their embeddings, which take nearly all of the time of whoever asks for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aidre.engine.collection.store import Store
+from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
+from benchmarks.quality.bench_quality import ingested
+from tests.support.kept import kept, of_run
+
+SAMPLES = Path(__file__).parent / "samples"
+
+
+@pytest.fixture(scope="session")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of them, in the collection `samples`; no test writes into it."""
+
+    def fill(folder: Path) -> None:
+        ingested(Store(folder / "store"), "samples", SAMPLES, load_embedder(DEFAULT_SPACE))
+
+    return kept(of_run(tmp_path_factory) / "samples", fill) / "store"
