@@ -101,7 +101,7 @@ _VARIANT: Final = re.compile("LATIN SMALL LETTER ([A-Z])(?: WITH .+)?")
 
 
 def fold(word: str) -> str:
-    """A word in lower case in its plain spelling. Marks on letters of other scripts stay."""
+    """A word in lower case in its plain spelling. Marks on letters of other scripts stay, and signs alone."""
     if word.isascii():
         return word
     folded: list[str] = []
@@ -109,7 +109,7 @@ def fold(word: str) -> str:
         if unicodedata.combining(letter) and folded and folded[-1].isascii():
             continue
         folded.append(letter)
-    return unicodedata.normalize("NFC", "".join(folded))
+    return unicodedata.normalize("NFC", "".join(folded)) or word
 
 
 @cache

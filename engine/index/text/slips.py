@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Container
 from typing import Final
 
@@ -26,6 +27,8 @@ _ENDINGS: Final = frozenset(
 )
 _INFLECTED_IN_FRONT: Final = frozenset({"arabic", "hebrew"})
 """Scripts whose words have articles, prepositions and persons as letters before them."""
+_SIGN: Final = "Lm"
+"""The category of letters that modify others, and stand for a stop of the voice."""
 _WORDS: Final = frozenset({"an", "counter", "extra", "in", "over", "post", "super", "under"})
 
 
@@ -60,8 +63,10 @@ def _keeps_accents(word: str, other: str) -> bool:
 
 
 def _accented(word: str) -> str:
-    """The base letters of those beyond ASCII, in order: accents may be written wrong, but they are not left out."""
-    return "".join(fold(letter)[0] for letter in word if not letter.isascii())
+    """The base letters of those beyond ASCII, in order: accents may be written wrong, but they are not left out. Signs
+    such as the one in Hawaiʻi are: many write none, or an apostrophe."""
+    letters = (letter for letter in word if not letter.isascii() and unicodedata.category(letter) != _SIGN)
+    return "".join(fold(letter)[0] for letter in letters)
 
 
 def _differ_by_prefix(word: str, other: str) -> bool:

@@ -86,3 +86,10 @@ def test_vietnamese_words_that_differ_in_tone_are_different_and_two_spellings_ar
     assert unify_vietnamese("hòa") == unify_vietnamese("hoà") != unify_vietnamese("hóa")
     lexicon = Lexicon(build_lexicon([LexicalText("phở hòa", "vi")]))
     assert _found(lexicon, "hoà") and _found(lexicon, "hoa") and not _found(lexicon, "hóa")
+
+
+@pytest.mark.parametrize("sign", ["\u02bb", "\u02bc", "\u02be", "\u02bf"])
+def test_a_sign_between_letters_is_no_letter_and_alone_it_is_itself(sign: str) -> None:
+    assert fold(f"hawai{sign}i") == "hawaii"
+    for text in (sign, f"{sign} {sign}", f"%%s{sign}"):
+        assert all(all(asked.terms) for asked in query_terms(text, ("en",)))
