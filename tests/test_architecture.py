@@ -392,7 +392,7 @@ def folders_of_tests_mirror_the_packages(tree: Tree) -> Iterator[str]:
         top = folder.split("/")[0]
         if top and top not in TEST_FOLDERS:
             yield f"{source.path} is in no known folder of tests"
-        if name in {"__init__", "__main__", "conftest"} or top in {"support", "hostile", "upgrade"}:
+        if name in {"__init__", "__main__", "conftest"} or top in {"support", "hostile", "integration", "upgrade"}:
             continue
         if not name.startswith("test_"):
             yield f"{source.path} is no test and not in tests/support"

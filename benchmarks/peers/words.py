@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -30,7 +31,7 @@ class ByWords(Protocol):
     """One engine over texts with their unit vectors."""
 
     modes: Mapping[str, Search]
-    """Its searches by mode: "words", "vectors" or "hybrid"."""
+    """Its searches by mode: "words", "vectors", "hybrid", or "ranks", which joins two lists by their ranks."""
 
     def build(self, texts: Sequence[str], vectors: Vectors, folder: Path) -> None: ...
 
@@ -46,9 +47,12 @@ class Aidre:
 
     def build(self, texts: Sequence[str], vectors: Vectors, folder: Path) -> None:
         from aidre.engine.collection.store import Store
-        from aidre.engine.model import Chunk, Document, EmbeddingSpace, Query, Record
+        from aidre.engine.model import Chunk, Document, EmbeddingSpace, Fusion, Query, Record
 
         self._query = Query
+        if "method" in {field.name for field in fields(Fusion)}:  # 0.2.0 has none
+            self._by_ranks = Fusion(method="rrf")
+            self.modes = {**self.modes, "ranks": self._ranks}
         batch = 50_000
         space = EmbeddingSpace("v", vectors.shape[1], "cosine", normalized=True)
         with Store(folder / "store").writer("bench", spaces=[space]) as writer:
@@ -74,6 +78,9 @@ class Aidre:
 
     def _hybrid(self, text: str, vector: Vectors, k: int) -> Any:
         return self._snapshot.search(self._query(vector, "v", k, text=text, mode="hybrid"))
+
+    def _ranks(self, text: str, vector: Vectors, k: int) -> Any:
+        return self._snapshot.search(self._query(vector, "v", k, text=text, mode="hybrid", fusion=self._by_ranks))
 
     def rows_of(self, answered: Any) -> list[int]:
         return [int(hit.chunk.document_id.removeprefix("row-")) for hit in answered]

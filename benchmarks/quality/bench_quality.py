@@ -1,4 +1,4 @@
-"""Retrieval quality: nDCG@10 and recall@100 of lexical, dense and hybrid search over test collections.
+"""Retrieval quality: nDCG@10 and recall@100 of lexical, dense and hybrid search, by score and by ranks, over test sets.
 
     python -m benchmarks quality [PATH...] [--whole] [--keep DIR] [--raw DIR] [--a A] [--c C] [--update-readme]
     python -m benchmarks quality --again DIR [--a A] [--c C]
@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
@@ -54,6 +55,9 @@ REFERENCE: Final[Mapping[str, float]] = {
 """Reference nDCG@10, measured before this engine had lexical search: score fusion (min-max, maximum or saturated) of
 bm25s and all-MiniLM-L6-v2 in float32, over whole documents truncated at the model's window, with the weights chosen on
 these sets."""
+
+BY_RANKS: Final = "ranks"
+"""Hybrid search that joins the lists of words and of vectors by their ranks (`fusion="rrf"`)."""
 
 WHOLE: Final = ".whole"
 """Suffix of a result's name if each document is one chunk."""
@@ -130,19 +134,21 @@ def measure(
     snapshot = ingested(Store(folder / "store"), name, source, embedder)
     say(f"{name}: {snapshot.chunks} chunks, ready in {time.perf_counter() - started:.0f} s")
     parts = Parts(snapshot, embedder.space.id) if raw is not None else None
-    ranked: dict[Mode, list[list[str]]] = {mode: [] for mode in MODES}
+    ways: dict[str, tuple[Mode, Fusion]] = {mode: (mode, fusion) for mode in MODES}
+    ways[BY_RANKS] = "hybrid", replace(fusion, method="rrf")
+    ranked: dict[str, list[list[str]]] = {way: [] for way in ways}
     found = []
     vectors = embedder.embed_queries([topic.text for topic in data.topics])
     for topic, vector in zip(data.topics, vectors, strict=True):
         hits = []
-        for mode in MODES:
-            query = Query(vector, embedder.space.id, text=topic.text, mode=mode, fusion=fusion)
+        for way, (mode, joined) in ways.items():
+            query = Query(vector, embedder.space.id, text=topic.text, mode=mode, fusion=joined)
             documents, fetched = ranking(snapshot, query)
-            ranked[mode].append(documents)
+            ranked[way].append(documents)
             hits += fetched
         if parts is not None:
             found.append(parts.candidates(topic.text, vector, hits))
-    outcomes = {mode: outcome(ranked[mode], data.topics) for mode in MODES}
+    outcomes = {way: outcome(ranked[way], data.topics) for way in ways}
     result = Result(name, snapshot.documents, snapshot.chunks, outcomes)
     if raw is not None:
         rankings.write(raw / f"{name}.json", result, data.topics, found)
@@ -190,15 +196,16 @@ def as_whole(data: JudgedSet, embedder: Embedder, folder: Path) -> Path:
 
 
 def show(results: Sequence[Result]) -> None:
-    """Prints a table: per set, nDCG@10 and recall@100 of the three modes, and the reference for hybrid."""
-    print(f"{'nDCG@10 / recall@100':32}{'chunks':>8}" + "".join(f"{mode:>18}" for mode in MODES) + f"{'reference':>12}")
+    """Prints a table: per set, nDCG@10 and recall@100 of each way to search, and the reference for hybrid."""
+    ways = list(results[0].outcomes)
+    print(f"{'nDCG@10 / recall@100':32}{'chunks':>8}" + "".join(f"{way:>18}" for way in ways) + f"{'reference':>12}")
     for group in ([each for each in results if is_whole(each) == whole] for whole in (False, True)):
         for result in group:
             cells = (f"{each.ndcg:9.4f} /{each.recall:7.4f}" for each in result.outcomes.values())
             known = REFERENCE.get(result.name.removesuffix(WHOLE))
             print(f"{result.name:32}{result.chunks:>8}{''.join(cells)}{known or '':>12}")
         if group:
-            means = (f"{mean(group, mode):9.4f} /{mean_recall(group, mode):7.4f}" for mode in MODES)
+            means = (f"{mean(group, way):9.4f} /{mean_recall(group, way):7.4f}" for way in ways)
             print(f"{'mean':32}{'':8}{''.join(means)}{reference(group):>12}")
 
 
@@ -208,13 +215,13 @@ def figures(results: Sequence[Result], fusion: Fusion) -> dict[str, Any]:
     whole = [each for each in results if is_whole(each)]
     written: dict[str, Any] = {"fusion": f"a = {fusion.a}, c = {fusion.c}"}
     for result in chunked:
-        cells = (f"{mode} {result.outcomes[mode].ndcg:.3f}" for mode in MODES)
+        cells = (f"{way} {found.ndcg:.3f}" for way, found in result.outcomes.items())
         written[f"{result.name}_nDCG@10"] = ", ".join(cells)
-    for mode in MODES:
-        written[f"{mode}_mean_nDCG@10"] = round(mean(chunked, mode), 4)
-        written[f"{mode}_mean_recall@100"] = round(mean_recall(chunked, mode), 4)
+    for way in results[0].outcomes:
+        written[f"{way}_mean_nDCG@10"] = round(mean(chunked, way), 4)
+        written[f"{way}_mean_recall@100"] = round(mean_recall(chunked, way), 4)
         if whole:
-            written[f"{mode}_mean_nDCG@10_of_whole_documents"] = round(mean(whole, mode), 4)
+            written[f"{way}_mean_nDCG@10_of_whole_documents"] = round(mean(whole, way), 4)
     return written
 
 
@@ -222,12 +229,12 @@ def is_whole(result: Result) -> bool:
     return result.name.endswith(WHOLE)
 
 
-def mean(results: Sequence[Result], mode: Mode) -> float:
-    return fmean(result.outcomes[mode].ndcg for result in results)
+def mean(results: Sequence[Result], way: str) -> float:
+    return fmean(result.outcomes[way].ndcg for result in results)
 
 
-def mean_recall(results: Sequence[Result], mode: Mode) -> float:
-    return fmean(result.outcomes[mode].recall for result in results)
+def mean_recall(results: Sequence[Result], way: str) -> float:
+    return fmean(result.outcomes[way].recall for result in results)
 
 
 def reference(results: Sequence[Result]) -> str:

@@ -37,7 +37,7 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Metrics of one mode over one set, as means over the queries."""
+    """Metrics of one way to search over one set, as means over the queries."""
 
     ndcg: float
     recall: float
@@ -45,12 +45,12 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Metrics of one set under one chunking."""
+    """Metrics of one set under one chunking, by mode or other way to search."""
 
     name: str
     documents: int
     chunks: int
-    outcomes: Mapping[Mode, Outcome]
+    outcomes: Mapping[str, Outcome]
 
 
 def ranking(snapshot: Snapshot, query: Query) -> tuple[list[str], list[Hit]]:
@@ -142,5 +142,6 @@ def read(path: Path, fusion: Fusion) -> Result:
     content = orjson.loads(path.read_bytes())
     topics = [Topic(each["id"], each["text"], each["grades"]) for each in content["topics"]]
     found = [[Candidate(*candidate) for candidate in each["found"]] for each in content["topics"]]
-    outcomes = {mode: outcome([anew(each, mode, fusion) for each in found], topics) for mode in MODES}
+    ranked = {mode: [anew(each, mode, fusion) for each in found] for mode in MODES}
+    outcomes = {str(mode): outcome(each, topics) for mode, each in ranked.items()}
     return Result(content["set"], content["documents"], content["chunks"], outcomes)

@@ -1,4 +1,4 @@
-"""Search by words, by vectors and by both, beside tantivy, bm25s, LanceDB and another release of aidre.
+"""Search by words, by vectors and by both, by score and by ranks, beside tantivy, bm25s, LanceDB and another release.
 
     python -m benchmarks words [--rows N...] [--queries N] [--turns N] [--peers NAME...] [--previous PYTHON]
                                [--folder DIR] [--update-readme]
@@ -40,7 +40,7 @@ from benchmarks.text.bench_text import BLOCK, PASSAGES, material, questions, rec
 OURS: Final = "aidre words"
 PREVIOUS: Final = "aidre previous"
 PEERS: Final = ("tantivy", "bm25s", "lancedb words")
-MODES: Final = ("words", "vectors", "hybrid")
+MODES: Final = ("words", "vectors", "hybrid", "ranks")
 K: Final = 10
 BUILD_SECONDS: Final = 1_800.0
 
@@ -142,7 +142,11 @@ def figures(samples: Samples, versions: Mapping[str, str], plain: NDArray[np.boo
         ours |= {f"{mode}, no codes": percentiles(samples[OURS][mode], plain) for mode in ("words", "hybrid")}
     middle = {mode: row["p50 us"] for mode, row in ours.items()}
     found: dict[str, Any] = {
-        "hybrid_over_words_and_vectors": round(middle["hybrid"] / (middle["words"] + middle["vectors"]), 3),
+        **{
+            f"{mode}_over_words_and_vectors": round(middle[mode] / (middle["words"] + middle["vectors"]), 3)
+            for mode in ("hybrid", "ranks")
+            if mode in middle
+        },
         "aidre": ours,
         "times_of_aidre": {},
     }

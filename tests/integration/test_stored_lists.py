@@ -154,10 +154,10 @@ def test_a_space_whose_lists_do_not_pay_has_none(tmp_path: Path, monkeypatch: py
 @pytest.mark.slow
 @pytest.mark.usefixtures("early")
 def test_equal_rows_come_in_order_of_id(tmp_path: Path) -> None:
-    rows = structured(STORED, 384)
+    rows = structured(STORED, 160)
     rows[::9] = rows[0]
     ids = shuffled(IDS)
-    snapshot = fill(tmp_path, space_of("cosine", 384), rows, ids)
+    snapshot = fill(tmp_path, space_of("cosine", 160), rows, ids)
     assert lists_of(snapshot) == [128]
     for count in (10, 100, 1_000):
         equal = sorted(ids[row] for row in range(0, STORED, 9))

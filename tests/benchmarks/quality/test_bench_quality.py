@@ -55,7 +55,10 @@ def test_what_is_kept_ranks_as_the_search_did(animals: Path, tmp_path: Path) -> 
     with tuned(NO_FEEDBACK):
         result = measure(data, embedder, Fusion(0.4, 3.0), tmp_path / "kept", raw=tmp_path / "raw")
     (path,) = (tmp_path / "raw").iterdir()
-    assert rankings.read(path, Fusion(0.4, 3.0)) == result
+    again = rankings.read(path, Fusion(0.4, 3.0))
+    assert (again.name, again.chunks) == (result.name, result.chunks)
+    assert again.outcomes == {mode: result.outcomes[mode] for mode in MODES}
+    assert set(result.outcomes) == {*MODES, bench_quality.BY_RANKS}
 
 
 def test_the_parts_of_a_score_make_up_the_score(animals: Path, tmp_path: Path) -> None:

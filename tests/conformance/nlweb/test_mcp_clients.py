@@ -139,7 +139,7 @@ NO_REQUESTS: list[tuple[dict[str, Any], int, str]] = [
     ({"jsonrpc": "2.0", "id": 3, "method": "ping", "params": []}, -32602, "params must be an object"),
     ({"jsonrpc": "2.0", "id": 4}, -32600, "method is missing: say what is asked"),
 ]
-UNANSWERED = (
+UNANSWERED: tuple[Any, ...] = (
     {"method": "ping"},
     [PING],
     "ping",

@@ -18,7 +18,7 @@ from aidre.engine.segment.build import (
 )
 from aidre.engine.segment.reader import SegmentReader
 from aidre.engine.storage.format import SEGMENTS, keys_file
-from tests.engine.segment.segments import write_segment
+from tests.support.segments import write_segment
 from tests.support.stores import normal, record, space_of
 
 SPACE = space_of("cosine", 8, model="m")

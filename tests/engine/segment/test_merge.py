@@ -19,7 +19,7 @@ from aidre.engine.segment.reader import SegmentReader
 from aidre.engine.segment.stored_chunk import StoredChunk
 from aidre.engine.segment.view import SegmentView
 from aidre.engine.storage.format import CHUNKS_FILE, DOCUMENTS_FILE, SEGMENTS, vectors_file
-from tests.engine.segment.segments import open_segment, without, write_segment
+from tests.support.segments import open_segment, without, write_segment
 from tests.support.stores import normal, record, space_of
 
 SPACE = space_of("cosine", 8, model="m")

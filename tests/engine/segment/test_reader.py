@@ -23,8 +23,8 @@ from aidre.engine.storage.format import (
     keys_file,
     vectors_file,
 )
-from tests.engine.segment.segments import open_segment, write_segment
 from tests.support.fields import dated, stored_rows
+from tests.support.segments import open_segment, write_segment
 from tests.support.stores import normal, record, space_of
 
 SPACE = space_of("cosine", 8, model="m")

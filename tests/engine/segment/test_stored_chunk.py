@@ -14,7 +14,7 @@ import pytest
 from aidre.engine.model import Chunk, Document, Record
 from aidre.engine.segment.reader import SegmentReader
 from aidre.engine.segment.stored_chunk import StoredChunk
-from tests.engine.segment.segments import write_segment
+from tests.support.segments import write_segment
 from tests.support.stores import SPACE, TIME, normal
 
 WHOLE = Document(

@@ -12,7 +12,7 @@ import pytest
 from aidre.engine.index.fields.filters import parse_filter
 from aidre.engine.segment.view import RowMask, Segments, SegmentView, pack_bitmap
 from aidre.engine.storage.format import MAX_SEGMENT_ROWS
-from tests.engine.segment.segments import without, write_segment
+from tests.support.segments import without, write_segment
 from tests.support.stores import record
 
 RECORDS = [

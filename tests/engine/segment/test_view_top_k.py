@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from aidre.engine.segment.view import SegmentView, TopK, merge_top_k
-from tests.engine.segment.segments import write_segment
+from tests.support.segments import write_segment
 from tests.support.stores import record, shuffled
 
 IDS = [["b", "é", "Z", "a b"], ["a", "z", "aa"], ["c"]]

@@ -24,7 +24,7 @@ from aidre.engine.segment.writer import (
 )
 from aidre.engine.storage.arrow import FileEntry, check_file
 from aidre.engine.storage.format import NO_KEY, SEGMENTS, keys_file, vectors_file
-from tests.engine.segment.segments import open_segment, pending_rows, write_segment
+from tests.support.segments import open_segment, pending_rows, write_segment
 from tests.support.stores import SPACE, normal, record, space_of
 
 RECORDS = [record("a", ["one", "two"]), record("b")]

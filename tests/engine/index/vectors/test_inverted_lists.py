@@ -28,7 +28,11 @@ from aidre.engine.index.vectors.quantizer import (
 from aidre.engine.index.vectors.scan import Scan, ScanGroup
 from aidre.engine.model import Distance
 from aidre.engine.storage.arrow import FileProblem
-from tests.engine.index.vectors.vector_indexes import (
+from tests.support.stores import (
+    DISTANCES,
+    structured,
+)
+from tests.support.vector_indexes import (
     DIMENSIONS,
     LISTS,
     ROWS,
@@ -37,10 +41,6 @@ from tests.engine.index.vectors.vector_indexes import (
     listed_index,
     probing,
     query_of,
-)
-from tests.support.stores import (
-    DISTANCES,
-    structured,
 )
 
 
