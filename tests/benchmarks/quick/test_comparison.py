@@ -26,14 +26,14 @@ def test_each_group_has_a_row_and_the_slower_one_is_named() -> None:
         http=([4.0, 4.4, 4.2], [2.0, 2.0, 2.0]),
         new=([1.0], [4.0]),
     )
-    head, *rows, last = table(ratios(measured), {"search": 2.0, "http": 1.5})
+    head, *rows, last = table(ratios(measured), {"search": 2.0, "http": 1.25})
     assert head.split() == ["group", "ratio", "(range)", "stored", "change"]
     assert [row.split() for row in rows] == [
         ["search", "2.20", "(2.00", "to", "3.00)", "2.00", "+10", "%"],
-        ["http", "2.10", "(2.00", "to", "2.20)", "1.50", "+40", "%"],
+        ["http", "2.10", "(2.00", "to", "2.20)", "1.25", "+68", "%"],
         ["new", "0.250", "(0.250", "to", "0.250)", "-", "new"],
     ]
-    assert last == "Slower than stored by a quarter or more: http."
+    assert last == "Slower than stored by more than half: http."
     assert [*table(ratios(measured), {"http": 2.0})][-1].endswith(": none.")
 
 
