@@ -3,6 +3,7 @@
 # make test                         lint, types and all tests, the AIDRE ones over PostgreSQL too: what CI runs
 # make programs                     install nginx, HAProxy, Caddy and tesseract for the tests: needs root and apt-get
 # make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options, and write their report
+# make bench-quick                  five groups in four minutes, as ratios beside the stored ones; fails nothing
 # make hostile [NAME=kills] [ARGS=] kills, power cuts, faults, damage and hostile clients in full: hours, some need root
 # make processors                   the tests of numbers on each kernel that this processor can run: half an hour
 # make scale [ARGS=]                the tests of Ray and Milvus, with the extras for more than one machine: needs a registry
@@ -43,7 +44,7 @@ export WITHOUT_KERNEL
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint check test coverage bench hostile processors scale docs reference sites twins screenshots peers integrations
+.PHONY: help demo lint check test coverage bench bench-quick hostile processors scale docs reference sites twins screenshots peers integrations
 .PHONY: release smoke clean programs
 
 help:
@@ -111,6 +112,9 @@ programs:
 
 bench: $(VENV)/.tools
 	$(BIN)/python -m benchmarks $(NAME) $(ARGS)
+
+bench-quick: $(VENV)/.tools
+	$(BIN)/python -m benchmarks.quick $(ARGS)
 
 hostile: $(VENV)/.tools
 	$(BIN)/python -m tests.hostile $(NAME) $(ARGS)

@@ -21,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
@@ -64,7 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--update-readme", action="store_true", help="write the figures into REPORT.md")
     options = parser.parse_args(argv)
     embedder = load_embedder(DEFAULT_SPACE)
-    made_of = material(list(texts(None))[:PASSAGES], embedder)
+    passages = list(islice(texts(None), PASSAGES))
+    made_of = material(passages, embedder.embed_documents(passages))
     for rows in options.rows:
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             figures = measure(Path(folder), embedder, made_of, rows, options.queries)

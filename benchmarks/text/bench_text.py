@@ -96,7 +96,7 @@ def measure(folder: Path, embedder: Embedder, rows: int, count: int) -> tuple[di
     passages = list(texts(None))
     made, held_out = passages[:PASSAGES], passages[PASSAGES:]
     started = time.perf_counter()
-    build(folder, embedder, material(made, embedder), rows)
+    build(folder, embedder, material(made, embedder.embed_documents(made)), rows)
     built = time.perf_counter() - started
     snapshot = Store(folder).open(COLLECTION)
     asked = questions(held_out, WARM_UP + 2 * count)
@@ -225,11 +225,10 @@ def questions(passages: Sequence[str], count: int) -> list[str]:
     return list(islice(found, count))
 
 
-def material(passages: Sequence[str], embedder: Embedder) -> Material:
+def material(passages: Sequence[str], vectors: NDArray[np.float32]) -> Material:
     frequencies = Counter(word for passage in passages for word in re.findall(r"\w+", passage))
     words = list(frequencies)
     cumulated = np.cumsum([frequencies[word] for word in words], dtype=np.float64)
-    vectors = embedder.embed_documents(list(passages))
     return Material([passage.split() for passage in passages], vectors, words, cumulated / cumulated[-1])
 
 

@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def prepared(folder: Path, embedder: Embedder, rows: int, count: int) -> dict[str, str]:
     """Writes the texts, one JSON string a line, their vectors, and the questions with theirs."""
     passages = list(texts(None))
-    made_of = material(passages[:PASSAGES], embedder)
+    made_of = material(passages[:PASSAGES], embedder.embed_documents(passages[:PASSAGES]))
     shape = (rows, embedder.space.dimensions)
     vectors = np.lib.format.open_memmap(folder / "vectors.npy", "w+", np.float32, shape)
     with (folder / "texts.jsonl").open("w", encoding="utf-8") as lines:

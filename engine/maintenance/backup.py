@@ -25,11 +25,10 @@ import xxhash
 
 from aidre.engine.collection import Store, local_store
 from aidre.engine.errors import CollectionMissing, InvalidInput, StorageFailed, StoreDamaged
+from aidre.engine.maintenance.verify import files_of
 from aidre.engine.ports import Source
 from aidre.engine.storage import (
-    DELETES,
     MANIFESTS,
-    SEGMENTS,
     FileEntry,
     Manifest,
     changelog_files,
@@ -128,12 +127,10 @@ def _write(
             _add(tar, f"{name}/{MANIFESTS}/{manifest_name(manifest.generation)}", encode_manifest(manifest))
             for path, entry, file in files:
                 _copy(tar, path.relative_to(store.path).as_posix(), entry, file)
-            for path in _older_lists(store.path / name, manifest):
-                with (
-                    suppress(FileNotFoundError),
-                    path.open("rb") as list_file,
-                ):  # its retention may have ended meanwhile
-                    _copy(tar, path.relative_to(store.path).as_posix(), None, list_file)
+            # One by one: after a month there are more than a process can hold open, and no row depends on them.
+            for path in changelog_files(store.path / name, manifest.changes.generation):
+                with suppress(FileNotFoundError), path.open("rb") as listed:  # its retention may have ended meanwhile
+                    _copy(tar, path.relative_to(store.path).as_posix(), None, listed)
         saved.append(SavedCollection(name, manifest.generation, manifest.documents, manifest.chunks))
     for label, path in beside:
         with path.open("rb") as file:
@@ -168,20 +165,11 @@ def open_generation(store: Store, name: str, opened: ExitStack) -> tuple[Manifes
 
 def _named_files(folder: Path, manifest: Manifest) -> Iterator[tuple[Path, FileEntry | None]]:
     """Every file of a generation with its manifest entry; and the newest changelog, with None: it is not compared."""
-    for segment in manifest.segments:
-        for file, entry in segment.files.items():
-            yield folder / SEGMENTS / segment.id / file, entry
-    for file, entry in manifest.deletes.items():
-        yield folder / DELETES / file, entry
+    for path, entry, _ in files_of(folder, manifest):
+        yield path, entry
     newest = changelog_path(folder, manifest.changes.generation)
     if newest.exists():
         yield newest, None
-
-
-def _older_lists(folder: Path, manifest: Manifest) -> list[Path]:
-    """The older changelogs, oldest first. They are copied one by one: after a month of commits there are more
-    than a process can hold open, and no stored row depends on them."""
-    return changelog_files(folder, manifest.changes.generation)
 
 
 def _copy(tar: tarfile.TarFile, label: str, entry: FileEntry | None, file: IO[bytes]) -> None:

@@ -154,7 +154,7 @@ def test_the_contest_with_another_release_and_a_peer_that_is_missing(
 @pytest.mark.slow
 def test_stages(tmp_path: Path) -> None:
     written = tmp_path / "stages.json"
-    code = "import sys; from benchmarks import bench_stages; from pathlib import Path; "
+    code = "import sys; from benchmarks.search import bench_stages; from pathlib import Path; "
     code += f"sys.exit(bench_stages.run(Path({str(written)!r}), 0.001))"
     environment = {**os.environ, bench_stages.ROWS_OF: "400", bench_stages.SYNTHETIC: "1"}
     environment.pop("PYTEST_XDIST_WORKER", None)  # beside other workers pytest-benchmark measures nothing

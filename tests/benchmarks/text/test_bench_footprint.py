@@ -20,7 +20,9 @@ WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
 def test_every_byte_of_the_files_is_counted_in_one_kind(tmp_path: Path) -> None:
     embedder = HashingEmbedder(TEXT)
     passages = [" ".join(WORDS[number % 8 :] + WORDS) for number in range(20)]
-    figures = bench_footprint.measure(tmp_path, embedder, material(passages, embedder), 200, 30)
+    figures = bench_footprint.measure(
+        tmp_path, embedder, material(passages, embedder.embed_documents(passages)), 200, 30
+    )
     kinds = figures["bytes a chunk"]
     assert set(kinds) >= {"chunks", "documents", "ids", "lexicon", "vectors", "keys"}
     assert all(kind["on disk"] > 0 for kind in kinds.values())
