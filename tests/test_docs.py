@@ -158,6 +158,14 @@ def test_the_link_checks_find_what_leads_nowhere(tmp_path: Path) -> None:
     assert missing_paths("see `engine/gone.py` and `other`", tmp_path) == ["engine/gone.py"]
 
 
+def test_the_map_of_what_tests_share_names_every_module_and_no_other() -> None:
+    listed = re.findall(r"^\| `([\w/]+)` \|", (ROOT / "tests/README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    support = ROOT / "tests/support"
+    paths = [path.relative_to(support) for pattern in ("*.py", "*/*.py") for path in support.glob(pattern)]
+    modules = {str(path.parent if path.stem == "__init__" else path.with_suffix("")) for path in paths}
+    assert sorted(listed) == sorted(modules - {"."})
+
+
 def test_the_page_on_benchmarks_names_every_benchmark_and_no_other() -> None:
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `([a-z]+)` \|", page, flags=re.MULTILINE)) == set(benchmark_names())

@@ -1,3 +1,5 @@
+"""What the conformance tests of AIDRE ask: a configuration, and documents with known words."""
+
 from __future__ import annotations
 
 from typing import Any

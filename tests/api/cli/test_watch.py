@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import pytest
 
+from aidre.api.cli import watch as module
 from aidre.api.cli.ingest import Ingestion
 from aidre.api.cli.watch import Changes, News, follow, watch
 from aidre.engine import open_source
@@ -26,6 +27,19 @@ from tests.support.clocks import WAIT_SECONDS, until
 NOTHING = Summary(
     documents=2, chunks=0, embedded=0, updated=0, unchanged=2, deleted=0, failed=0, skipped=0, seconds=0.1
 )  # fmt: skip
+
+
+QUICK = {"TICK_SECONDS": 0.1, "RETRY_SECONDS": 0.2}
+"""Instead of a second and of five. That changes are one run until it is quiet stays as it is: the machine is busy."""
+PROGRAM = (
+    f"import aidre.api.cli.watch as watch; vars(watch).update({QUICK}); from aidre.api.cli.main import main; main()"
+)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in QUICK.items():
+        monkeypatch.setattr(module, name, seconds)
 
 
 # -- what has changed ------------------------------------------------------------------------------------------------
@@ -69,7 +83,7 @@ def test_hidden_files_other_kinds_and_the_store_itself_are_no_change(folder: Pat
     with started(follow([str(folder)], store)) as changes:
         for name in (".a.md.swp", ".git/index.md", "x.tmp", "~$a.docx", "store/x.md"):
             (folder / name).write_text("x")
-        assert not changes.wait(2.0)
+        assert not changes.wait(1.0)
         (folder / "c.md").write_text("gamma")
         assert changes.wait(WAIT_SECONDS)
 
@@ -77,7 +91,7 @@ def test_hidden_files_other_kinds_and_the_store_itself_are_no_change(folder: Pat
 def test_a_file_alone_is_followed_through_its_replacement(folder: Path, tmp_path: Path) -> None:
     with started(follow([str(folder / "a.md")], tmp_path / "store")) as changes:
         (folder / "other.md").write_text("x")
-        assert not changes.wait(1.2)
+        assert not changes.wait(0.5)
         (folder / "new").write_text("# A\n\nanother text\n")
         (folder / "new").replace(folder / "a.md")
         assert changes.wait(WAIT_SECONDS)
@@ -91,7 +105,7 @@ def test_a_folder_that_comes_back_is_followed_again(folder: Path, tmp_path: Path
     with started(follow([str(folder)], tmp_path / "store")) as changes:
         folder.rename(away)
         assert changes.wait(WAIT_SECONDS)
-        while changes.wait(2.0):
+        while changes.wait(1.0):
             pass
         folder.mkdir()
         assert changes.wait(WAIT_SECONDS)
@@ -233,7 +247,7 @@ class Watching:
 
 @contextmanager
 def watching(tmp_path: Path, store: Path, *arguments: str) -> Iterator[Watching]:
-    command = [sys.executable, "-m", "aidre.api.cli", "watch", *arguments, "--store", str(store), "--collection", "n"]
+    command = [sys.executable, "-c", PROGRAM, "watch", *arguments, "--store", str(store), "--collection", "n"]
     out, err = tmp_path / "out", tmp_path / "err"
     with (
         out.open("w") as to_out,
