@@ -36,34 +36,28 @@ from aidre.api.protocols.aidre.messages import (
 from aidre.api.protocols.aidre.reading import READING
 from aidre.api.protocols.aidre.suggestions import SUGGESTIONS_DEFAULT
 
+
+def _limit(what: str, default: int, example: int) -> Parameter:
+    schema = {"type": "integer", "minimum": 1}
+    return Parameter("limit", "query", f"{what} at most; {default} if left out", example, schema)
+
+
 TYPES = (JSON, AIDRE_JSON)
 """Generated clients take the first one of an answer."""
 ERROR = Content(Error, (*TYPES, PROBLEM_JSON), "An error")
 NAME = Parameter("name", "path", "The name of a collection", "docs")
 NARROWED = Parameter("collection", "query", "Look in this collection only", "docs")
 SINCE = Parameter("since", "query", "The `next` of an earlier answer; left out: from the beginning", "")
-LIMIT = Parameter(
-    "limit", "query", f"Changes at most; {CHANGES_DEFAULT} if left out", 100, {"type": "integer", "minimum": 1}
-)
+LIMIT = _limit("Changes", CHANGES_DEFAULT, 100)
 TYPED = Parameter("q", "query", "The text to complete, as it is typed", "how is a ba", {"type": "string"}, True)
-COMPLETIONS = Parameter(
-    "limit", "query", f"Completions at most; {SUGGESTIONS_DEFAULT} if left out", 8, {"type": "integer", "minimum": 1}
-)
-LISTED = Parameter(
-    "limit", "query", f"Documents at most; {DOCUMENTS_DEFAULT} if left out", 50, {"type": "integer", "minimum": 1}
-)
-SKIPPED = Parameter(
-    "offset",
-    "query",
-    "The `next` of an earlier answer",
-    0,
-    {"type": "integer", "minimum": 0, "maximum": DOCUMENTS_DEEPEST},
-)
-CHUNKS = Parameter(
-    "limit", "query", f"Chunks at most; {CHUNKS_DEFAULT} if left out", 100, {"type": "integer", "minimum": 1}
-)
-SKIPPED_CHUNKS = Parameter(
-    "offset", "query", "The `next` of an earlier answer", 0, {"type": "integer", "minimum": 0, "maximum": 1 << 31}
+COMPLETIONS = _limit("Completions", SUGGESTIONS_DEFAULT, 8)
+LISTED = _limit("Documents", DOCUMENTS_DEFAULT, 50)
+CHUNKS = _limit("Chunks", CHUNKS_DEFAULT, 100)
+SKIPPED, SKIPPED_CHUNKS = (
+    Parameter(
+        "offset", "query", "The `next` of an earlier answer", 0, {"type": "integer", "minimum": 0, "maximum": end}
+    )
+    for end in (DOCUMENTS_DEEPEST, 1 << 31)
 )
 DOCUMENT = Parameter("id", "path", "The id of a document", "docs/backup.md")
 BODY = "$response.body#"

@@ -14,7 +14,12 @@ HEX = "[0-9a-fA-F]"
 
 Scope: TypeAlias = Literal["intake", "offer", "bind", "account_creation", "payment"]
 Named: TypeAlias = Annotated[str, Meta(min_length=1)]
-CONSENT = "What the user agreed to, each once"
+
+
+def consent_to(needed: Scope) -> Meta:
+    """What a user agreed to, which has to be this, too."""
+    contained = {"uniqueItems": True, "contains": {"type": "string", "enum": [needed]}}
+    return Meta(min_length=1, description="What the user agreed to, each once", extra_json_schema=contained)
 
 
 def parse_uuid(text: str) -> uuid.UUID | None:
@@ -51,14 +56,7 @@ class IntakeAgent(ClosedMessage):
     """The agent that submits, and what its user agreed to."""
 
     id: Named
-    consent_scope: Annotated[
-        list[Scope],
-        Meta(
-            min_length=1,
-            description=CONSENT,
-            extra_json_schema={"uniqueItems": True, "contains": {"type": "string", "enum": ["intake"]}},
-        ),
-    ]
+    consent_scope: Annotated[list[Scope], consent_to("intake")]
     platform: str | UnsetType = UNSET
     name: str | UnsetType = UNSET
 
@@ -85,14 +83,7 @@ class BindAgent(ClosedMessage):
     """The agent that binds, and what its user agreed to."""
 
     id: Named
-    consent_scope: Annotated[
-        list[Scope],
-        Meta(
-            min_length=1,
-            description=CONSENT,
-            extra_json_schema={"uniqueItems": True, "contains": {"type": "string", "enum": ["bind"]}},
-        ),
-    ]
+    consent_scope: Annotated[list[Scope], consent_to("bind")]
 
 
 class BindMetadata(OpenMessage):

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from aidre.api.http import digest_of
 from aidre.api.protocols.intent import ledger as ledger_module
 from aidre.api.protocols.intent.ledger import (
     EXPIRY_SECONDS,
@@ -22,7 +23,6 @@ from aidre.api.protocols.intent.ledger import (
     Candidate,
     Exchange,
     Ledger,
-    digest_of,
     piece_of,
     pseudonym_of,
     read_events,
