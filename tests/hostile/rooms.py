@@ -35,8 +35,10 @@ _FAILED = re.compile(r"^(?:FAILED|ERROR) ([^\s\[]+)", re.MULTILINE)
 
 def rooms() -> Iterator[Path]:
     """Folders and modules from the root: those of the architecture, the packages, and the examples. Of
-    `WITHOUT_FUNCTIONS` there is nothing to plant in."""
+    `WITHOUT_FUNCTIONS` there is nothing to plant in; benchmarks measure, and whole runs of them are slow tests."""
     for folder, layers in LAYERS.items():
+        if folder == "benchmarks":
+            continue
         for name in " ".join(layers).split():
             path = Path(folder, name)
             room = path if (ROOT / path).is_dir() else path.with_suffix(".py")
