@@ -8,7 +8,7 @@ core and the load generator (`harness.load`) to another, except in the runs with
 metrics and the access log are on, answers are not signed. The series take turns: the raw scan and the same searches in
 process on the server's core, an echo server under uvicorn, vector and text searches, every protocol; then an open loop
 at half of the highest rate reached, with requests due evenly and at random, where latency counts from the moment a
-request was due. What a request costs beyond the scan is the processor time of the server per request minus that of the
+request was due; and the same of the echo server, whose longest waits are the machine's. What a request costs beyond the scan is the processor time of the server per request minus that of the
 raw scan. Peers are measured at the shallowest depth that reaches recall 0.99 for the kind of query, else at the
 deepest. `--previous` serves another release of aidre, by vector and by text; `--python` runs all of this under another
 interpreter (`harness.interpreters`), and `--only-beside` measures peers and the other release alone. All latencies
@@ -254,10 +254,11 @@ def one_core(bench: Bench, snapshot: Snapshot, rounds: int) -> None:
                     bench.closed(series, port, ways[series], connections, [pid])
             half = max(bench.runs.turns("vector", number)[-1]["rate"] for number in CONNECTIONS) / 2
             for due in ("evenly", "at random"):
-                with pinned(LOAD_CORE), Load(port, 64) as generator:
-                    seconds = OPEN_TIMES * bench.seconds
-                    samples = generator.open(ways["vector"], seconds, half, random=due == "at random")
-                bench.runs.add(f"half the rate, due {due}", 64, samples)
+                for asked_port, whose in ((port, ""), (its_port, "echo, ")):
+                    with pinned(LOAD_CORE), Load(asked_port, 64) as generator:
+                        seconds = OPEN_TIMES * bench.seconds
+                        samples = generator.open(ways["vector"], seconds, half, random=due == "at random")
+                    bench.runs.add(f"{whose}half the rate, due {due}", 64, samples)
 
 
 def asked(port: int, ways: Mapping[str, Sequence[Request]]) -> dict[str, bytes]:
@@ -420,6 +421,9 @@ def _alone(runs: Runs, facts: Mapping[str, float]) -> dict[str, Any]:
         found[f"{name}_p999_over_p50_of_one_connection"] = _times(
             slowest, [row["p50_ms"] for row in runs.turns("vector", 1)]
         )
+        echo = runs.turns(f"echo, half the rate, due {due}", 64)  # what it waits for is the machine
+        if echo:
+            found[f"{name}_p999_over_that_of_echo"] = _times(slowest, [row["p999_ms"] for row in echo])
         for quantile in ("p50_ms", "p99_ms", "p999_ms", "late_p99_ms"):
             found[f"{name}_{quantile}"] = round(median(row[quantile] for row in half), 3)
     for name in ("first answer seconds", *(f"{workers} workers pss mib" for workers in (1, 2, 3))):

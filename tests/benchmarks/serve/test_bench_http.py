@@ -49,6 +49,7 @@ def runs() -> Runs:
     found.note("setting valkey: vector of a passage", 80)
     for due in ("evenly", "at random"):
         found.add(f"half the rate, due {due}", 64, samples(0.2))
+        found.add(f"echo, half the rate, due {due}", 64, samples(0.1))
     return found
 
 
@@ -82,6 +83,7 @@ def test_slow_answers_at_half_the_rate_are_told_against_the_median(runs: Runs) -
     found = figures(runs)
     assert found["half_rate_due_at_random_p999_over_p50"].startswith("10.0 ")
     assert found["half_rate_due_at_random_p999_over_p50_of_one_connection"].startswith("10.0 ")
+    assert found["half_rate_due_at_random_p999_over_that_of_echo"].startswith("2.00 ")
     assert found["half_rate_due_evenly_late_p99_ms"] == 0.01
     assert set(found["connections"]).isdisjoint(found["connections_beside"])
 
