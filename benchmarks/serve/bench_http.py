@@ -4,16 +4,16 @@
                               [--python PATH] [--figures] [--folder DIR] [--update-readme]
 
 The data are real embeddings (`harness.real`), the queries questions and unseen passages. The server is pinned to one
-core and the load generator (`harness.load`) to another, except in the runs with several workers. Keys, limits,
-metrics and the access log are on, answers are not signed. The series take turns: the raw scan and the same searches in
-process on the server's core, an echo server under uvicorn, vector and text searches, every protocol; then an open loop
-at half of the highest rate reached, with requests due evenly and at random, where latency counts from the moment a
-request was due; and the same of the echo server, whose longest waits are the machine's. What a request costs beyond the scan is the processor time of the server per request minus that of the
-raw scan. Peers are measured at the shallowest depth that reaches recall 0.99 for the kind of query, else at the
-deepest. `--previous` serves another release of aidre, by vector and by text; `--python` runs all of this under another
-interpreter (`harness.interpreters`), and `--only-beside` measures peers and the other release alone. All latencies
-are kept in results/raw; `--figures` recomputes the figures from them. A ratio is taken within a turn and given as the
-median (minimum to maximum) over the turns.
+core and the load generator (`harness.load`) to another, except in the runs with several workers. Keys, limits, metrics
+and the access log are on, answers are not signed. The series take turns: the raw scan and the same searches in process
+on the server's core, an echo server under uvicorn, vector and text searches, every protocol; then an open loop at half
+of the highest rate reached, with requests due evenly and at random, where latency counts from the moment a request was
+due; and the same of the echo server, whose longest waits are the machine's. What a request costs beyond the scan is the
+processor time of the server per request minus that of the raw scan. Peers are measured at the shallowest depth that
+reaches recall 0.99 for the kind of query, else at the deepest. `--previous` serves another release of aidre, by vector
+and by text; `--python` runs all of this under another interpreter (`harness.interpreters`), and `--only-beside`
+measures peers and the other release alone. All latencies are kept in results/raw; `--figures` recomputes the figures
+from them. A ratio is taken within a turn and given as the median (minimum to maximum) over the turns.
 """
 
 from __future__ import annotations
