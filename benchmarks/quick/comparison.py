@@ -9,7 +9,8 @@ from typing import Any, Final
 from benchmarks.harness.metrics import Ratio, figure, ratio
 
 SLOWER: Final = 1.5
-"""A group is named beyond so many times its stored ratio: two runs on one busy machine differ by up to a quarter."""
+"""A group whose ratio exceeds the stored one by this factor is named as slower. Two runs of the same code on a busy
+machine differ by up to a quarter."""
 YARDSTICK: Final = "yardstick_of_"
 
 

@@ -135,14 +135,15 @@ class Writer:
 
         `vectors` has every live space, `keys` the 16-byte embedding keys of the spaces with a model. Of two documents
         with one id the later is kept. InvalidDocument for a document without chunks, InvalidInput for a missing vector,
-        SpaceConflict while a space is stale. StorageFailed where pending rows cannot be spilled: they stay pending.
+        SpaceConflict while a space is stale. StorageFailed where pending rows cannot be spilled: they stay pending, and
+        these records are not taken.
         """
         records = records if isinstance(records, RecordColumns) else to_columns(records)
         check_upsert(records, vectors, self.spaces, self._stale)
         self._wait_for(records.ids)
         if not self._has_pending:
             self._merge_due()
-        # Now, not when they became so many: a commit writes them faster, with workers and beside the next rows.
+        # Not at the end of the upsert that made them many: the caller may commit instead, which writes them with workers.
         if self._pending.rows.bytes >= SPILL_BYTES or self._pending.rows.chunks >= self._max_pending_rows:
             self._spill_pending()
         pending = self._pending

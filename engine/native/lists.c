@@ -1,7 +1,7 @@
 /* The lists of rows: the nearest centroid of each, and the one of the list that gets its copy.
  *
- * All centroids are compared with a row in bytes, as whole numbers, so that every instruction set chooses the same lists.
- * Those that the rounding of bytes may have put in the wrong order are compared again, exactly.
+ * All centroids are compared with a row in bytes, as whole numbers, which every instruction set sums up alike. Those that
+ * the rounding to bytes may have put in the wrong order are compared again in floats.
  */
 #include "kernel.h"
 

@@ -40,7 +40,7 @@ _PACKED_ROWS = 1 << 15
 """Rows packed at once, which bounds the temporary memory."""
 
 _MAX_STEPS, ZERO_STEPS, _BYTES_AT_ONCE = 127, 128, 64
-"""Centroids in bytes: the largest magnitude, and the multiple to which they are padded."""
+"""Centroids in bytes: the largest magnitude, the byte of 0, and the multiple to which they are padded."""
 
 _UNASSIGNED = np.uint16((1 << 16) - 1)
 _REFERENCE_CENTROIDS = 4
