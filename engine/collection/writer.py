@@ -143,7 +143,7 @@ class Writer:
         self._wait_for(records.ids)
         if not self._has_pending:
             self._merge_due()
-        # Not at the end of the upsert that made them many: the caller may commit instead, which writes them with workers.
+        # Not at the end of the upsert that made them many: the caller may commit, which writes them with workers.
         if self._pending.rows.bytes >= SPILL_BYTES or self._pending.rows.chunks >= self._max_pending_rows:
             self._spill_pending()
         pending = self._pending
