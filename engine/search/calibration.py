@@ -285,7 +285,9 @@ def build_missing_indexes(
     if centroids is not None and not known_nlist:
         trained = with_centroids(space, trained, centroids)
     for target in lacking:
-        target.built = quantize_rows(codebook_for(trained, len(target.column)), row_blocks(target.column.codes))
+        own_codebook = codebook_for(trained, len(target.column))
+        codes = None if target.index is None else target.index.known_codes(own_codebook)
+        target.built = quantize_rows(own_codebook, row_blocks(target.column.codes), codes)
         target.index = VectorIndex(space, target.built)
         target.trained_rows = trained_rows
 

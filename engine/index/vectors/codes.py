@@ -27,8 +27,10 @@ from aidre.engine.index.vectors.inverted_lists import (
     InvertedLists,
     from_buffers,
     from_faiss_index,
+    nibble_order,
     packed_bytes,
     to_buffers,
+    unpack_rows,
 )
 from aidre.engine.index.vectors.quantizer import (
     TABLE_FACTOR,
@@ -135,8 +137,7 @@ class VectorIndex:
     @cached_property
     def codes_key(self) -> tuple[int, int, bytes]:
         """Equal for indexes with the same product quantizer and transform, which can be scanned together."""
-        code_size, block_rows, codewords = _codes_key(self._index)
-        return code_size, block_rows, codewords + (b"" if self.transform is None else self.transform.digest)
+        return _codes_key(self._index, self.transform)
 
     @cached_property
     def codebook_key(self) -> tuple[tuple[int, int, bytes], bytes]:
@@ -180,6 +181,15 @@ class VectorIndex:
         self.slot = slot
         for ids in self._ids if shift else ():
             np.add(ids, shift, out=ids)
+
+    def known_codes(self, codebook: Codebook) -> NDArray[np.uint8] | None:
+        """The codes (rows, bytes) of all rows as `codebook` has them, for its lists; None if this index cannot tell."""
+        if self.nlist or not has_centroids(codebook.index):
+            return None
+        if self.codes_key != _codes_key(codebook.index, codebook.transform):
+            return None
+        order, parts = nibble_order(self._index), self.native_lists(0)
+        return np.concatenate([unpack_rows(self._index, codes, int(size[0]), order) for _, codes, *_, size in parts])
 
     def codebook(self) -> Codebook:
         """The codebook, to quantize other rows of the space alike."""
@@ -225,8 +235,9 @@ def _one(number: int) -> NDArray[np.int64]:
     return np.array([number], np.int64)
 
 
-def _codes_key(index: Any) -> tuple[int, int, bytes]:
-    return int(index.pq.M), int(index.bbs), faiss.vector_to_array(index.pq.centroids).tobytes()
+def _codes_key(index: Any, transform: Transform | None = None) -> tuple[int, int, bytes]:
+    codewords = faiss.vector_to_array(index.pq.centroids).tobytes()
+    return int(index.pq.M), int(index.bbs), codewords + (b"" if transform is None else transform.digest)
 
 
 def row_ids_by_list(index: Any) -> list[NDArray[np.int64]]:

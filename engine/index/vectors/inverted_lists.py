@@ -234,6 +234,39 @@ def _pack_codes(codebook: Any, codes: NDArray[np.uint8], out: NDArray[np.uint8])
     out[:] = faiss.rev_swig_ptr(fast_scan.invlists.get_codes(0), len(out))
 
 
+def unpack_rows(codebook: Any, packed: NDArray[np.uint8], rows: int, order: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """The codes (rows, bytes) of the first rows in packed blocks, as `pack_lists` takes them; `order` is that of
+    `nibble_order`."""
+    width, block = _code_bytes(codebook), int(codebook.bbs)
+    codes = np.empty((rows, width), np.uint8)
+    for start in range(0, rows, _PACKED_ROWS):
+        count = min(_PACKED_ROWS, rows - start)
+        blocks = packed[start * width : (start + _padded_size(codebook, count)) * width]
+        nibbles = _nibbles(blocks).reshape(-1, 2 * block * width)[:, order]
+        codes[start : start + count] = _bytes(nibbles).reshape(-1, width)[:count]
+    return codes
+
+
+def nibble_order(codebook: Any) -> NDArray[np.int64]:
+    """The position in a packed block of each nibble of its codes, found by packing: FAISS's own unpacking is wrong."""
+    block, width = int(codebook.bbs), _code_bytes(codebook)
+    numbers, packed_numbers = np.arange(2 * block * width), np.zeros(2 * block * width, np.int64)
+    for shift in range(0, 20, 4):
+        packed = np.empty(block * width, np.uint8)
+        _pack_codes(codebook, _bytes(numbers >> shift & 15).reshape(block, width), packed)
+        packed_numbers |= _nibbles(packed).astype(np.int64) << shift
+    return np.argsort(packed_numbers, kind="stable")
+
+
+def _nibbles(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    return np.stack([codes & 15, codes >> 4], axis=-1).reshape(-1)
+
+
+def _bytes(nibbles: NDArray[Any]) -> NDArray[np.uint8]:
+    pairs = nibbles.reshape(-1, 2).astype(np.uint8)
+    return pairs[:, 0] | (pairs[:, 1] << np.uint8(4))
+
+
 def _aligned_buffer(size: int) -> NDArray[np.uint8]:
     buffer = np.empty(size + ALIGNMENT_BYTES, np.uint8)
     start = -buffer.ctypes.data % ALIGNMENT_BYTES
@@ -330,7 +363,7 @@ def from_faiss_index(codebook: Any, index: Any, rows: int) -> InvertedLists:
     is_packed = isinstance(stored, faiss.BlockInvertedLists) and block in BLOCK_SIZES
     if not is_packed or (stored.n_per_block, stored.block_size) != (block, block * width):
         raise FileProblem("is not an index of this kind")
-    codes, assignments, order = np.empty((rows, width), np.uint8), np.full((2, rows), -1), _nibble_order(codebook)
+    codes, assignments, order = np.empty((rows, width), np.uint8), np.full((2, rows), -1), nibble_order(codebook)
     for number in range(index.nlist):
         size = stored.list_size(number)
         if not size:
@@ -339,29 +372,8 @@ def from_faiss_index(codebook: Any, index: Any, rows: int) -> InvertedLists:
         if ids.min() < 0 or ids.max() >= rows:
             raise FileProblem("does not match the vectors of its segment")
         assignments[number // nlist, ids] = number % nlist
-        packed = faiss.rev_swig_ptr(stored.get_codes(number), int(_padded_size(codebook, size)) * width)
-        nibbles = _nibbles(packed).reshape(-1, 2 * block * width)[:, order]
-        codes[ids] = _bytes(nibbles).reshape(-1, width)[:size]
+        packed = faiss.rev_swig_ptr(stored.get_codes(number), packed_bytes(codebook, size))
+        codes[ids] = unpack_rows(codebook, packed, size, order)
     if index.ntotal != 2 * rows or assignments.min(initial=0) < 0:
         raise FileProblem("does not match the vectors of its segment")
     return pack_lists(codebook, codes, assignments)
-
-
-def _nibble_order(codebook: Any) -> NDArray[np.int64]:
-    """The position in a packed block of each nibble of its codes, found by packing: FAISS's own unpacking is wrong."""
-    block, width = int(codebook.bbs), _code_bytes(codebook)
-    numbers, packed_numbers = np.arange(2 * block * width), np.zeros(2 * block * width, np.int64)
-    for shift in range(0, 20, 4):
-        packed = np.empty(block * width, np.uint8)
-        _pack_codes(codebook, _bytes(numbers >> shift & 15).reshape(block, width), packed)
-        packed_numbers |= _nibbles(packed).astype(np.int64) << shift
-    return np.argsort(packed_numbers, kind="stable")
-
-
-def _nibbles(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    return np.stack([codes & 15, codes >> 4], axis=-1).reshape(-1)
-
-
-def _bytes(nibbles: NDArray[Any]) -> NDArray[np.uint8]:
-    pairs = nibbles.reshape(-1, 2).astype(np.uint8)
-    return pairs[:, 0] | (pairs[:, 1] << np.uint8(4))

@@ -280,12 +280,17 @@ def bounded_arrays(size: int) -> Iterator[None]:
 # -- encoding rows -----------------------------------------------------------------------------------------
 
 
-def quantize_rows(codebook: Codebook, blocks: Iterable[NDArray[Any]]) -> Quantized:
-    """The codes of stored rows, given in order as blocks (n, d); InvertedLists if the codebook has centroids."""
+def quantize_rows(
+    codebook: Codebook, blocks: Iterable[NDArray[Any]], codes: NDArray[np.uint8] | None = None
+) -> Quantized:
+    """The codes of stored rows, given in order as blocks (n, d); InvertedLists if the codebook has centroids.
+
+    `codes` (rows, bytes) are those of all rows by the same product quantizer, if they are known: lists take them over.
+    """
     use_all_threads()
     index = codebook.index
     if has_centroids(index):
-        return Quantized((_quantize_into_lists(codebook, blocks),), codebook.transform)
+        return Quantized((_quantize_into_lists(codebook, blocks, codes),), codebook.transform)
     indexes: list[Any] = []
     for block in blocks:
         if not indexes or indexes[-1].ntotal + len(block) > MAX_FAISS_INDEX_ROWS:
@@ -294,15 +299,31 @@ def quantize_rows(codebook: Codebook, blocks: Iterable[NDArray[Any]]) -> Quantiz
     return Quantized(tuple(indexes) or (faiss.clone_index(index),), codebook.transform)
 
 
-def _quantize_into_lists(codebook: Codebook, blocks: Iterable[NDArray[Any]]) -> InvertedLists:
+def _quantize_into_lists(
+    codebook: Codebook, blocks: Iterable[NDArray[Any]], known: NDArray[np.uint8] | None
+) -> InvertedLists:
     index = codebook.index
     lists = _Lists(centroids_of(index))
-    codes, assignments = [np.empty((0, index.pq.code_size), np.uint8)], [np.empty((2, 0), np.int64)]
-    for block in blocks:
-        prepared = _prepared(codebook, block)
-        codes.append(index.pq.compute_codes(prepared))
-        assignments.append(lists.of(prepared))
-    return pack_lists(copy_without_rows(index), np.concatenate(codes), np.concatenate(assignments, axis=1))
+    no_codes = np.empty((0, index.pq.code_size), np.uint8)
+
+    def quantized(rows: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        use_one_thread()  # this one: the other has rows of its own
+        prepared = _prepared(codebook, rows)
+        return no_codes if known is not None else index.pq.compute_codes(prepared), lists.of(prepared)
+
+    codes, assignments = [no_codes], [np.empty((2, 0), np.int64)]
+    with ThreadPoolExecutor(ALL_THREADS) as pool:
+        for block in blocks:
+            for own_codes, own_lists in pool.map(quantized, _parts(block)):
+                codes.append(own_codes)
+                assignments.append(own_lists)
+    all_codes = np.concatenate(codes) if known is None else known
+    return pack_lists(copy_without_rows(index), all_codes, np.concatenate(assignments, axis=1))
+
+
+def _parts(rows: NDArray[Any]) -> list[NDArray[Any]]:
+    """The rows in one part for each thread, or in fewer if they are few."""
+    return np.array_split(rows, max(1, min(ALL_THREADS, len(rows) // _ROWS_OF_A_THREAD)))
 
 
 def _prepared(codebook: Codebook, rows: NDArray[Any]) -> NDArray[np.float32]:
@@ -316,8 +337,14 @@ def assign_lists(
     centroids: NDArray[np.float32], rows: NDArray[np.float32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The nearest centroid of each row, and the centroid of the list that gets its copy: see `_Lists`."""
-    nearest, copies = _Lists(centroids).of(rows)
+    nearest, copies = _in_threads(_Lists(centroids), rows)
     return nearest, copies
+
+
+def _in_threads(lists: _Lists, rows: NDArray[np.float32]) -> NDArray[np.int64]:
+    """`lists.of` the rows, by all threads."""
+    with ThreadPoolExecutor(ALL_THREADS) as pool:
+        return np.concatenate(list(pool.map(lists.of, _parts(rows))), axis=1)
 
 
 class _Lists:
@@ -353,10 +380,8 @@ class _Lists:
     def of(self, rows: NDArray[np.float32]) -> NDArray[np.int64]:
         """The two lists of each row (2, n), or the nearest (1, n)."""
         if self._native is not None:
-            parts = np.array_split(np.ascontiguousarray(rows), max(1, min(ALL_THREADS, len(rows) // _ROWS_OF_A_THREAD)))
-            with ThreadPoolExecutor(len(parts)) as pool:
-                chosen = [np.frombuffer(lists, np.int64) for lists in pool.map(self._native.choose, parts)]
-            return np.concatenate([lists.reshape(-1, len(p)) for lists, p in zip(chosen, parts, strict=True)], axis=1)
+            rows = np.ascontiguousarray(rows)
+            return np.frombuffer(self._native.choose(rows), np.int64).reshape(-1, len(rows))
         count = len(self._half_squares)
         step = max(1, _DISTANCE_CELLS // count)
         assigned = []
@@ -396,7 +421,7 @@ def _kmeans(rows: NDArray[np.float32], count: int) -> NDArray[np.float32]:
     rng = np.random.default_rng(_SEED)
     centroids = rows[np.sort(rng.choice(len(rows), count, replace=len(rows) < count))]
     for _ in range(_CENTROID_ITERATIONS):
-        nearest = _Lists(centroids, copies=False).of(rows)[0]
+        nearest = _in_threads(_Lists(centroids, copies=False), rows)[0]
         order, ends = np.argsort(nearest, kind="stable"), np.cumsum(np.bincount(nearest, minlength=count)).tolist()
         clusters = [order[start:end] for start, end in pairwise([0, *ends])]
         # A centroid that is nearest to no row starts again at a random row.

@@ -24,12 +24,16 @@ from aidre.engine.index.vectors.quantizer import (
     Quantized,
     centroids_of,
     row_blocks,
+    train_centroids,
+    train_codebook,
+    with_centroids,
 )
 from aidre.engine.index.vectors.scan import Scan, ScanGroup
 from aidre.engine.model import Distance
 from aidre.engine.storage.arrow import FileProblem
 from tests.support.stores import (
     DISTANCES,
+    space_of,
     structured,
 )
 from tests.support.vector_indexes import (
@@ -181,3 +185,25 @@ def test_a_file_of_lists_without_all_of_their_members_is_refused() -> None:
     batch = index_to_batch(scan.quantized, "abc", 1500)
     with pytest.raises(FileProblem, match="does not match the vectors"):
         open_index(scan.space, batch.slice(0, 5), ROWS, "abc")
+
+
+@pytest.mark.parametrize("rows", [1, 31, 128, 129, ROWS])
+def test_lists_take_over_the_codes_of_an_index_without_lists(rows: int) -> None:
+    space, stored = space_of("cosine", DIMENSIONS), codes_of("cosine", structured(ROWS, DIMENSIONS))
+    trained = train_codebook(space, stored, 12)
+    listed = with_centroids(space, trained, train_centroids(space, stored, LISTS))
+    known = VectorIndex(space, codebook.quantize_rows(trained, row_blocks(stored[:rows]))).known_codes(listed)
+    assert known is not None
+    assert (known == trained.index.pq.compute_codes(stored[:rows].astype(np.float32))).all()
+    taken, anew = (codebook.quantize_rows(listed, row_blocks(stored[:rows]), codes)[0] for codes in (known, None))
+    for name in ("list_sizes", "rows", "codes", "all_codes"):
+        assert (getattr(taken, name) == getattr(anew, name)).all()
+
+
+def test_codes_of_another_codebook_are_not_taken_over() -> None:
+    space, stored = space_of("cosine", DIMENSIONS), codes_of("cosine", structured(ROWS, DIMENSIONS))
+    index = VectorIndex(space, codebook.quantize_rows(train_codebook(space, stored, 12), row_blocks(stored)))
+    centroids = train_centroids(space, stored, LISTS)
+    for other in (train_codebook(space, stored[:500], 12), train_codebook(space, stored, 24)):
+        assert index.known_codes(with_centroids(space, other, centroids)) is None
+    assert index.known_codes(index.codebook()) is None
