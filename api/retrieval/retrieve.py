@@ -30,7 +30,7 @@ from aidre.api.retrieval.visibility import NotHere, VisibleCollection, VisibleCo
 from aidre.engine.errors import AidreError, CollectionMissing, Unanswerable
 from aidre.engine.index.fields import Filter, parse_filter
 from aidre.engine.model import Json
-from aidre.engine.ports import LazySource, Reader
+from aidre.engine.ports import Reader
 from aidre.engine.retrieve import (
     Answer,
     FindOptions,
@@ -144,9 +144,7 @@ class Retrieval:
     async def here(self, names: Sequence[str]) -> bool:
         """Pull those of the collections that are not on this machine; whether there were any. BadRequest for too many,
         Unavailable."""
-        if isinstance(self.snapshots.source, LazySource):
-            for name in names:
-                self.snapshots.source.used(name)
+        self.snapshots.used(names)
         absent = [name for name in names if not self.collections.is_here(name)]
         if len(absent) > MOST_PULLED:
             raise BadRequest(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from aidre.engine.errors import AidreError, CollectionDropped, GenerationMissing, SpaceMissing
 from aidre.engine.model import Alias, Visibility
-from aidre.engine.ports import Reader, Source, Unpulled
+from aidre.engine.ports import LazySource, Reader, Source, Unpulled
 
 logger = logging.getLogger("aidre")
 
@@ -60,6 +60,7 @@ class LiveSnapshots:
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self._used = source.used if isinstance(source, LazySource) else None
         self.problem: str | None = None
         self.collections: Mapping[str, OpenCollection] = {}
         """By name or alias, sorted. The mapping is replaced on changes and never modified."""
@@ -69,6 +70,12 @@ class LiveSnapshots:
         self.gone: frozenset[str] = frozenset()
         """Collections that were in service and are in the store no more."""
         self._refreshing = threading.Lock()
+
+    def used(self, names: Iterable[str]) -> None:
+        """Questions were asked of these collections."""
+        if self._used is not None:  # found once: asking a Protocol takes longer than all else of a look-up
+            for name in names:
+                self._used(name)
 
     def mark_damaged(self, names: Iterable[str]) -> None:
         """Makes the next refresh reopen every file of these collections."""

@@ -12,7 +12,7 @@ from aidre.api.retrieval.cursor import lineage_digest
 from aidre.api.retrieval.snapshots import LiveSnapshots, OpenCollection
 from aidre.engine.errors import CollectionMissing
 from aidre.engine.model import Mode, Visibility
-from aidre.engine.ports import LazySource, Reader, Unpulled
+from aidre.engine.ports import Reader, Unpulled
 from aidre.engine.retrieve import State, text_modes
 
 MAX_CACHED_LOOKUPS = 1_024
@@ -30,13 +30,16 @@ class NotHere(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class VisibleCollection:
-    """A collection that a caller may see, at one snapshot; `state` is that and the policy of its searches."""
+    """A collection that a caller may see, at one snapshot; `state` is that and the policy of its searches.
+
+    Not `is_here`, its documents are not on this machine yet."""
 
     name: str
     snapshot: Reader
     state: State
     settings: CollectionSettings
     visibility: Visibility
+    is_here: bool = True
 
     @property
     def description(self) -> str:
@@ -99,10 +102,9 @@ class VisibleCollections:
         NotHere, which `Retrieval.find_here` mends.
         """
         collection = self.known(name, caller, protocol)
-        if isinstance(collection.snapshot, Unpulled):
+        if not collection.is_here:
             raise NotHere(collection.name)
-        if isinstance(self._snapshots.source, LazySource):
-            self._snapshots.source.used(collection.name)
+        self._snapshots.used([collection.name])
         return collection
 
     def known(self, name: str | None, caller: Caller, protocol: Protocol) -> VisibleCollection:
@@ -184,4 +186,5 @@ class VisibleCollections:
     def _at(self, name: str, snapshot: Reader) -> VisibleCollection:
         settings = self._settings.collection(name, snapshot.collection.name)
         visibility = visibility_in_force(snapshot.collection.visibility, settings)
-        return VisibleCollection(name, snapshot, State(snapshot, settings.policy), settings, visibility)
+        state, is_here = State(snapshot, settings.policy), not isinstance(snapshot, Unpulled)
+        return VisibleCollection(name, snapshot, state, settings, visibility, is_here)

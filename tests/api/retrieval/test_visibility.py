@@ -48,7 +48,7 @@ SHELVES = {
 
 
 def visible(configuration: str = CONFIGURATION, **shelves: OpenCollection) -> tuple[VisibleCollections, Any]:
-    snapshots = SimpleNamespace(collections=shelves or SHELVES, aliases={}, source=None)
+    snapshots = SimpleNamespace(collections=shelves or SHELVES, aliases={}, used=[].append)
     return VisibleCollections(parse_settings(configuration), cast(LiveSnapshots, snapshots)), snapshots
 
 
@@ -110,3 +110,13 @@ def test_one_callers_look_up_is_not_anothers() -> None:
     for caller, protocol in ((ANONYMOUS, "aidre"), (replace(READER, collections=frozenset()), "aidre")):
         with pytest.raises(CollectionMissing):
             collections.find("hidden", caller, protocol)  # type: ignore[arg-type]
+
+
+def test_what_is_found_counts_as_used_and_a_look_up_alone_does_not() -> None:
+    shelves, snapshots = visible()
+    used: list[list[str]] = []
+    snapshots.used = used.append
+    shelves.known("news", ANONYMOUS, "aidre")
+    assert used == []
+    shelves.find("news", ANONYMOUS, "aidre")
+    assert used == [["news"]]

@@ -33,7 +33,9 @@ def collections(configuration: str = CONFIGURATION, **stored: str | None) -> Vis
         return SimpleNamespace(snapshot=None if visibility is None else SimpleNamespace(collection=collection))
 
     snapshots: Any = SimpleNamespace(
-        collections={name: opened(visibility) for name, visibility in stored.items()}, aliases={}, source=None
+        collections={name: opened(visibility) for name, visibility in stored.items()},
+        aliases={},
+        used=lambda names: None,
     )
     return VisibleCollections(parse_settings(configuration), snapshots)
 
