@@ -1,4 +1,4 @@
-"""Names with signs, `engine/index/text/characters.py`: words of their own beside their letters, in documents and questions."""
+"""Names with signs: words of their own beside their letters, in documents and questions."""
 
 from __future__ import annotations
 
