@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from aidre.api.access import ClientAddresses, Guard, OriginalTarget, WebOrigins, metadata
+from aidre.api.access import ClientAddresses, Guard, OriginalTarget, WebOrigins
 from aidre.api.config import Intent, Protocol, Settings
 from aidre.api.http import (
     STATUS,
@@ -34,7 +34,7 @@ from aidre.api.http import (
     make_private_folder,
     render_error,
 )
-from aidre.api.operations import Scrubber, crawling, health, links, llms_text, openapi, prometheus
+from aidre.api.operations import Scrubber, crawling, links, llms_text, monitoring, openapi
 from aidre.api.operations.page import pages
 from aidre.api.protocols.aidre import mount as mount_aidre
 from aidre.api.protocols.intake import mount as mount_intake
@@ -131,7 +131,7 @@ def _retrieval(source: Source, state: Path, settings: Settings, guard: Guard, me
 
 
 def _operations() -> Mounted:
-    modules = (openapi, health, prometheus, metadata, pages, llms_text, links, crawling)
+    modules = (openapi, monitoring, pages, llms_text, links, crawling)
     routes = [route for module in modules for route in module.routes]
     return Mounted(
         routes=routes, error_renderers={links.SERVER_CARD: render_error}

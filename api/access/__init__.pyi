@@ -1,4 +1,3 @@
-from . import metadata as metadata
 from .caller import (
     ANONYMOUS as ANONYMOUS,
     Caller as Caller,
@@ -11,11 +10,12 @@ from .caller import (
 )
 from .client_address import ClientAddresses as ClientAddresses, OriginalTarget as OriginalTarget
 from .guard import (
+    MCP as MCP,
+    RESOURCE_METADATA as RESOURCE_METADATA,
     UNMETERED as UNMETERED,
     WELL_KNOWN as WELL_KNOWN,
     Guard as Guard,
     check_guard as check_guard,
     mark_private as mark_private,
 )
-from .metadata import MCP as MCP, RESOURCE_METADATA as RESOURCE_METADATA
 from .web_origins import WebOrigins as WebOrigins

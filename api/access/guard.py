@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 
 from starlette.types import Receive
 
-from aidre.api.access import metadata
 from aidre.api.access.caller import Caller
 from aidre.api.access.client_address import ClientAddresses
 from aidre.api.access.credentials import Grant, Keys, bearer_of
@@ -37,6 +36,9 @@ from aidre.api.access.web_origins import METRICS
 from aidre.api.config import Rate, Settings, is_loopback
 from aidre.api.http import Forbidden, RateLimited, Unauthorized
 
+RESOURCE_METADATA = "/.well-known/oauth-protected-resource"
+MCP = "/mcp"
+"""There are two resources: the whole server, and for MCP clients the address of MCP."""
 HEALTH = frozenset({"/healthz", "/readyz"})
 UNMETERED = HEALTH | {METRICS}
 WELL_KNOWN = "/.well-known/"
@@ -201,7 +203,7 @@ class Guard:
 
     def challenge(self, path: str) -> str:
         """The WWW-Authenticate challenge with the resource metadata (RFC 9728, 5.1); MCP has a resource of its own."""
-        return f'Bearer realm="aidre", resource_metadata="{metadata.metadata_url(self._settings, path)}"'
+        return f'Bearer realm="aidre", resource_metadata="{metadata_url(self._settings, path)}"'
 
     async def close(self) -> None:
         if self._tokens is not None:
@@ -239,3 +241,11 @@ def _too_many(rate: Rate, state: BucketState) -> RateLimited:
         f"more than {rate.count} requests in {rate.seconds} seconds: wait for the seconds that Retry-After says",
         token_bucket.rejection_fields(rate, state),
     )
+
+
+def metadata_url(settings: Settings, path: str) -> str:
+    """The URL of the metadata of the resource at this path: inserted before the path of base_url (RFC 9728, 3.1)."""
+    base_url = str(settings.server.base_url)
+    parts = urlsplit(settings.server.origin or base_url)
+    resource = urlsplit(base_url).path.rstrip("/") + (MCP if path.rstrip("/") == MCP else "")
+    return f"{parts.scheme}://{parts.netloc}{RESOURCE_METADATA}{resource}"

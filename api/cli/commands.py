@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+import secrets
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -34,6 +37,10 @@ keys = typer.Typer(help="Make keys: for callers, and for signing answers.")
 app.add_typer(keys, name="keys")
 model = typer.Typer(help="Fetch, add, list and remove the models that texts are embedded with.")
 app.add_typer(model, name="model")
+
+KEY_PREFIX, KEY_BYTES = "aidre_", 32
+"""Scanners for leaked secrets recognise a key by its prefix."""
+KEY_NAME = re.compile(r"[\w .:@+/-]{1,64}")
 
 
 def _open(path: Path, config: Path | None) -> Source:
@@ -331,8 +338,8 @@ def events(
 @app.command()
 def binds(store: StoreOption, config: ConfigOption = None, as_json: JsonOption = False) -> int:
     """List the binds of Agent Intake, decrypted with the bind key of the configuration."""
-    from aidre.api.cli.binds import decrypted_binds
     from aidre.api.config import load_settings
+    from aidre.api.protocols.intake import decrypted_binds
 
     settings = load_settings(config)
     open_store(store, settings)
@@ -452,11 +459,8 @@ def new_key(
     published while its signatures are valid; a running server changes to the new key by itself.
     """
     if provenance is None:
-        from aidre.api.cli import keys as caller_keys
-
-        caller_key = caller_keys.new_key(name)
-        lines = "\n".join(caller_key.lines)
-        print_result(as_json, f"{caller_key.secret}\n\n{lines}", secret=caller_key.secret, configuration=lines)
+        secret, lines = make_caller_key(name)
+        print_result(as_json, f"{secret}\n\n{lines}", secret=secret, configuration=lines)
         console.print_message(
             "give the secret to the caller, who sends `Authorization: Bearer SECRET`: it is not shown again"
         )
@@ -471,6 +475,25 @@ def new_key(
     text = lines or f"key {signing_key.id} signs from now on"
     print_result(as_json, text, key=signing_key.id, configuration=lines or None)
     return 0
+
+
+def make_caller_key(name: str | None = None) -> tuple[str, str]:
+    """The secret of a key for one caller, with a unique name unless one is given, and the lines of the configuration
+    that hold its digest. ConfigurationError for a malformed name."""
+    secret = KEY_PREFIX + secrets.token_urlsafe(KEY_BYTES)
+    digest = hashlib.sha256(secret.encode()).hexdigest()
+    if name is None:
+        name = f"key-{digest[:8]}"
+    if KEY_NAME.fullmatch(name) is None or name != name.strip():
+        raise ConfigurationError("--name must be 1 to 64 letters, digits and . : @ + / - _, or spaces between them")
+    lines = (
+        "[[keys]]",
+        f'name = "{name}"',
+        f'sha256 = "{digest}"',
+        "collections = []      # the private collections that it opens",
+        'scopes = ["search"]   # add "vectors" to return vectors, "write" to write documents, where that is allowed',
+    )
+    return secret, "\n".join(lines)
 
 
 @keys.command("public")

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aidre.api.operations import fleet, prometheus
+from aidre.api.operations import fleet, monitoring
 from aidre.engine.errors import AidreError, ConfigurationError
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def health_port(address: tuple[str, int], record: PublishRecord) -> Iterator[int
     """Answer GET /healthz and GET /metrics within this context; yields the port. ConfigurationError."""
 
     def lines() -> bytes:
-        return prometheus.join_lines(prometheus.publish_lines(record.state, record.generations()))
+        return monitoring.join_lines(monitoring.publish_lines(record.state, record.generations()))
 
     def is_alive() -> bool:
         state = record.state
@@ -179,7 +179,7 @@ def _answering(is_alive: Callable[[], bool], lines: Callable[[], bytes]) -> type
                 body = b'{"status":"ok"}' if alive else b'{"status":"late"}'
                 self._send(200 if alive else 503, "application/json", body)
             elif self.path == "/metrics":
-                self._send(200, prometheus.MEDIA_TYPE, lines())
+                self._send(200, monitoring.MEDIA_TYPE, lines())
             else:
                 self._send(404, "text/plain", b"/healthz or /metrics\n")
 

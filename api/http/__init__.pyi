@@ -41,13 +41,6 @@ from .errors import (
     UnsupportedMediaType as UnsupportedMediaType,
     UnsupportedReturnField as UnsupportedReturnField,
 )
-from .media_types import (
-    AIDRE_JSON as AIDRE_JSON,
-    JSON as JSON,
-    PROBLEM_JSON as PROBLEM_JSON,
-    parse_content_type as parse_content_type,
-    quality as quality,
-)
 from .messages import (
     AS_LIST as AS_LIST,
     AS_TEXT as AS_TEXT,
@@ -84,12 +77,17 @@ from .metrics import (
 )
 from .operation import Content as Content, Operation as Operation, Parameter as Parameter, link as link
 from .request import (
+    AIDRE_JSON as AIDRE_JSON,
     BELOW_BASE as BELOW_BASE,
+    JSON as JSON,
+    PROBLEM_JSON as PROBLEM_JSON,
     TARGET as TARGET,
     accept_header as accept_header,
     header_field as header_field,
     note_error_code as note_error_code,
+    parse_content_type as parse_content_type,
     parse_object as parse_object,
+    quality as quality,
     read_body as read_body,
     read_content as read_content,
     read_object as read_object,

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from aidre.api.http.errors import ServerFault
-from aidre.api.http.media_types import JSON
+from aidre.api.http.request import JSON
 from aidre.engine.errors import AidreError
 from aidre.engine.index.fields import parse_instant
 

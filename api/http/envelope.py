@@ -19,9 +19,17 @@ from starlette.responses import Response
 
 from aidre.api.http.endpoint import answer_unless_known, etag_digest, http_date
 from aidre.api.http.errors import HttpError, NotAcceptable
-from aidre.api.http.media_types import AIDRE_JSON, JSON, PROBLEM_JSON, exact_quality, quality
 from aidre.api.http.messages import Error
-from aidre.api.http.request import accept_header, note_error_code, request_id
+from aidre.api.http.request import (
+    AIDRE_JSON,
+    JSON,
+    PROBLEM_JSON,
+    accept_header,
+    exact_quality,
+    note_error_code,
+    quality,
+    request_id,
+)
 from aidre.engine.errors import (
     AidreError,
     CollectionMissing,

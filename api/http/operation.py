@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from aidre.api.http.media_types import JSON
+from aidre.api.http.request import JSON
 
 Schema = dict[str, Any]
 

@@ -1,5 +1,7 @@
 """One request: its identifier, its target, its header fields, notes about it for the middleware, and its body.
 
+Among the fields are media types: Content-Type, and the quality values of Accept (RFC 9110, 12.5.1).
+
 A body is read within limits of bytes and time, checked against Content-Digest (RFC 9530), and parsed as JSON.
 """
 
@@ -9,6 +11,8 @@ import asyncio
 import hashlib
 import re
 from base64 import b64encode
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -16,7 +20,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Scope
 
 from aidre.api.http.errors import BadRequest, PayloadTooLarge, RequestTimeout, UnsupportedMediaType
-from aidre.api.http.media_types import parse_content_type
+
+AIDRE_JSON = "application/aidre+json"
+JSON = "application/json"
+PROBLEM_JSON = "application/problem+json"
 
 TARGET = "target"
 """Key in `scope["state"]`: path and query as the connection received them."""
@@ -25,7 +32,7 @@ BELOW_BASE = "below_base"
 """Key in `scope["state"]`: set where a trusted proxy says that the client asked below the path of `base_url`."""
 
 MAX_ACCEPT_CHARS = 2_048
-"""Characters of Accept that are read; browsers send a tenth. It bounds the keys of the caches in `media_types`."""
+"""Characters of Accept that are read; browsers send a tenth. It bounds the keys of the caches of media types."""
 
 BODY_SECONDS = 20.0
 """Time-out for a whole body; shorter than the time a stopping server waits for its last requests."""
@@ -75,6 +82,53 @@ def _first_fields(request: Request) -> dict[bytes, bytes]:
     if fields is None:
         fields = state["fields"] = dict(reversed(request.scope["headers"]))
     return fields
+
+
+# -- media types -----------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=128)
+def parse_content_type(header: str) -> tuple[str, str]:
+    """Media type and charset in lower case; either may be empty."""
+    media_type, *parameters = header.lower().split(";")
+    pairs = (parameter.strip().partition("=") for parameter in parameters)
+    charset = next((value.strip('"') for name, _, value in pairs if name == "charset"), "")
+    return media_type.strip(), charset
+
+
+@lru_cache(maxsize=128)
+def quality(accept: str, media_type: str) -> float:
+    """The weight of a media type in an Accept field, 0 to 1, from the most specific range that matches it."""
+    if not accept.strip():
+        return 1.0
+    weights = _weights(accept)
+    kind = media_type.partition("/")[0]
+    for media_range in (media_type, f"{kind}/*", "*/*"):
+        if media_range in weights:
+            return weights[media_range]
+    return 0.0
+
+
+def exact_quality(accept: str, media_type: str) -> float:
+    """The weight of a media type that an Accept field lists by name; 0 if only a wildcard matches it."""
+    return _weights(accept).get(media_type, 0.0)
+
+
+@lru_cache(maxsize=32)
+def _weights(accept: str) -> Mapping[str, float]:
+    weights: dict[str, float] = {}
+    for item in accept.lower().split(","):
+        media_range, *parameters = item.split(";")
+        weight = 1.0
+        for parameter in parameters:
+            name, _, value = parameter.strip().partition("=")
+            if name == "q":
+                weight = float(value) if re.fullmatch(r"0(\.\d{0,3})?|1(\.0{0,3})?", value) else 0.0
+        weights[media_range.strip()] = max(weight, weights.get(media_range.strip(), 0.0))
+    return weights
+
+
+# -- the body --------------------------------------------------------------------------------------------------------
 
 
 async def read_object(request: Request, types: frozenset[str], limit: int) -> dict[str, Any]:

@@ -1,11 +1,10 @@
 from . import (
     crawling as crawling,
     fleet as fleet,
-    health as health,
     links as links,
     llms_text as llms_text,
+    monitoring as monitoring,
     openapi as openapi,
-    prometheus as prometheus,
 )
 from .crawling import site_data as site_data
 from .links import link_header as link_header

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from aidre.api.access import caller_of
+from aidre.api.access import MCP, RESOURCE_METADATA, caller_of
 from aidre.api.config import Settings
 from aidre.api.http import JSON, NotFound, cacheable_response, render_error, renders_errors_with
 from aidre.api.operations.llms_text import MEDIA_TYPE as LLMS_TEXT
@@ -146,7 +146,37 @@ def server_card(settings: Settings) -> dict[str, Any]:
     }
 
 
+# -- protected resource metadata (RFC 9728): where clients get a token, those of MCP first ----------------------------
+
+
+def metadata_document(settings: Settings, suffix: str) -> dict[str, Any] | None:
+    """The metadata of the resource whose path follows the well-known path as `suffix`; None if there is none."""
+    base_url = str(settings.server.base_url)
+    prefix = urlsplit(base_url).path.rstrip("/")
+    if suffix not in {"", MCP, prefix, prefix + MCP}:
+        return None
+    organization = settings.server.organization
+    return {
+        "resource": base_url + (MCP if suffix.endswith(MCP) else ""),
+        **({"resource_name": organization} if organization is not None else {}),
+        **({"authorization_servers": [settings.oauth.issuer]} if settings.oauth is not None else {}),
+        "bearer_methods_supported": ["header"],
+        "scopes_supported": ["search", "vectors", *(["write"] if settings.server.writes else [])],
+        "resource_documentation": f"{base_url}/openapi.json",
+    }
+
+
+@renders_errors_with(render_error)
+async def show_resource_metadata(request: Request) -> Response:
+    settings: Settings = request.app.state.retrieval.settings
+    content = metadata_document(settings, request.path_params["suffix"])
+    if content is None:
+        raise NotFound("there is no protected resource at this path")
+    return cacheable_response(request, orjson.dumps(content), "max-age=300")
+
+
 routes = [
+    Route(RESOURCE_METADATA + "{suffix:path}", show_resource_metadata, methods=["GET"]),
     Route(API_CATALOG, show_api_catalog, methods=["GET"]),
     Route(SERVER_CARD, show_server_card, methods=["GET"]),
     Route(EARLIER_CARD, show_server_card, methods=["GET"]),

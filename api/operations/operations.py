@@ -34,8 +34,8 @@ from aidre.api.operations.messages import (
     Readiness,
     ServerCard,
 )
+from aidre.api.operations.monitoring import MEDIA_TYPE
 from aidre.api.operations.page import HTML, Signpost
-from aidre.api.operations.prometheus import MEDIA_TYPE
 from aidre.api.protocols.provenance import KEYS_MEDIA_TYPE, WELL_KNOWN
 
 ERROR = Content(Error, (AIDRE_JSON, JSON, PROBLEM_JSON), "An error")

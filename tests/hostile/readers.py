@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from aidre.api.access.client_address import ClientAddresses
 from aidre.api.http.endpoint import http_date, not_modified
-from aidre.api.http.media_types import exact_quality, parse_content_type, quality
+from aidre.api.http.request import exact_quality, parse_content_type, quality
 from aidre.engine.errors import FetchFailed, InvalidDocument
 from aidre.engine.index.fields.builder import flatten_member, flatten_object
 from aidre.engine.model import Document

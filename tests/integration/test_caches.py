@@ -16,8 +16,7 @@ import pytest
 from numpy.typing import NDArray
 from starlette.requests import Request
 
-from aidre.api.http.media_types import quality
-from aidre.api.http.request import MAX_ACCEPT_CHARS, accept_header
+from aidre.api.http.request import MAX_ACCEPT_CHARS, accept_header, quality
 from aidre.api.protocols.intent.ledger import pseudonym_of
 from aidre.api.protocols.nlweb.answer.documents import parse_host
 from aidre.api.protocols.nlweb.answer.items import CACHE_BYTES, Items, _CachedItem

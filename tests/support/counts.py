@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from aidre.api.http.metrics import Metrics, Numbers
-from aidre.api.operations import prometheus
+from aidre.api.operations import monitoring
 from tests.support import clients
 
 ROUTES = ("/search", "/chunks/{id:path}")
@@ -25,12 +25,12 @@ def answered(metrics: Metrics, route: str, status: int, seconds: float = 0.003, 
 
 
 def samples(lines: Iterable[str]) -> dict[str, float]:
-    return clients.samples(prometheus.join_lines(lines).decode())
+    return clients.samples(monitoring.join_lines(lines).decode())
 
 
 def counted(metrics: Metrics) -> dict[str, float]:
     """What /metrics shows of the requests of all workers."""
-    return samples(prometheus.counter_lines(metrics, metrics.workers()))
+    return samples(monitoring.counter_lines(metrics, metrics.workers()))
 
 
 def total(metrics: Metrics) -> Numbers:

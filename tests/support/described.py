@@ -12,7 +12,7 @@ from aidre.api.http.errors import BadRequest
 from aidre.api.http.messages import read_message
 from aidre.api.http.operation import Operation
 from aidre.api.operations.operations import OPERATIONS, PROVENANCE
-from aidre.api.protocols.aidre.openapi import OPERATIONS as AIDRE
+from aidre.api.protocols.aidre.routes import OPERATIONS as AIDRE
 from aidre.api.protocols.intake.routes import OPERATIONS as INTAKE
 from aidre.api.protocols.intent.routes import OPERATIONS as INTENT
 from aidre.api.protocols.nlweb.routes import OPERATIONS as NLWEB

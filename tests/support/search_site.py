@@ -110,7 +110,7 @@ def site(folder: Path) -> Iterator[Site]:
     (documents / "guide.md").write_text(GUIDE, encoding="utf-8")
     command = ["ingest", documents, "--store", store, "--collection", "ellery", "--url-base", "https://example.com/"]
     subprocess.run(
-        [sys.executable, "-m", "aidre.api.cli", *map(str, command)],
+        [sys.executable, "-m", "aidre", *map(str, command)],
         check=True,
         capture_output=True,
         timeout=WAIT_SECONDS,

@@ -1,2 +1,1 @@
-from .mount import mount as mount
-from .openapi import OPERATIONS as OPERATIONS, WRITES as WRITES
+from .routes import OPERATIONS as OPERATIONS, WRITES as WRITES, mount as mount

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from aidre.engine.index.text import names
+from aidre.engine.index.text import characters
 from aidre.engine.index.text.characters import MARKS, NON_JOINER, UNSPACED, fold, strip_ignored
 from aidre.engine.index.text.languages import (
     LANGUAGES,
@@ -47,7 +47,7 @@ entries below, the caches hold some megabytes in all."""
 
 UNSPACED_RUN: Final = re.compile(rf"[{UNSPACED}]+")
 _NAME_SIGN: Final = re.compile(r"[#.+@]")
-TOKEN: Final = re.compile(rf"[\w{MARKS}{UNSPACED}{NON_JOINER}{names.MARKS}]+")
+TOKEN: Final = re.compile(rf"[\w{MARKS}{UNSPACED}{NON_JOINER}{characters.SIGN_MARKS}]+")
 _COMPOUND: Final = re.compile(f"[a-z0-9][A-Z]|[A-Z][A-Z][a-z]|[_{NON_JOINER}]")
 _HUMP: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SEAM: Final = re.compile(f"[_{NON_JOINER}]")
@@ -104,7 +104,7 @@ def _tokens(text: str) -> list[str]:
     """The runs of letters, digits and underscores, separated from runs of scripts without spaces."""
     text = normalize(text)
     if _NAME_SIGN.search(text) is not None:
-        text = names.mark_names(text)
+        text = characters.mark_names(text)
     return TOKEN.findall(text if text.isascii() else UNSPACED_RUN.sub(r" \g<0> ", text))
 
 
@@ -147,7 +147,7 @@ def _pairs(token: str) -> list[str]:
 def _parts(token: str) -> tuple[str, ...]:
     """The token in lower case; a compound first as a whole without underscores, then its parts."""
     if not token.isascii():
-        name, token, rest = names.split_name(token)
+        name, token, rest = characters.split_name(token)
         if name:
             return (name, *_parts(token), *_parts(rest)) if rest else (name, *_parts(token))
     if not _COMPOUND.search(token):
@@ -361,7 +361,7 @@ def _stop_word_terms(readings: Sequence[_Reading], is_held: Callable[[str], bool
 
 def _read(token: str, languages: tuple[str, ...]) -> _Reading | None:
     """What a token asks for in documents of these languages; None where it has no word."""
-    name, letters, rest = ("", token, "") if token.isascii() else names.split_name(token)
+    name, letters, rest = ("", token, "") if token.isascii() else characters.split_name(token)
     words = [*_query_words(letters)]
     capitals = words.pop(0) if words and words[0][0].isupper() else ""
     asked = _asked(words, languages)

@@ -1,8 +1,10 @@
-"""Characters that say nothing of a word: those that no reader sees, and the accents of Latin letters.
+"""Characters that say nothing of a word, those that no reader sees and the accents of Latin letters; and the signs that
+belong to a name: C++, C#, A+, .NET, @handle, #tag.
 
 Invisible are the marks of where a line may break, which way a text runs, and how neighbours join. Texts lose those that
 only a page layout needs as soon as they are read from a file; the analysis of words ignores all of them. "cafe" is the
-plain spelling of "café", "lodz" of "łódź".
+plain spelling of "café", "lodz" of "łódź". A sign of a name is replaced by a character of its own that belongs to
+tokens, one for one, so that places stay. The token is a word with its signs, and its letters are words beside it.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ _IGNORED: Final = (
     f"{_LAYOUT}\u034f\u17b4\u17b5\u180b-\u180f\u2061-\u2065\u206a-\u206f\ufdd0-\ufdef\ufe00-\ufe0f\U000e0000-\U000e0fff"
 )
 """And what chooses among shapes of a character or is reserved for such uses: Default_Ignorable_Code_Point of Unicode,
-without the fillers of Hangul, which are letters, and the joiners; and the noncharacters, which `names` uses."""
+without the fillers of Hangul, which are letters, and the joiners; and the noncharacters, which stand for signs."""
 
 NON_JOINER: Final = "\u200c"
 _ARABIC: Final = "\u0620-\u06ff\u0750-\u077f\u08a0-\u08ff"
@@ -122,3 +124,53 @@ def _plain_letters() -> Mapping[int, str]:
             if variant is not None and not unicodedata.decomposition(chr(point)):
                 letters[point] = variant[1].lower()
     return letters
+
+
+# -- signs of names --------------------------------------------------------------------------------------------
+
+_SIGNS: Final = "#+.@"
+SIGN_BYTES: Final = _SIGNS.encode()
+FIRST_MARK: Final = 0xFDD0
+"""The first of the noncharacters of Unicode that stand for signs: no text has them."""
+
+SIGN_MARKS: Final = "".join(chr(FIRST_MARK + number) for number in range(len(_SIGNS)))
+_TO_MARKS: Final = str.maketrans(_SIGNS, SIGN_MARKS)
+_FROM_MARKS: Final = str.maketrans(SIGN_MARKS, _SIGNS)
+
+_LETTER: Final = r"[^\W\d_\u0e00-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u31ff\u3400-\u9fff\ua960-\ua97f\uac00-\ud7ff]"
+"""Letters of scripts that put spaces between words."""
+
+_WORD: Final = rf"\w{MARKS}{UNSPACED}"
+"""Characters of words, as in tokens."""
+
+_SIGN: Final = re.compile(
+    rf"[#+.@](?:(?<!\+)(?<![{_WORD}#+.@&)\]}}].)(?<!\]\(.)(?={_LETTER})"
+    rf"|(?<={_LETTER}\+)\+(?!{_LETTER}|[#+])|(?<={_LETTER}[#+])(?![{_WORD}#+]))",
+    re.DOTALL,
+)
+"""A sign before a name, unless it follows a word (as in addresses) or begins a link target in Markdown, or one that
+ends a name. C++17 is a name and a number, a+b is none. What is before a sign is looked at from behind it: a
+pattern that begins with a few characters is fast."""
+
+
+def mark_names(text: str) -> str:
+    """The text with the signs of names replaced by marks."""
+    return _SIGN.sub(lambda sign: sign[0].translate(_TO_MARKS), text)
+
+
+def sign_at(text: str, place: int) -> str:
+    """The sign of a name that begins at a place of the text, as marks; "" where there is none."""
+    sign = _SIGN.match(text, place)
+    return sign[0].translate(_TO_MARKS) if sign is not None else ""
+
+
+def split_name(token: str) -> tuple[str, str, str]:
+    """A token in lower case with its signs, its letters as they are, and what follows the signs: "c++", "C" and "17" of
+    C++17. "", the token and "" where it has no sign."""
+    if token.isascii():
+        return "", token, ""
+    end = 1 + max(map(token.rfind, SIGN_MARKS))
+    if not end:
+        return "", token, ""
+    end = end if end > 1 else len(token)
+    return token[:end].translate(_FROM_MARKS).lower(), token[:end].strip(SIGN_MARKS), token[end:]

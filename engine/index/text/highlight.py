@@ -19,7 +19,7 @@ from functools import lru_cache, partial
 from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
-from aidre.engine.index.text import names
+from aidre.engine.index.text import characters
 from aidre.engine.index.text.analysis import (
     MAX_CACHED_CHARACTERS,
     PIECE,
@@ -128,9 +128,9 @@ MAX_HIGHLIGHTED: Final = 32_768
 
 _WORD: Final = re.compile(r"\w+")
 _TO_SPACES: Final = {point: " " for point in range(0x80) if _WORD.match(chr(point)) is None}
-_SPACED_TOKEN: Final = re.compile(rf"(?:[^\W{UNSPACED}]|[{MARKS}{NON_JOINER}{names.MARKS}])+")
+_SPACED_TOKEN: Final = re.compile(rf"(?:[^\W{UNSPACED}]|[{MARKS}{NON_JOINER}{characters.SIGN_MARKS}])+")
 """The tokens of `analysis` that are no runs of a script without spaces."""
-_SPECIAL: Final = re.compile(f"[{UNSPACED}{MARKS}{NON_JOINER}{names.MARKS}]")
+_SPECIAL: Final = re.compile(f"[{UNSPACED}{MARKS}{NON_JOINER}{characters.SIGN_MARKS}]")
 """Without such a character the tokens of a text are those of _WORD."""
 _SENTENCE_END: Final = re.compile(r"[.!?…؟۔।。！？\n](?:(?<=[。！？\n])[」』”’）]*|[\"'”’»)\]]*(?=\s))\s*")
 _HEADING: Final = re.compile(r"[ ]{0,3}#{1,6}[ \t]+")
@@ -141,7 +141,7 @@ _BOLD: Final = re.compile(r"(\*\*|__)[^*_\n]{1,80}\1:?[ \t]*")
 _INDENT: Final = 40
 _LETTER: Final = re.compile(r"[^\W_]")
 _SPACE: Final = re.compile(r"\s")
-_SIGNS: Final = frozenset(names.SIGN_BYTES.decode())
+_SIGNS: Final = frozenset(characters.SIGN_BYTES.decode())
 _MAX_CACHED_TOKENS: Final = 1 << 14
 _MAX_WINDOWS: Final = 64
 """Windows of a long sentence that are compared."""
@@ -179,7 +179,7 @@ class WordFinder:
         if text.isascii() and not self._has_names and not self._runs:
             return self._find_ascii(text, language)
         aligned = align(text)
-        text = names.mark_names(aligned.text) if self._has_names else aligned.text
+        text = characters.mark_names(aligned.text) if self._has_names else aligned.text
         if _SPECIAL.search("".join(set(text))):
             words = self._find_spaced(text, language, _SPACED_TOKEN) + self._find_unspaced(text, language)
             words.sort()

@@ -16,9 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine.index.text import names
 from aidre.engine.index.text.analysis import TOKEN, UNSPACED_RUN, normalize, token_words
-from aidre.engine.index.text.characters import NON_JOINER
+from aidre.engine.index.text.characters import FIRST_MARK, NON_JOINER, SIGN_BYTES, SIGN_MARKS, sign_at
 from aidre.engine.storage import kernels
 
 _POINT: Final = np.dtype("<u4")
@@ -73,8 +72,8 @@ def _kinds() -> NDArray[np.uint8]:
             kinds[match_.start() : match_.end()] = kind
     is_lower = np.frombuffer(characters.lower().encode("utf-32-le"), _POINT) == points
     kinds[is_lower & (kinds == _OTHER)] = _LOWER
-    kinds[[*map(ord, f"_{NON_JOINER}{names.MARKS}"), _DOTTED_CAPITAL_I]] = _OTHER
-    kinds[[*names.SIGN_BYTES]] = _SIGN
+    kinds[[*map(ord, f"_{NON_JOINER}{SIGN_MARKS}"), _DOTTED_CAPITAL_I]] = _OTHER
+    kinds[[*SIGN_BYTES]] = _SIGN
     return kinds
 
 
@@ -92,8 +91,8 @@ class _AsciiTables(NamedTuple):
 def _ascii() -> _AsciiTables:
     kinds, points = _kinds()[:0x100].copy(), np.arange(0x100, dtype=_POINT)
     kinds[0x80:] = _NONE
-    marks = slice(_FIRST_MARK_BYTE, _FIRST_MARK_BYTE + len(names.MARKS))
-    kinds[marks], points[marks] = _OTHER, [*map(ord, names.MARKS)]
+    marks = slice(_FIRST_MARK_BYTE, _FIRST_MARK_BYTE + len(SIGN_MARKS))
+    kinds[marks], points[marks] = _OTHER, [*map(ord, SIGN_MARKS)]
     is_sign = kinds == _SIGN
     is_token = (kinds > _NONE) & ~is_sign
     others = np.flatnonzero(~is_token).astype(np.uint8)
@@ -129,7 +128,7 @@ def _split_ascii(text: str, texts: Sequence[str]) -> Tokens:
     signs = np.flatnonzero(np.frombuffer(joined.translate(tables.signs), np.bool_))
     marks = list(_marks(text, np.frombuffer(joined, np.uint8), signs, is_token))
     for place, mark in marks:
-        joined[place] = _FIRST_MARK_BYTE + ord(mark) - names.FIRST_MARK
+        joined[place] = _FIRST_MARK_BYTE + ord(mark) - FIRST_MARK
     if marks:
         is_token = np.frombuffer(joined.translate(tables.tokens), np.bool_)
     bounds = np.flatnonzero(np.diff(is_token, prepend=False))
@@ -153,7 +152,7 @@ def _marks(
     after, before = is_token[signs + 1], is_token[signs - 1]
     is_point = characters[signs] == ord(".")
     for place in signs[(after != before) & ~(is_point & before)].tolist():
-        yield from enumerate(names.sign_at(text, place), place)
+        yield from enumerate(sign_at(text, place), place)
 
 
 def _counts(starts: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.int64]:

@@ -26,7 +26,6 @@ from aidre.engine.index.vectors.inverted_lists import (
     FaissLists,
     InvertedLists,
     from_buffers,
-    from_faiss_index,
     nibble_order,
     packed_bytes,
     to_buffers,
@@ -69,14 +68,14 @@ _LISTS_VALUES = 6
 _CODEWORDS = 16
 """Codewords of a component of a code: 4 bits."""
 
-_ID_BYTES, _LIST_BYTES = 8, 16
-"""Bytes of a row's id, and of the two lengths of a list, in a serialized FAISS index."""
+_ID_BYTES = 8
+"""Bytes of a row's id in a serialized FAISS index."""
 
 _NO_CODES = np.empty(0, np.uint8)
 
 _SCAN_KIND = "scan"
 _LISTS_KIND = "codes in lists"
-"""Inverted lists. (Kind "lists", of earlier releases, is one FAISS index with all its rows.)"""
+"""Inverted lists."""
 
 _ROTATED = "rotated "
 """Prefix of the kind of a file whose codes are of rotated rows: its last value is the rotation."""
@@ -353,16 +352,12 @@ def _open_transform(space: EmbeddingSpace, stored: NDArray[np.uint8] | None, cod
 
 
 def _open_indexes(opened: Callable[[Any], Any], values: Sequence[NDArray[np.uint8]], rows: int) -> list[Any]:
-    # The centroids lie in the memory of the file until `centroids_of` or `copy_without_rows` copies them.
     readers = [faiss.ZeroCopyIOReader(faiss.swig_ptr(value), value.nbytes) for value in values]
     indexes = [opened(reader) for reader in readers]
     for index, reader in zip(indexes, readers, strict=True):
         _check_packed(index, int(reader.rp_))
     if any(_codes_key(index) != _codes_key(indexes[0]) for index in indexes):
         raise FileProblem("is an index of several codebooks")
-    if len(indexes) == 1 and has_centroids(indexes[0]):
-        _check_centroids(indexes[0], lists_per_centroid=2)
-        return [from_faiss_index(copy_without_rows(indexes[0]), indexes[0], rows)]
     if any(has_centroids(index) for index in indexes):
         raise FileProblem("is not an index of this kind")
     if any(index.invlists.list_size(0) != index.ntotal for index in indexes):
@@ -410,8 +405,7 @@ def _check_packed(index: Any, size: int) -> None:
         raise FileProblem("is not an index of this kind")
     sizes = np.array([lists.list_size(number) for number in range(index.nlist)], np.int64)
     empty = copy_without_rows(index)
-    expected = len(faiss.serialize_index(empty)) + _LIST_BYTES * (index.nlist - empty.nlist)
-    expected += _ID_BYTES * int(sizes.sum()) + packed_bytes(index, sizes)
+    expected = len(faiss.serialize_index(empty)) + _ID_BYTES * int(sizes.sum()) + packed_bytes(index, sizes)
     if (lists.n_per_block, lists.block_size) != (block, block * int(index.M2) // 2) or size != expected:
         raise FileProblem("does not match the vectors of its segment")
 
@@ -422,18 +416,18 @@ def _open_lists(opened: Callable[[Any], Any], values: Sequence[NDArray[np.uint8]
     reader = faiss.VectorIOReader()
     faiss.copy_array_to_vector(values[0], reader.data)
     codebook = opened(reader)
-    _check_centroids(codebook, lists_per_centroid=1)
+    _check_centroids(codebook)
     if not has_centroids(codebook) or any(map(len, row_ids_by_list(codebook))):
         raise FileProblem("does not match the vectors of its segment")
     return from_buffers(codebook, values[2:], rows)
 
 
-def _check_centroids(index: Any, *, lists_per_centroid: int) -> None:
-    """Raise FileProblem unless the index has valid centroids and that many lists for each."""
+def _check_centroids(index: Any) -> None:
+    """Raise FileProblem unless the index has valid centroids and a list for each."""
     coarse = faiss.downcast_index(index.quantizer)
     widths = {faiss.IndexScalarQuantizer: 2, faiss.IndexFlat: 4, faiss.IndexFlatIP: 4, faiss.IndexFlatL2: 4}
     width = widths.get(type(coarse))
-    has_lists = index.nlist == lists_per_centroid * coarse.ntotal and 0 < coarse.ntotal <= _MAX_LISTS
+    has_lists = index.nlist == coarse.ntotal and 0 < coarse.ntotal <= _MAX_LISTS
     if width is None or not has_lists or coarse.d != index.d:
         raise FileProblem("is not an index of this kind")
     if coarse.code_size != width * coarse.d or coarse.codes.size() != coarse.ntotal * coarse.code_size:

@@ -348,32 +348,3 @@ def packed_bytes(codebook: Any, sizes: Any) -> int:
 def _aligned(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
     is_aligned = codes.ctypes.data % ALIGNMENT_BYTES == 0
     return codes if is_aligned else np.concatenate([codes], out=_aligned_buffer(len(codes)))
-
-
-# -- of earlier releases -----------------------------------------------------------------------------------
-
-
-def from_faiss_index(codebook: Any, index: Any, rows: int) -> InvertedLists:
-    """The lists of a FAISS index as earlier releases wrote it: nlist lists of rows, then nlist lists of copies.
-
-    FileProblem if it is not such an index.
-    """
-    nlist, block, width = index.nlist // 2, int(codebook.bbs), _code_bytes(codebook)
-    stored = faiss.downcast_InvertedLists(index.invlists)
-    is_packed = isinstance(stored, faiss.BlockInvertedLists) and block in BLOCK_SIZES
-    if not is_packed or (stored.n_per_block, stored.block_size) != (block, block * width):
-        raise FileProblem("is not an index of this kind")
-    codes, assignments, order = np.empty((rows, width), np.uint8), np.full((2, rows), -1), nibble_order(codebook)
-    for number in range(index.nlist):
-        size = stored.list_size(number)
-        if not size:
-            continue
-        ids = faiss.rev_swig_ptr(stored.get_ids(number), size)
-        if ids.min() < 0 or ids.max() >= rows:
-            raise FileProblem("does not match the vectors of its segment")
-        assignments[number // nlist, ids] = number % nlist
-        packed = faiss.rev_swig_ptr(stored.get_codes(number), packed_bytes(codebook, size))
-        codes[ids] = unpack_rows(codebook, packed, size, order)
-    if index.ntotal != 2 * rows or assignments.min(initial=0) < 0:
-        raise FileProblem("does not match the vectors of its segment")
-    return pack_lists(codebook, codes, assignments)

@@ -2,6 +2,9 @@ from .catalog import (
     Due as Due,
     Entries as Entries,
     KnownTerms as KnownTerms,
+    Pass as Pass,
+    Published as Published,
+    each_of as each_of,
     enter as enter,
     take_aliases as take_aliases,
 )
@@ -20,7 +23,6 @@ from .packs import (
     open_pack as open_pack,
     pack_key as pack_key,
 )
-from .passes import Pass as Pass, Published as Published, each_of as each_of
 from .pulling import (
     check_signed as check_signed,
     has_size as has_size,

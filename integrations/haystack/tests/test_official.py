@@ -176,7 +176,7 @@ def test_the_collection_is_one_of_aidre(document_store: AidreDocumentStore) -> N
 def test_a_server_is_asked_through_the_client(tmp_path: Path) -> None:
     docs = aidre.open(tmp_path / "store").collection("docs")
     docs.add([{"id": str(number), "text": f"Soup number {number}.", "number": number} for number in range(10)])
-    command = [sys.executable, "-m", "aidre.api.cli", "serve", "--store", str(tmp_path / "store"), "--port", "0"]
+    command = [sys.executable, "-m", "aidre", "serve", "--store", str(tmp_path / "store"), "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr is not None

@@ -163,7 +163,7 @@ def test_a_retriever_over_a_store_and_over_a_server(tmp_path: Path) -> None:
     docs.add([{"id": str(number), "text": f"Soup number {number}.", "number": number} for number in range(10)])
     over = MetadataFilters(filters=[MetadataFilter(key="number", value=4, operator=FilterOperator.GT)])
     local = AidreRetriever(docs, k=3, filters=over).retrieve("soup")
-    command = [sys.executable, "-m", "aidre.api.cli", "serve", "--store", str(tmp_path / "store"), "--port", "0"]
+    command = [sys.executable, "-m", "aidre", "serve", "--store", str(tmp_path / "store"), "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr is not None

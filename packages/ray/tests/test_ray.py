@@ -242,7 +242,7 @@ def test_the_command_ingests_on_a_cluster_that_runs(tmp_path: Path, cluster: tup
     )
 
     def ingested(store: str, *options: str) -> list[dict[str, Any]]:
-        command = [sys.executable, "-m", "aidre.api.cli", "ingest", str(docs), "--store", str(tmp_path / store)]
+        command = [sys.executable, "-m", "aidre", "ingest", str(docs), "--store", str(tmp_path / store)]
         command += ["--collection", "c", "--config", str(config), "--json", *options]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 1, done.stderr  # one of the pages is no text
@@ -271,7 +271,7 @@ def test_something_else_at_the_address_is_refused_within_a_bounded_time(tmp_path
         command = [
             sys.executable,
             "-m",
-            "aidre.api.cli",
+            "aidre",
             "ingest",
             str(tmp_path / "docs"),
             "--store",

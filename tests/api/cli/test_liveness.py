@@ -14,7 +14,7 @@ from aidre.api.cli import publish as publishing
 from aidre.api.cli.liveness import PublishRecord, ReplicaWatch, health_port, parse_address
 from aidre.api.cli.publish import seconds_since_pull
 from aidre.api.config import Settings
-from aidre.api.operations import fleet, prometheus
+from aidre.api.operations import fleet, monitoring
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import BucketFailed, ConfigurationError, PublishConflict
 from aidre.engine.maintenance import Publisher, beat, promote, read_heartbeat
@@ -89,7 +89,7 @@ def test_a_publisher_of_one_collection_tells_nothing_of_the_others(
     found = read_heartbeat(folder_place.bucket)
     assert found is not None
     assert found[0].generations == {NAME: 1}
-    lines = "\n".join(prometheus.fleet_lines(store, {NAME: 1, "other": 1}, None))
+    lines = "\n".join(monitoring.fleet_lines(store, {NAME: 1, "other": 1}, None))
     assert 'aidre_publish_lag_generations{collection="docs"} 0' in lines
     assert "other" not in lines
 

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import faiss
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from aidre.engine.index.vectors import (
-    quantizer as codebook,
-)
 from aidre.engine.index.vectors.codes import (
     VectorIndex,
     index_to_batch,
     open_index,
-    row_ids_by_list,
 )
 from aidre.engine.index.vectors.inverted_lists import InvertedLists
 from aidre.engine.index.vectors.quantizer import (
     Quantized,
     centroids_of,
+    quantize_rows,
     row_blocks,
     train_centroids,
     train_codebook,
@@ -75,40 +70,6 @@ def test_all_rows_are_gone_over_as_one_list_and_those_of_few_lists_by_these() ->
 
 
 # -- on disk -----------------------------------------------------------------------------------------------
-
-
-def older(scan: VectorIndex, codes: NDArray[Any]) -> Any:
-    """An index that holds its rows, as earlier releases wrote it."""
-    codebook = scan.codebook().index
-    rows = np.zeros((len(codes), codebook.d), np.float32)
-    rows[:, : codes.shape[1]] = codes
-    made = codebook.pq.compute_codes(rows)
-    plain = faiss.IndexIVFPQ(codebook.quantizer, codebook.d, 2 * LISTS, codebook.pq.M, 4, codebook.metric_type)
-    plain.by_residual, plain.pq, plain.is_trained, plain.ntotal = False, codebook.pq, True, 2 * len(scan)
-    for number, chosen in enumerate(own for copy in scan.assignments for own in (copy == np.arange(LISTS)[:, None])):
-        rows = np.flatnonzero(chosen)
-        if len(rows):
-            own = made[rows]
-            plain.invlists.add_entries(number, len(rows), faiss.swig_ptr(rows), faiss.swig_ptr(own))
-    packed = faiss.IndexIVFPQFastScan(plain, 64)
-    coarse = faiss.clone_index(faiss.downcast_index(codebook.quantizer))
-    packed.quantizer, packed.own_fields = coarse, True
-    coarse.this.disown()
-    return packed
-
-
-def test_lists_of_an_earlier_release_are_read_as_they_were() -> None:
-    rows = structured(ROWS, DIMENSIONS)
-    scan = listed_index("cosine", rows)
-    stored = Quantized((older(scan, codes_of("cosine", rows)),))
-    opened = open_index(scan.space, index_to_batch(stored, "abc", 1500), ROWS, "abc")
-    anew = VectorIndex(scan.space, codebook.quantize_rows(opened.codebook(), row_blocks(codes_of("cosine", rows))))
-    assert anew.codebook_key == opened.codebook_key
-    for name in ("list_sizes", "rows", "codes", "all_codes"):
-        assert (getattr(opened.quantized[0], name) == getattr(anew.quantized[0], name)).all()
-    for reach in (None, probing(4)):
-        found = [Scan(ScanGroup([one])).search(query_of("cosine"), 100, reach)[1].tolist() for one in (opened, scan)]
-        assert found[0] == found[1]
 
 
 def with_quantiser(lists: InvertedLists, how: str) -> InvertedLists:
@@ -166,20 +127,6 @@ def test_damaged_lists_are_refused(how: str) -> None:
         open_index(scan.space, batch, ROWS, "abc")
 
 
-@pytest.mark.parametrize("how", ["no numbers", "too few", "of another kind", "twice", "beyond", "below"])
-def test_damaged_lists_of_an_earlier_release_are_refused(how: str) -> None:
-    rows = structured(ROWS, DIMENSIONS)
-    scan = listed_index("dot", rows)
-    index = older(scan, codes_of("dot", rows))
-    if how in ("no numbers", "too few", "of another kind"):
-        with_quantiser(replace(scan.quantized[0], codebook=index), how)
-    else:
-        ids = next(one for one in row_ids_by_list(index) if len(one) > 1)
-        ids[0] = {"twice": ids[1], "beyond": 1 << 32, "below": -1}[how]
-    with pytest.raises(FileProblem):
-        open_index(scan.space, index_to_batch(Quantized((index,)), "abc", 1500), ROWS, "abc")
-
-
 def test_a_file_of_lists_without_all_of_their_members_is_refused() -> None:
     scan = listed_index("dot", structured(ROWS, DIMENSIONS))
     batch = index_to_batch(scan.quantized, "abc", 1500)
@@ -192,17 +139,17 @@ def test_lists_take_over_the_codes_of_an_index_without_lists(rows: int) -> None:
     space, stored = space_of("cosine", DIMENSIONS), codes_of("cosine", structured(ROWS, DIMENSIONS))
     trained = train_codebook(space, stored, 12)
     listed = with_centroids(space, trained, train_centroids(space, stored, LISTS))
-    known = VectorIndex(space, codebook.quantize_rows(trained, row_blocks(stored[:rows]))).known_codes(listed)
+    known = VectorIndex(space, quantize_rows(trained, row_blocks(stored[:rows]))).known_codes(listed)
     assert known is not None
     assert (known == trained.index.pq.compute_codes(stored[:rows].astype(np.float32))).all()
-    taken, anew = (codebook.quantize_rows(listed, row_blocks(stored[:rows]), codes)[0] for codes in (known, None))
+    taken, anew = (quantize_rows(listed, row_blocks(stored[:rows]), codes)[0] for codes in (known, None))
     for name in ("list_sizes", "rows", "codes", "all_codes"):
         assert (getattr(taken, name) == getattr(anew, name)).all()
 
 
 def test_codes_of_another_codebook_are_not_taken_over() -> None:
     space, stored = space_of("cosine", DIMENSIONS), codes_of("cosine", structured(ROWS, DIMENSIONS))
-    index = VectorIndex(space, codebook.quantize_rows(train_codebook(space, stored, 12), row_blocks(stored)))
+    index = VectorIndex(space, quantize_rows(train_codebook(space, stored, 12), row_blocks(stored)))
     centroids = train_centroids(space, stored, LISTS)
     for other in (train_codebook(space, stored[:500], 12), train_codebook(space, stored, 24)):
         assert index.known_codes(with_centroids(space, other, centroids)) is None

@@ -1,10 +1,10 @@
-"""Accept and Content-Type, `api/http/media_types.py`."""
+"""Accept and Content-Type, `api/http/request.py`."""
 
 from __future__ import annotations
 
 import pytest
 
-from aidre.api.http.media_types import exact_quality, quality
+from aidre.api.http.request import exact_quality, quality
 
 
 @pytest.mark.parametrize(

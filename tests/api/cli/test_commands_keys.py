@@ -1,4 +1,4 @@
-"""`aidre keys`, `api/cli/keys.py`: what is made is accepted by configuration and server; a secret is shown once."""
+"""`aidre keys`, `api/cli/commands.py`: what is made is accepted by configuration and server; a secret is shown once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from aidre.api.access.credentials import Keys
-from aidre.api.cli.keys import new_key
+from aidre.api.cli.commands import make_caller_key
 from aidre.api.cli.main import run
 from aidre.api.config.settings import load_settings, parse_settings
 from aidre.api.protocols.provenance.keys import read_keys
@@ -85,31 +85,30 @@ def test_what_cannot_be_made_is_said_in_one_line(words: list[str], message: str,
 
 
 def test_the_configuration_holds_what_knows_the_secret_and_not_the_secret() -> None:
-    made = new_key("a reader")
-    text = "\n".join(made.lines)
-    assert made.secret not in text
+    secret, text = make_caller_key("a reader")
+    assert secret not in text
     [key] = parse_settings(text).keys
     assert (key.name, key.collections, key.scopes) == ("a reader", (), ("search",))
-    assert key.sha256 == hashlib.sha256(made.secret.encode()).hexdigest()
-    holder = Keys([key]).grant(made.secret.encode())
+    assert key.sha256 == hashlib.sha256(secret.encode()).hexdigest()
+    holder = Keys([key]).grant(secret.encode())
     assert holder is not None
     assert holder.caller.account == "key a reader"
 
 
 def test_no_secret_is_like_another_and_each_fits_a_header_and_a_shell() -> None:
-    secrets = {new_key().secret for _ in range(100)}
+    secrets = {make_caller_key()[0] for _ in range(100)}
     assert len(secrets) == 100
     assert all(len(secret) >= 40 and secret.replace("-", "_").isidentifier() for secret in secrets)
-    names = [tomllib.loads("\n".join(new_key().lines))["keys"][0]["name"] for _ in range(10)]
+    names = [tomllib.loads(make_caller_key()[1])["keys"][0]["name"] for _ in range(10)]
     assert len(set(names)) == 10
 
 
 @pytest.mark.parametrize("name", ["Zeitung für Ökonomie", "a.b:c@d+e/f-g_h", "x" * 64])
 def test_names_of_many_kinds_come_back_whole(name: str) -> None:
-    assert parse_settings("\n".join(new_key(name).lines)).keys[0].name == name
+    assert parse_settings(make_caller_key(name)[1]).keys[0].name == name
 
 
 @pytest.mark.parametrize("name", ["", " ", "x" * 65, 'a"b', "a\\b", "a\nb", "a\x7fb", " a", "a\u202eb", "a\udcffb"])
 def test_names_that_would_break_the_file_or_fool_a_reader_are_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="--name"):
-        new_key(name)
+        make_caller_key(name)

@@ -7,8 +7,9 @@ from urllib.parse import urlsplit
 import pytest
 from msgspec.structs import replace
 
-from aidre.api.access.metadata import RESOURCE_METADATA, metadata_document, metadata_url
+from aidre.api.access.guard import RESOURCE_METADATA, metadata_url
 from aidre.api.config.settings import OAuth, Settings, parse_settings
+from aidre.api.operations.links import metadata_document
 
 SERVERS = {
     "plain": ('base_url = "https://ai.example.com"', "https://ai.example.com", ""),

@@ -1,11 +1,17 @@
-"""The operations of AIDRE for the OpenAPI document."""
+"""AIDRE over HTTP: its routes in the application, and its operations for the OpenAPI document.
+
+Its error envelope is the server's default, so it needs no renderer of its own.
+"""
 
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from aidre.api.config import Settings
 from aidre.api.http import AIDRE_JSON, JSON, PROBLEM_JSON, Content, Error, Operation, Parameter, link
+from aidre.api.protocols.aidre import browsing, changes, documents, reading, search, suggestions
 from aidre.api.protocols.aidre.browsing import CHUNKS_DEFAULT, DOCUMENTS_DEEPEST, DOCUMENTS_DEFAULT
 from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT
 from aidre.api.protocols.aidre.discovery import BEHAVIOUR
@@ -35,6 +41,29 @@ from aidre.api.protocols.aidre.messages import (
 )
 from aidre.api.protocols.aidre.reading import READING
 from aidre.api.protocols.aidre.suggestions import SUGGESTIONS_DEFAULT
+from aidre.api.server import Mounted
+from aidre.api.writing import DocumentWrites, IdempotencyKeys
+
+
+def mount(store: Path, settings: Settings, state: Path) -> Mounted:
+    """`state` is the folder of what is kept beside the collections."""
+    routes = [*search.routes, *changes.routes, *suggestions.routes, *browsing.routes, *reading.routes]
+    if not settings.server.writes:
+        return Mounted(routes=routes)
+    writes, keys = DocumentWrites(store, settings), IdempotencyKeys(state)
+
+    async def close() -> None:
+        await writes.close()
+        keys.close()
+
+    return Mounted(
+        routes=[*routes, *documents.routes],
+        state={"document_writes": writes, "idempotency_keys": keys},
+        close=close,
+    )
+
+
+# -- described ------------------------------------------------------------------------------------------------
 
 
 def _limit(what: str, default: int, example: int) -> Parameter:

@@ -1,4 +1,4 @@
-"""Names with signs: words of their own beside their letters, in documents and in questions."""
+"""Names with signs: words of their own beside their letters, in documents and questions."""
 
 from __future__ import annotations
 

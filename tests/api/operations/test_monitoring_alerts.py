@@ -16,7 +16,7 @@ import yaml
 
 from aidre.api.cli.liveness import PublishRecord
 from aidre.api.http import count_restart
-from aidre.api.operations import fleet, prometheus
+from aidre.api.operations import fleet, monitoring
 from aidre.ingest.pipeline import oldest_read_times
 from tests.support.clients import Client, a_document, fill, serving
 from tests.support.clocks import WAIT_SECONDS
@@ -98,7 +98,7 @@ class Causes:
         self.patch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_bavail=1_000, f_frsize=4_096))
 
     def sources_stale(self) -> None:
-        self.patch.setattr(prometheus, "oldest_read_times", lambda path: {"docs": 1.0})
+        self.patch.setattr(monitoring, "oldest_read_times", lambda path: {"docs": 1.0})
         assert oldest_read_times(self.store) is not None
 
     def not_published(self) -> None:
@@ -222,7 +222,7 @@ def test_the_page_has_the_alerts_of_the_file() -> None:
 
 
 def test_the_dashboard_asks_for_metrics_that_are_served() -> None:
-    source = (ROOT / "api" / "operations" / "prometheus.py").read_text(encoding="utf-8")
+    source = (ROOT / "api" / "operations" / "monitoring.py").read_text(encoding="utf-8")
     served = set(re.findall(r'"(aidre_[a-z_]+)', source)) | {"aidre_collection_generation", "aidre_worker_memory_bytes"}
     panels = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
     expressions = [target["expr"] for panel in panels for target in panel["targets"]]

@@ -1,4 +1,4 @@
-"""The text of /metrics, `api/operations/prometheus.py`: collections, processes, and who reads of what."""
+"""The text of /metrics, `api/operations/monitoring.py`: collections, processes, and who reads of what."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aidre.api.operations import prometheus
+from aidre.api.operations import monitoring
 from aidre.engine.collection.store import Store
 from aidre.engine.native import kernel_name
 from aidre.engine.storage.manifest import Calibration, Depth, SpaceState
@@ -30,7 +30,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_collections_are_told_of(store: Path) -> None:
     snapshots = [Store(store).open(name) for name in ("docs", "news")]
     found = samples(
-        prometheus.collection_lines([one.status() for one in snapshots], {"docs": 0.0, "gone": 1.0}, damaged=2)
+        monitoring.collection_lines([one.status() for one in snapshots], {"docs": 0.0, "gone": 1.0}, damaged=2)
     )
     assert found["aidre_collections_damaged"] == 2
     assert found["aidre_collection_generation{collection=docs}"] == 2
@@ -62,7 +62,7 @@ def test_recall_is_that_of_the_calibration(store: Path) -> None:
         SpaceState(replace(state.space, id=other), "building"),
     )
     snapshot.manifest = replace(snapshot.manifest, spaces=states)
-    found = samples(prometheus.collection_lines([snapshot.status()], {}, damaged=0))
+    found = samples(monitoring.collection_lines([snapshot.status()], {}, damaged=0))
     named = f"space={state.space.id}"
     assert found[f"aidre_space_recall{{collection=news,results=10,{named},statistic=mean}}"] == 0.996
     assert found[f"aidre_space_recall{{collection=news,results=100,{named},statistic=p5}}"] == 0.97
@@ -80,13 +80,13 @@ def test_strangers_read_of_no_collection_that_lists_itself_nowhere(tmp_path: Pat
 
 
 def test_a_caller_who_sees_no_collection_reads_of_none() -> None:
-    assert samples(prometheus.collection_lines([], {"secret": 0.0}, damaged=0)) == {"aidre_collections_damaged": 0}
+    assert samples(monitoring.collection_lines([], {"secret": 0.0}, damaged=0)) == {"aidre_collections_damaged": 0}
 
 
 def test_processes_are_told_of(tmp_path: Path) -> None:
     with closing(counting(tmp_path)) as one:
         counting(tmp_path).close()
-        found = samples(prometheus.process_lines(one.workers()))
+        found = samples(monitoring.process_lines(one.workers()))
         assert found["aidre_workers"] == 1
         assert found["aidre_worker_memory_bytes{kind=anonymous,worker=0}"] > 1e6
         assert found["aidre_worker_open_files{worker=0}"] > 3
@@ -100,6 +100,6 @@ def test_a_process_that_has_just_ended_is_left_out() -> None:
         [worker] = counting().workers()
         yield replace(worker, pid=2**22 + 1)
 
-    found = samples(prometheus.process_lines(ended()))
+    found = samples(monitoring.process_lines(ended()))
     assert found["aidre_workers"] == 1
     assert not [name for name in found if name.startswith("aidre_worker_")]

@@ -1,4 +1,6 @@
-"""GET /metrics: counters of the workers and figures of the store, in the text format of Prometheus (version 0.0.4)."""
+"""What monitoring asks: GET /healthz (the process is alive), GET /readyz (the store can be served), and GET /metrics,
+counters of the workers and figures of the store in the text format of Prometheus (version 0.0.4).
+"""
 
 from __future__ import annotations
 
@@ -6,26 +8,31 @@ import asyncio
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from itertools import accumulate
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from aidre.api.access import Caller, caller_of
 from aidre.api.config import Protocol
-from aidre.api.http import BUCKET_BOUNDS, DROPPED, IN_FLIGHT, QUEUED, SUM_OFFSET, Metrics, Numbers, Worker
+from aidre.api.http import BUCKET_BOUNDS, DROPPED, IN_FLIGHT, JSON, QUEUED, SUM_OFFSET, Metrics, Numbers, Worker
 from aidre.api.operations import fleet
+from aidre.api.operations.messages import Liveness, Readiness
 from aidre.api.operations.scrubber import Findings
 from aidre.api.retrieval import Retrieval
 from aidre.engine.errors import StorageFailed
 from aidre.engine.index.fields import parse_instant
 from aidre.engine.native import kernel_name
+from aidre.engine.ports import Unpulled
 from aidre.engine.types import CollectionStatus
 from aidre.ingest.pipeline import oldest_read_times
 
@@ -33,7 +40,40 @@ MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
 Sample: TypeAlias = tuple[Mapping[str, str], float]
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
+NO_STORE = {"Cache-Control": "no-store"}
 ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+
+
+async def alive(request: Request) -> Response:
+    return Response(msgspec.json.encode(Liveness(status="ok")), 200, NO_STORE, JSON)
+
+
+async def ready(request: Request) -> Response:
+    """Ready while any collection can be served: a damaged one must not take the others offline."""
+    status, body = readiness(request.app.state.retrieval, request.app.state.scrubber.damaged)
+    age = request.app.state.replica_age
+    if age is not None:
+        snapshots = request.app.state.retrieval.snapshots
+        opened = (one for name, one in snapshots.collections.items() if name not in snapshots.aliases)
+        unpulled = sum(isinstance(one.snapshot, Unpulled) for one in opened)
+        body = replace(body, replica_age=round(age(), 1), protocols=["aidre", "nlweb"], unpulled=unpulled or UNSET)
+    return Response(msgspec.json.encode(body), status, NO_STORE, JSON)
+
+
+def readiness(retrieval: Retrieval, damaged_since: Collection[str] = ()) -> tuple[int, Readiness]:
+    """Status and body of /readyz. It names no collection, because the visibility of a damaged one cannot be read.
+
+    `damaged_since` are the collections that opened, and in which the scrub found a damaged file later.
+    """
+    opened = retrieval.snapshots.collections
+    damaged = sum(collection.problem is not None or name in damaged_since for name, collection in opened.items())
+    serves = not opened or any(collection.snapshot is not None for collection in opened.values())
+    if retrieval.snapshots.problem is not None or not serves:
+        return 503, Readiness(status="unavailable", damaged=damaged)
+    return 200, Readiness(status="degraded" if damaged else "ready", damaged=damaged)
+
+
+# -- metrics ---------------------------------------------------------------------------------------------------------
 
 
 async def show(request: Request) -> Response:
@@ -42,7 +82,7 @@ async def show(request: Request) -> Response:
     findings: Findings = request.app.state.scrubber.findings
     age: Callable[[], float] | None = request.app.state.replica_age
     body = await asyncio.to_thread(render_metrics, metrics, retrieval, caller_of(request), findings, age)
-    return Response(body, 200, {"Cache-Control": "no-store"}, MEDIA_TYPE)
+    return Response(body, 200, NO_STORE, MEDIA_TYPE)
 
 
 def render_metrics(
@@ -308,4 +348,8 @@ def _process(pid: int) -> dict[str, float]:
     return facts
 
 
-routes = [Route("/metrics", show, methods=["GET"])]
+routes = [
+    Route("/healthz", alive, methods=["GET"]),
+    Route("/readyz", ready, methods=["GET"]),
+    Route("/metrics", show, methods=["GET"]),
+]

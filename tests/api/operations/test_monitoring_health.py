@@ -1,4 +1,4 @@
-"""Whether a server is alive and ready, `api/operations/health.py`."""
+"""Whether a server is alive and ready, `api/operations/monitoring.py`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from aidre.api.operations.health import alive, readiness
 from aidre.api.operations.messages import Readiness
+from aidre.api.operations.monitoring import alive, readiness
 
 SOUND = SimpleNamespace(snapshot="a snapshot", problem=None)
 STALE = SimpleNamespace(snapshot="an older snapshot", problem="damaged")
