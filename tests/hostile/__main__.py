@@ -57,6 +57,7 @@ PROOFS = {
     "chaos": ("tests.hostile.chaos", "run", 1_000),
     "soak": ("tests.hostile.soak", "run", 1_800),
     "planted": ("tests.hostile.planted", "run", 1_200),
+    "sampled": ("tests.hostile.sampled", "run", 100),
     "rooms": ("tests.hostile.rooms", "run", 1_000),
 }
 """Names in the order in which they run. A round of what lasts a time is a second."""
