@@ -30,7 +30,8 @@ class Asked(NamedTuple):
     """`filter` is JSON text; without a `mode` the best mode of the collection is used. `facets` are names of fields.
     With `correct` a text that finds little is answered without what may be typing errors in it; with `operators` its
     quotes and `-word` are read. `k` counts what `group` names. Without `recall` and `fusion` those of the collection
-    hold."""
+    hold; `name` is its name or alias, where one was given, and settings of an alias come before those of what it means.
+    """
 
     text: str
     k: int
@@ -43,6 +44,7 @@ class Asked(NamedTuple):
     collapse: bool = True
     recall: float | None = None
     fusion: FusionMethod | None = None
+    name: str | None = None
 
 
 def find(
@@ -70,7 +72,8 @@ def find(
         fusion=asked.fusion,
     )
     # What a server withholds from its callers is not withheld from one who can read the store.
-    policy = replace(settings.collection(reader.collection.name).policy, shows_text=True)
+    own = reader.collection.name
+    policy = replace(settings.collection(asked.name or own, own).policy, shows_text=True)
     found = run(answer(question, State(reader, policy)), embed or embedding_of(settings))
     for name in found.ignored:
         note(f"--filter: no document has {printable(name)}")

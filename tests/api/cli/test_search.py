@@ -76,6 +76,21 @@ def test_search_answers_as_a_server_with_the_configuration_would(filled: Shell) 
     ]
 
 
+def test_search_by_an_alias_takes_its_own_section_and_else_that_of_its_collection(filled: Shell) -> None:
+    assert filled.run("alias", "current", "docs", "--store", filled.store)[0] == 0
+
+    def found(name: str, more: str) -> list[Any]:
+        filled.config.write_text(CONFIGURATION + more, encoding="utf-8")
+        options = ("--collection", name, "--config", filled.config)
+        return [(hit["id"], hit["score"]) for hit in filled.json("search", "tea that rises overnight", *options)]
+
+    own, of_alias = "[collections.docs.fusion]\na = 0.9\nc = 2.0\n", "[collections.current.fusion]\na = 0.2\nc = 1.0\n"
+    plain, fused = found("docs", ""), found("docs", own)
+    assert found("current", own) == fused
+    assert found("current", own + of_alias) == found("docs", of_alias.replace("current", "docs"))
+    assert found("docs", own + of_alias) == fused != plain
+
+
 def test_search_takes_the_default_collection_of_the_configuration(filled: Shell) -> None:
     def searched(default: str) -> int:
         filled.config.write_text(f'{CONFIGURATION}[server]\ndefault_collection = "{default}"\n', encoding="utf-8")
