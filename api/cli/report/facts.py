@@ -18,12 +18,12 @@ from aidre.api.access import visibility_in_force
 from aidre.api.cli import maintenance
 from aidre.api.cli.report import quality
 from aidre.api.cli.report.quality import Bucket, Copies, Searches, search_titles
-from aidre.api.cli.report.sample import Sample, draw
+from aidre.api.cli.report.sample import draw
 from aidre.api.config import Settings
 from aidre.engine.errors import AidreError
 from aidre.engine.maintenance import Inventory, take_inventory
 from aidre.engine.model import Json, Visibility
-from aidre.engine.ports import Reader, Source
+from aidre.engine.ports import Source
 from aidre.engine.types import CollectionStatus, RetrievedChunk
 from aidre.ingest.pipeline import load_read_times
 
@@ -164,13 +164,11 @@ def _collection_facts(store: Source, name: str, settings: Settings) -> Collectio
         longest=tuple(map(_excerpt, sample.longest)),
         shortest=tuple(map(_excerpt, sample.shortest)),
         copies=copies,
-        searches=attempt("sample searches", lambda: _searches(reader, sample, settings)),
+        searches=attempt(
+            "sample searches", lambda: search_titles(reader, sample, settings) if sample.documents else None
+        ),
         unavailable=unavailable,
     )
-
-
-def _searches(reader: Reader, sample: Sample, settings: Settings) -> Searches | None:
-    return search_titles(reader, sample, settings) if sample.documents else None
 
 
 def _sizes(status: CollectionStatus) -> dict[str, int]:

@@ -270,7 +270,7 @@ class IntakeService:
             try:
                 if time.monotonic() - expired_at >= EXPIRY_SECONDS:
                     expired_at = time.monotonic()
-                    for offer in await self._on_disk(self._delete_expired):
+                    for offer in await self._on_disk(lambda: self._open_ledger().delete_expired(time.time())):
                         logger.error(
                             "no webhook accepted the bind of offer %s before its retention ended: its data are deleted",
                             offer,
@@ -325,9 +325,6 @@ class IntakeService:
         if status == "full":
             logger.warning("an offer was refused: %d are stored already (intake.max_offers)", max_offers)
             raise unavailable("too many offers wait to be bound at the moment: try again later")
-
-    def _delete_expired(self) -> list[str]:
-        return self._open_ledger().delete_expired(time.time())
 
     def _close(self) -> None:
         if self._ledger is not None:
