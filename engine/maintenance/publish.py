@@ -318,10 +318,7 @@ class Publisher:
 
     def _former_manifest(self, name: str, former: Publication | None) -> Manifest | None:
         """None also where it cannot be read: every file is then put where it is absent."""
-        try:
-            return None if former is None else self._read_manifest(name, former.generation)
-        except (StoreDamaged, FormatTooNew):
-            return None
+        return None if former is None else self._manifest_or_none(name, former.generation)
 
     def _read_manifest(self, name: str, generation: int) -> Manifest | None:
         known = self._manifests.setdefault(name, {})

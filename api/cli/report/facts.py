@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TypeVar
 
@@ -24,6 +23,7 @@ from aidre.engine.errors import AidreError
 from aidre.engine.maintenance import Inventory, take_inventory
 from aidre.engine.model import Json, Visibility
 from aidre.engine.ports import Source
+from aidre.engine.storage import rfc3339
 from aidre.engine.types import CollectionStatus, RetrievedChunk
 from aidre.ingest.pipeline import load_read_times
 
@@ -111,7 +111,7 @@ class Report:
 
 def report_of(store: Source, names: Sequence[str], settings: Settings) -> Report:
     """The report on the named collections."""
-    begun, made_at = time.monotonic(), _rfc3339(time.time())
+    begun, made_at = time.monotonic(), rfc3339(time.time())
     found, failures = list[CollectionFacts](), list[Failure]()
     for name in names:
         try:
@@ -194,8 +194,4 @@ def _excerpt(chunk: RetrievedChunk) -> Excerpt:
 
 
 def _moment(seconds: float | None) -> str | None:
-    return None if seconds is None else _rfc3339(seconds)
-
-
-def _rfc3339(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if seconds is None else rfc3339(seconds)
