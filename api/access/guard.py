@@ -164,7 +164,8 @@ class Guard:
                 raise _too_many(charge[1], state)
             fields = token_bucket.rate_limit_fields(charge[1], state)
         if isinstance(grant, Unauthorized):
-            raise self._challenged(grant, path)
+            refused = f'{self.challenge(path)}, error="invalid_token"'
+            raise Unauthorized(grant.message, {"WWW-Authenticate": refused})
         if path == METRICS:
             if self._settings.server.metrics == "callers" and not grant.caller.name:
                 challenge = {"WWW-Authenticate": self.challenge(path)}
@@ -197,9 +198,6 @@ class Guard:
     def account(self, scope: Any, caller: Caller) -> str:
         """The account that is charged: the key, the token's subject or the client address."""
         return caller.account or f"address {self._client_addresses.of(scope)}"
-
-    def _challenged(self, error: Unauthorized, path: str) -> Unauthorized:
-        return Unauthorized(error.message, {"WWW-Authenticate": f'{self.challenge(path)}, error="invalid_token"'})
 
     def challenge(self, path: str) -> str:
         """The WWW-Authenticate challenge with the resource metadata (RFC 9728, 5.1); MCP has a resource of its own."""

@@ -31,10 +31,8 @@ from aidre.engine.ports import Source
 from aidre.ingest.pipeline import EmbedSummary, Event, embed_space
 
 if TYPE_CHECKING:
-    from aidre.api.config import Settings
     from aidre.engine.embedding.models import Progress
-    from aidre.engine.model import EmbeddingSpace, Json
-    from aidre.engine.ports import Source
+    from aidre.engine.model import Json
 
 Facts = dict[str, "Json"]
 

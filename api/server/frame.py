@@ -245,7 +245,7 @@ class _FramedSend:
             self.slot.begun = True
         message["headers"] = frame.headers(self._scope, self.status, message["headers"], self.begun)
         if frame.sign is not None and not self._is_head:
-            if _has_length(message["headers"]):
+            if any(name == b"content-length" for name, _ in message["headers"]):
                 self._held = message
                 return _nothing()
             self._sign(message, b"")
@@ -265,10 +265,6 @@ class _FramedSend:
 
 
 async def _nothing() -> None: ...
-
-
-def _has_length(headers: RawHeaders) -> bool:
-    return any(name == b"content-length" for name, _ in headers)
 
 
 def _unmetered(scope: Scope) -> Response | None:

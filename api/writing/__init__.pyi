@@ -1,4 +1,4 @@
-from .document_writes import DocumentWrites as DocumentWrites
+from .document_writes import DocumentWrites as DocumentWrites, MakeRequest as MakeRequest
 from .idempotency import (
     CLAIM_SECONDS as CLAIM_SECONDS,
     IdempotencyKeys as IdempotencyKeys,

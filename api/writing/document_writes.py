@@ -36,8 +36,8 @@ RETRY_FULL_SECONDS = 30
 CLOSE_SECONDS = 25.0
 """Time for what was received, when the server ends; then the process is killed."""
 
-MakeRequest: TypeAlias = Callable[[int, float], AnyRequest]
-"""A request from its number and the time of its arrival."""
+MakeRequest: TypeAlias = Callable[..., AnyRequest]
+"""A request from its `number` and the time when it `arrived`."""
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -93,7 +93,7 @@ class DocumentWrites:
         self._waiting_bytes += size
         try:
             process = await self._running()
-            answer = await process.ask(make(next(self._numbers), time.monotonic()))
+            answer = await process.ask(make(number=next(self._numbers), arrived=time.monotonic()))
         finally:
             self._waiting_bytes -= size
         if answer.failure is not None:

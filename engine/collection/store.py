@@ -234,9 +234,9 @@ class Store:
             with durable.write_errors(folder):
                 durable.close_to_others(folder)
                 manifest, began_at = self._live_manifest(collection)
-                states = _space_states(
-                    _stored_spaces(collection, manifest) if spaces is None else spaces, runtimes or {}
-                )
+                spaces = _stored_spaces(collection, manifest) if spaces is None else spaces
+                known = runtimes or {}
+                states = tuple(SpaceState(with_precision(space), runtime=known.get(space.id)) for space in spaces)
                 stale = _stale_states(collection, manifest, states) if manifest is not None else []
                 return Writer(
                     folder,
@@ -382,10 +382,6 @@ def _stored_spaces(collection: str, manifest: Manifest | None) -> Sequence[Embed
     if manifest is None:
         raise _collection_missing(collection)
     return manifest.collection.spaces
-
-
-def _space_states(spaces: Sequence[EmbeddingSpace], runtimes: Mapping[str, str]) -> tuple[SpaceState, ...]:
-    return tuple(SpaceState(with_precision(space), runtime=runtimes.get(space.id)) for space in spaces)
 
 
 def _declared_anew(manifest: Manifest, states: Sequence[SpaceState], runtimes: Mapping[str, str]) -> Manifest:

@@ -26,7 +26,7 @@ import msgspec
 
 from aidre.engine.errors import PublishConflict, StorageFailed
 from aidre.engine.maintenance.bucket import Bucket, Objects
-from aidre.engine.maintenance.fleet import Packed, open_pack
+from aidre.engine.maintenance.fleet.packs import Packed, open_pack
 from aidre.engine.maintenance.publication import (
     CATALOG,
     HEARTBEAT,

@@ -25,30 +25,11 @@ from aidre.engine.collection import continues_history, diverges, local_store
 from aidre.engine.errors import FormatTooNew, InvalidInput, PublishConflict, StoreDamaged
 from aidre.engine.maintenance.backup import open_generation
 from aidre.engine.maintenance.bucket import Bucket
-from aidre.engine.maintenance.fleet import (
-    COLLECT_SECONDS,
-    FEWEST,
-    KEEP,
-    MAX_BYTES,
-    Entries,
-    Pass,
-    Published,
-    Signing,
-    Superseded,
-    changelogs,
-    check_whole,
-    content_of,
-    contents_of,
-    damaged_keys,
-    each_of,
-    encode_pack,
-    enter,
-    generations,
-    is_pack_of,
-    needed,
-    open_pack,
-    pack_key,
-)
+from aidre.engine.maintenance.fleet.catalog import Entries, Pass, Published, each_of, enter
+from aidre.engine.maintenance.fleet.packs import FEWEST, MAX_BYTES, encode_pack, is_pack_of, open_pack, pack_key
+from aidre.engine.maintenance.fleet.retention import COLLECT_SECONDS, KEEP, Superseded, generations, needed
+from aidre.engine.maintenance.fleet.signing import Signing
+from aidre.engine.maintenance.fleet.sound import changelogs, check_whole, content_of, contents_of, damaged_keys
 from aidre.engine.maintenance.promotion import Tenure
 from aidre.engine.maintenance.publication import (
     Publication,
@@ -337,10 +318,7 @@ class Publisher:
 
     def _former_manifest(self, name: str, former: Publication | None) -> Manifest | None:
         """None also where it cannot be read: every file is then put where it is absent."""
-        try:
-            return None if former is None else self._read_manifest(name, former.generation)
-        except (StoreDamaged, FormatTooNew):
-            return None
+        return None if former is None else self._manifest_or_none(name, former.generation)
 
     def _read_manifest(self, name: str, generation: int) -> Manifest | None:
         known = self._manifests.setdefault(name, {})

@@ -67,15 +67,15 @@ def _recalibrate(generations: Generations, space_id: str, vectors: NDArray[np.fl
     return Recalibration(generations.manifest.generation, len(queries), before, after, found_before, found_after)
 
 
-def measure_recall(snapshot: Snapshot, space_id: str, queries: NDArray[np.float32], k: int = _RESULTS) -> float:
-    """The mean recall at `k` of encoded queries (n, dimensions) at the calibrated depth, ties tolerated."""
+def measure_recall(snapshot: Snapshot, space_id: str, queries: NDArray[np.float32]) -> float:
+    """The mean recall at `_RESULTS` of encoded queries (n, dimensions) at the calibrated depth, ties tolerated."""
     state = snapshot.space(space_id)
-    depth = search_depth(state.calibration, k)
+    depth = search_depth(state.calibration, _RESULTS)
     if depth is None:
         return 1.0
     found = 0.0
-    for number, hits in enumerate(search_dense_batch(snapshot.segments, space_id, queries, k=k, depth=depth)):
-        exact = search_dense(snapshot.segments, space_id, queries[number : number + 1], k=k)
+    for number, hits in enumerate(search_dense_batch(snapshot.segments, space_id, queries, k=_RESULTS, depth=depth)):
+        exact = search_dense(snapshot.segments, space_id, queries[number : number + 1], k=_RESULTS)
         found += float(np.count_nonzero(hits.scores >= exact.scores[-1])) / max(1, len(exact.scores))
     return found / len(queries)
 

@@ -31,24 +31,17 @@ from aidre.engine.errors import (
     StoreDamaged,
 )
 from aidre.engine.maintenance.bucket import Bucket, Objects
-from aidre.engine.maintenance.fleet import (
-    Due,
-    Facts,
-    KnownTerms,
-    LazyCache,
-    LazyStore,
-    Packed,
+from aidre.engine.maintenance.fleet.catalog import Due, KnownTerms, each_of, take_aliases
+from aidre.engine.maintenance.fleet.lazy import Facts, LazyCache, LazyStore, note_use
+from aidre.engine.maintenance.fleet.packs import Packed, open_pack
+from aidre.engine.maintenance.fleet.pulling import (
     check_signed,
-    each_of,
     has_size,
     is_changelog,
-    note_use,
-    open_pack,
     pull_changelog,
     pull_file,
     remove_unsigned,
     size_of,
-    take_aliases,
 )
 from aidre.engine.maintenance.publication import (
     CATALOG,

@@ -119,14 +119,11 @@ class Scrub:
             if identity in intact:
                 continue
             problem = self._problem(path, entry)
-            if problem is not None and not self._is_named(name, path, entry):
+            if problem is not None and (path, entry) not in ((file, named) for file, named, _ in self._files(name)):
                 continue  # a writer has removed it meanwhile
             if problem is None:
                 intact.add(identity)
             yield ScrubbedFile(name, path.relative_to(self._store.path).as_posix(), derived, problem)
-
-    def _is_named(self, collection: str, path: Path, entry: FileEntry) -> bool:
-        return any(other == path and named == entry for other, named, _ in self._files(collection))
 
     def _problem(self, path: Path, entry: FileEntry) -> str | None:
         """The damage of a file, None if it is intact; raises ScrubStopped."""

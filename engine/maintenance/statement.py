@@ -18,7 +18,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Protocol
 
@@ -28,12 +27,12 @@ from aidre.engine.errors import PublicationRefused
 from aidre.engine.maintenance.bucket import Objects
 from aidre.engine.maintenance.publication import Checksum, Count, Publication, current_key, fence, unfence
 from aidre.engine.model import Visibility
+from aidre.engine.storage import rfc3339
 
 SIGNED = "signed"
 """The folder of the lists."""
 STATEMENT = "STATEMENT"
 """In a folder of a replica's cache: the statement of the newest publication that it has accepted."""
-_BLOCK_BYTES = 1 << 20
 _NAME_DIGITS = 32
 """Hex digits of the SHA-256 of a list in the name of its file: enough to distinguish lists."""
 MALFORMED = (ValueError, TypeError, RecursionError)
@@ -125,11 +124,8 @@ def is_list_of(key: str, generations: frozenset[int]) -> bool:
 
 def sha256_of(path: Path) -> str:
     """OSError."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # -- read ------------------------------------------------------------------------------------------------------------
@@ -262,6 +258,6 @@ def next_time(former: Claims | None) -> int:
 
 def _in_words(moment: int) -> str:
     try:
-        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return rfc3339(moment)
     except (ValueError, OverflowError, OSError):
         return str(moment)

@@ -59,7 +59,8 @@ class StagedSegments:
         kept = []
         for entry, chunks in zip(self.entries, self.chunks, strict=True):
             mask = self.masks.get(entry.id)
-            of_documents = chunks if mask is None else _without(chunks, mask)
+            rows = None if mask is None else pa.array(~mask[chunks.column("document_row").to_numpy()])
+            of_documents = chunks if rows is None else chunks.filter(rows)
             kept.append(of_documents.select(CHUNK_STATE_SCHEMA.names))
         return pa.concat_tables([pa.Table.from_batches([], CHUNK_STATE_SCHEMA), *kept])
 
@@ -103,11 +104,6 @@ def open_staged(
         chunks.append(of_segment.select(["document_row", *CHUNK_STATE_SCHEMA.names]))
     masks = _superseded(entries, ids, frozenset(withdrawn))
     return StagedSegments(staging, tuple(entries), masks, counts, chunks, ids)
-
-
-def _without(chunks: pa.Table, mask: Mask) -> pa.Table:
-    """The chunks of the documents that are not in the mask."""
-    return chunks.filter(pa.array(~mask[chunks.column("document_row").to_numpy()]))
 
 
 def _check(entry: SegmentEntry, cure: str) -> None:

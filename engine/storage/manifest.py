@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -248,9 +249,13 @@ def with_precision(space: EmbeddingSpace) -> EmbeddingSpace:
     return replace(space, precision=precision_of(space))
 
 
+def rfc3339(seconds: float) -> str:
+    """A Unix time as RFC 3339 in UTC, to the second."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def now() -> str:
-    """The current time as RFC 3339 in UTC, to the second."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return rfc3339(time.time())
 
 
 def first_manifest(name: str, spaces: Sequence[SpaceState], generation: int = 0) -> Manifest:

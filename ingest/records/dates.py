@@ -53,16 +53,16 @@ _MAIL = re.compile(r"(?:[A-Z][a-z]{2,8},? )?\d{1,2}[ -][A-Z][a-z]{2}[ -]\d{2,4} 
 _C_TIME = re.compile(r"[A-Z][a-z]{2} [A-Z][a-z]{2} {1,2}\d{1,2} \d{2}:\d{2}:\d{2}(?: [A-Z]{3,4})? \d{4}")
 
 
-def normalize_timestamp(value: Json, name: str = "updated_at") -> str:
+def normalize_timestamp(value: Json) -> str:
     """RFC 3339 in UTC with "Z": a date means its midnight, a time without offset means UTC; raises InvalidDocument."""
-    return _normalize(value if type(value) is str else "", name)
+    return _normalize(value if type(value) is str else "")
 
 
 @lru_cache(maxsize=1024)
-def _normalize(value: str, name: str) -> str:
+def _normalize(value: str) -> str:
     match = _TIMESTAMP.fullmatch(value)
     if match is None:
-        raise InvalidDocument(f'{name} must be an RFC 3339 date or time like "2026-04-01T10:00:00Z"')
+        raise InvalidDocument('updated_at must be an RFC 3339 date or time like "2026-04-01T10:00:00Z"')
     day, time, fraction, offset = match.groups()
     try:
         moment = datetime.fromisoformat(f"{day}T{time or '00:00'}{fraction or ''}")
@@ -70,7 +70,7 @@ def _normalize(value: str, name: str) -> str:
             zone = datetime.fromisoformat(f"2000-01-01T00:00{offset.lstrip()}").tzinfo
             moment = moment.replace(tzinfo=zone).astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
-        raise InvalidDocument(f"{name} is no date of the calendar: {value}") from None
+        raise InvalidDocument(f"updated_at is no date of the calendar: {value}") from None
     return moment.isoformat() + "Z"
 
 

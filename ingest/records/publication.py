@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 from aidre.engine.model import Document, Json
-from aidre.ingest.records.dates import read_date
+from aidre.ingest.records.dates import read_date, to_timestamp
 from aidre.ingest.records.document import escape_unprintable
 
 _YES = frozenset({"true", "yes", "y", "on", "1"})
@@ -76,9 +76,9 @@ def read_robots(values: Sequence[str], now: datetime) -> Publication:
             return Publication(refusal)
         date = _read_date(value.strip()) if name.strip() == "unavailable_after" else None
         if date is not None and date <= now:
-            return Publication(f"unavailable_after {_to_timestamp(date)} has passed")
+            return Publication(f"unavailable_after {to_timestamp(date)} has passed")
         if date is not None:
-            until = _to_timestamp(date)
+            until = to_timestamp(date)
     return Publication(None, until)
 
 
@@ -112,7 +112,3 @@ def _read_date(value: str) -> datetime | None:
         except (ValueError, OverflowError, TypeError, IndexError):
             continue
     return None
-
-
-def _to_timestamp(date: datetime) -> str:
-    return date.replace(tzinfo=None).isoformat() + "Z"

@@ -46,7 +46,7 @@ from aidre.ingest.sandbox import SHARED, sandboxed_reader, stream_file
 from aidre.ingest.sources.body import lists_addresses
 from aidre.ingest.sources.other_kinds import describe_kinds, find_missing
 
-Read: TypeAlias = Callable[[File, VectorRules], Iterator[Item]]
+Reader: TypeAlias = Callable[[File, VectorRules], Iterator[Item]]
 
 _MAX_FILE_NAME = 60
 """Characters of the name that a file has on the disk; its suffix stays."""
@@ -63,24 +63,18 @@ class _Part:
     others: Counter[str] | None = None
 
 
-def read_archive(
-    file: File,
-    rules: VectorRules,
-    *,
-    suffixes: frozenset[str],
-    reads: Callable[[File], bool],
-    read: Read,
-    describe: Callable[[Counter[str]], str],
-) -> Iterator[Item]:
-    """The items of the files in an archive whose `suffixes` are read, and that `reads` says are documents.
+def read_zip(file: File, rules: VectorRules) -> Iterator[Item]:
+    """The items of the files in an archive whose suffixes are read, and that are documents.
 
     A file in it is called `archive.zip/file`. The sandbox inflates it; an archive inside an archive is not read.
     Where the archive itself cannot be read, all documents from it are kept. Raises OSError.
     """
+    known = (*READERS, *CODE_SUFFIXES, *IMAGE_SUFFIXES)
+    suffixes = {suffix for suffix in known if is_readable(f"a{suffix}", code=file.code, ocr=bool(file.ocr))}
     others: Counter[str] = Counter()
     with TemporaryDirectory(prefix="aidre-zip-") as folder:
         try:
-            parts = map(_to_part, stream_file(SHARED, "zip", file, {"suffixes": sorted(suffixes)}))
+            parts = map(_to_part, stream_file(SHARED, "zip", file, {"suffixes": sorted(suffixes - {".zip"})}))
             for (number, name), blocks in groupby(parts, lambda part: (part.number, part.name)):
                 if number < 0:
                     others += next(blocks).others or Counter()
@@ -90,8 +84,8 @@ def read_archive(
                 if problem is not None:
                     where = escape_unprintable(member.origin)
                     yield Rejected(where, problem, file.source, member.origin)
-                elif reads(member):
-                    yield from read(member, rules)
+                elif is_document_file(member):
+                    yield from read_file(member, rules)
                 else:
                     others[member.path.suffix.lower()] += 1
                 member.path.unlink(missing_ok=True)
@@ -99,7 +93,7 @@ def read_archive(
             yield Rejected(file.origin, error.message, file.source, file.origin, folder=True)
     if others:
         files = "1 file" if others.total() == 1 else f"{others.total()} files"
-        note(file, f"{files} of other kinds skipped ({describe(others)})")
+        note(file, f"{files} of other kinds skipped ({describe_kinds(others)})")
 
 
 def _to_part(raw: memoryview[int]) -> _Part:
@@ -133,18 +127,6 @@ def _write(path: Path, blocks: Iterator[_Part]) -> str | None:
             problem = part.problem or problem
             output.write(part.content)
     return None if problem is None else str(problem)
-
-
-Reader: TypeAlias = Callable[[File, VectorRules], Iterator[Item]]
-
-
-def read_zip(file: File, rules: VectorRules) -> Iterator[Item]:
-    """The documents of the files in an archive; raises OSError."""
-    known = (*READERS, *CODE_SUFFIXES, *IMAGE_SUFFIXES)
-    suffixes = frozenset(suffix for suffix in known if is_readable(f"a{suffix}", code=file.code, ocr=bool(file.ocr)))
-    return read_archive(
-        file, rules, suffixes=suffixes - {".zip"}, reads=is_document_file, read=read_file, describe=describe_kinds
-    )
 
 
 READERS: dict[str, Reader] = {

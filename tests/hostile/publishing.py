@@ -16,7 +16,7 @@ from unittest import mock
 
 from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.bucket import BucketAddress
-from aidre.engine.maintenance.fleet import Published
+from aidre.engine.maintenance.fleet.catalog import Published
 from aidre.engine.maintenance.publish import Publisher
 from aidre.engine.maintenance.replica import Replica
 from aidre.engine.maintenance.verify import verify

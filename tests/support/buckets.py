@@ -20,7 +20,7 @@ import pytest
 
 from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.bucket import Bucket, BucketAddress
-from aidre.engine.maintenance.fleet import Published
+from aidre.engine.maintenance.fleet.catalog import Published
 from aidre.engine.maintenance.publish import Publisher
 from aidre.engine.maintenance.replica import Replica
 from aidre.engine.maintenance.statement import Signer

@@ -6,6 +6,7 @@ Runs the checks, each on its own: whatever one raises is a finding, and the next
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -33,13 +34,7 @@ _WHAT_COLUMNS: Final = 24
 
 def facts_of(section: str, finding: Finding) -> dict[str, Json]:
     """A finding as a JSON object."""
-    return {
-        "section": section,
-        "level": finding.level,
-        "what": finding.what,
-        "text": finding.text,
-        "cure": finding.cure,
-    }
+    return {"section": section, **asdict(finding)}
 
 
 def show(found: Sequence[tuple[str, Finding]]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TypeVar
 
@@ -18,12 +17,13 @@ from aidre.api.access import visibility_in_force
 from aidre.api.cli import maintenance
 from aidre.api.cli.report import quality
 from aidre.api.cli.report.quality import Bucket, Copies, Searches, search_titles
-from aidre.api.cli.report.sample import Sample, draw
+from aidre.api.cli.report.sample import draw
 from aidre.api.config import Settings
 from aidre.engine.errors import AidreError
 from aidre.engine.maintenance import Inventory, take_inventory
 from aidre.engine.model import Json, Visibility
-from aidre.engine.ports import Reader, Source
+from aidre.engine.ports import Source
+from aidre.engine.storage import rfc3339
 from aidre.engine.types import CollectionStatus, RetrievedChunk
 from aidre.ingest.pipeline import load_read_times
 
@@ -111,7 +111,7 @@ class Report:
 
 def report_of(store: Source, names: Sequence[str], settings: Settings) -> Report:
     """The report on the named collections."""
-    begun, made_at = time.monotonic(), _rfc3339(time.time())
+    begun, made_at = time.monotonic(), rfc3339(time.time())
     found, failures = list[CollectionFacts](), list[Failure]()
     for name in names:
         try:
@@ -164,13 +164,11 @@ def _collection_facts(store: Source, name: str, settings: Settings) -> Collectio
         longest=tuple(map(_excerpt, sample.longest)),
         shortest=tuple(map(_excerpt, sample.shortest)),
         copies=copies,
-        searches=attempt("sample searches", lambda: _searches(reader, sample, settings)),
+        searches=attempt(
+            "sample searches", lambda: search_titles(reader, sample, settings) if sample.documents else None
+        ),
         unavailable=unavailable,
     )
-
-
-def _searches(reader: Reader, sample: Sample, settings: Settings) -> Searches | None:
-    return search_titles(reader, sample, settings) if sample.documents else None
 
 
 def _sizes(status: CollectionStatus) -> dict[str, int]:
@@ -196,8 +194,4 @@ def _excerpt(chunk: RetrievedChunk) -> Excerpt:
 
 
 def _moment(seconds: float | None) -> str | None:
-    return None if seconds is None else _rfc3339(seconds)
-
-
-def _rfc3339(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if seconds is None else rfc3339(seconds)

@@ -78,13 +78,9 @@ class Copies:
 
 
 def lengths(sample: Sample) -> tuple[Bucket, ...]:
-    counts = Counter(_bucket(len(chunk.text)) for chunk in sample.chunks)
+    counts = Counter(max(bound for bound in _BOUNDS if bound <= len(chunk.text)) for chunk in sample.chunks)
     ends = (*_BOUNDS[1:], None)
     return tuple(Bucket(start, end, counts[start]) for start, end in zip(_BOUNDS, ends, strict=True))
-
-
-def _bucket(length: int) -> int:
-    return max(bound for bound in _BOUNDS if bound <= length)
 
 
 def detected_languages(sample: Sample) -> Mapping[str, int]:
@@ -118,7 +114,8 @@ def _nearest_copy(reader: Reader, space: EmbeddingSpace, chunk: RetrievedChunk) 
         if other.id == chunk.id:
             continue
         text = other.text
-        similarity = 1.0 if text == chunk.text else min(_jaccard(own, _triples(text)), 0.999)
+        triples = _triples(text)
+        similarity = 1.0 if text == chunk.text else min(len(own & triples) / len(own | triples), 0.999)
         same = other.document_id == chunk.document_id
         if similarity >= NEAR and (best is None or (not same, similarity) > (not best.same_document, best.similarity)):
             best = Copy(chunk.id, other.id, chunk.title, hit.title, similarity, same, text)
@@ -138,10 +135,6 @@ def _words(text: str) -> list[str]:
 def _triples(text: str) -> set[tuple[str, ...]]:
     words = _words(text)
     return {tuple(words[start : start + 3]) for start in range(max(1, len(words) - 2))}
-
-
-def _jaccard(one: set[tuple[str, ...]], other: set[tuple[str, ...]]) -> float:
-    return len(one & other) / len(one | other)
 
 
 MAX_SEARCHES: Final = 40

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -47,6 +47,7 @@ from aidre.api.writing import (
     DeletePassing,
     DocumentWrites,
     IdempotencyKeys,
+    MakeRequest,
     PatchDocuments,
     PutRows,
     StoredAnswer,
@@ -70,7 +71,7 @@ async def put_documents(request: Request) -> Response:
     limits = retrieval_of(request).settings.limits
     body = await read_content(request, ARRAY_TYPES | LINE_TYPES, limits.write_bytes)
     media_type, _ = parse_content_type(request.headers.get("content-type", ""))
-    make = partial(_put_rows, name, body, media_type in LINE_TYPES)
+    make = partial(PutRows, collection=name, body=body, format="lines" if media_type in LINE_TYPES else "array")
 
     def render(answer: WriteAnswer) -> Written:
         return Written(
@@ -96,7 +97,7 @@ async def patch_documents(request: Request) -> Response:
     for changed, one in changes.items():
         if type(one) is not dict:
             raise BadRequest("send an object of changed members by id: each is an object", member=changed)
-    make = partial(_patch, name, orjson.dumps(changes))
+    make = partial(PatchDocuments, collection=name, changes=orjson.dumps(changes))
 
     def render(answer: WriteAnswer) -> Patched:
         return Patched(
@@ -120,7 +121,8 @@ async def delete_document(request: Request) -> Response:
             raise NotFound("there is no document with this id")
         return _deleted(request, name, answer)
 
-    return await _write(request, partial(_delete, name, [document_id]), b"", render, variant.media_type)
+    make = partial(DeleteDocuments, collection=name, document_ids=[document_id])
+    return await _write(request, make, b"", render, variant.media_type)
 
 
 @renders_errors_with(render_error)
@@ -135,30 +137,15 @@ async def delete_documents(request: Request) -> Response:
             'send exactly one of ids and filter: {"ids": [...]} or {"filter": ...} says which documents to delete',
             members=["ids", "filter"],
         )
-    make: Callable[[int, float], DeleteDocuments | DeletePassing] = partial(_delete, name, asked.ids or [])
+    make: MakeRequest = partial(DeleteDocuments, collection=name, document_ids=asked.ids or [])
     if asked.filter is not None:
         try:
             await asyncio.to_thread(parse_filter, asked.filter)
         except InvalidFilter as error:
             raise InvalidFilter(error.message, member="filter") from error
-        make = partial(_delete_passing, name, orjson.dumps(asked.filter), asked.allow_unknown)
+        filter = orjson.dumps(asked.filter)
+        make = partial(DeletePassing, collection=name, filter=filter, allow_unknown=asked.allow_unknown)
     return await _write(request, make, body, partial(_deleted, request, name), variant.media_type)
-
-
-def _put_rows(name: str, body: bytes, is_lines: bool, number: int, arrived: float) -> PutRows:
-    return PutRows(number, name, arrived, body, "lines" if is_lines else "array")
-
-
-def _patch(name: str, changes: bytes, number: int, arrived: float) -> PatchDocuments:
-    return PatchDocuments(number, name, arrived, changes)
-
-
-def _delete(name: str, document_ids: Sequence[str], number: int, arrived: float) -> DeleteDocuments:
-    return DeleteDocuments(number, name, arrived, document_ids)
-
-
-def _delete_passing(name: str, filter: bytes, allow_unknown: bool, number: int, arrived: float) -> DeletePassing:
-    return DeletePassing(number, name, arrived, filter, allow_unknown)
 
 
 def _deleted(request: Request, name: str, answer: WriteAnswer) -> Deleted:
@@ -168,7 +155,7 @@ def _deleted(request: Request, name: str, answer: WriteAnswer) -> Deleted:
 
 
 async def _write(
-    request: Request, make: Callable[[int, float], Any], body: bytes, render: Callable[..., Any], media_type: str
+    request: Request, make: MakeRequest, body: bytes, render: Callable[..., Any], media_type: str
 ) -> Response:
     """Write once: with an Idempotency-Key that was answered before, its answer is sent again."""
     key = _idempotency_key(request)
@@ -217,9 +204,7 @@ async def _note(keys: IdempotencyKeys, method: Callable[..., None], *arguments: 
         logger.warning("the answer to an Idempotency-Key is not kept: %s", error.__cause__)
 
 
-async def _answer(
-    request: Request, make: Callable[[int, float], Any], body: bytes, render: Callable[..., Any]
-) -> bytes:
+async def _answer(request: Request, make: MakeRequest, body: bytes, render: Callable[..., Any]) -> bytes:
     writes: DocumentWrites = request.app.state.document_writes
     answer = await writes.write(make, len(body))
     snapshots = retrieval_of(request).snapshots

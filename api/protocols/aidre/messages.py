@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import UNSET, Meta, UnsetType, field, structs
 
 from aidre.api.http import AS_LIST, AtLeastOne, Count, DateTime, Message, NotBlank, OpenMessage
+from aidre.engine.model import Distance, FusionMethod, Group, Mode, Visibility
 
 VERSION = "1"
 FLOAT32_MAX = 3.4e38
@@ -23,10 +24,6 @@ FILTER = (
     "instants; ne, nin and not hold for a missing field"
 )
 
-Visibility: TypeAlias = Literal["public", "private"]
-Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
-Group: TypeAlias = Literal["chunk", "document"]
-FusionMethod: TypeAlias = Literal["score", "rrf"]
 Relevance: TypeAlias = Annotated[float, Meta(ge=0, le=1, description="0 to 1, on one scale for all collections")]
 Span: TypeAlias = Annotated[list[Count], Meta(min_length=2, max_length=2)]
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]
@@ -504,7 +501,7 @@ class EmbeddingSpace(Message):
 
     id: str
     dimensions: Annotated[int, Meta(ge=1)]
-    distance: Literal["cosine", "dot", "euclidean"]
+    distance: Distance
     normalized: bool
     provider: str | None
     model: str | None

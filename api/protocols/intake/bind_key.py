@@ -22,9 +22,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from aidre.api.config import MIN_SECRET_CHARS, Intake
 from aidre.api.protocols.intake.ledger import LEDGER_FILE, Ledger
-from aidre.api.protocols.intake.offers import format_timestamp
 from aidre.engine.errors import ConfigurationError, StorageFailed
-from aidre.engine.storage import create_private_file, make_folder, sync_folder, sync_name
+from aidre.engine.storage import create_private_file, make_folder, rfc3339, sync_folder, sync_name
 
 SECRET_BYTES = 32
 NONCE_BYTES = 12
@@ -141,7 +140,7 @@ def decrypted_binds(store: Path, settings: Intake, folder: Path) -> Iterator[dic
                     undecryptable.append(bind.offer)
                     continue
                 data = orjson.loads(plaintext)["bind_data"]
-            yield {"offer_id": bind.offer, "bound_at": format_timestamp(bind.bound), "bind_data": data}
+            yield {"offer_id": bind.offer, "bound_at": rfc3339(bind.bound), "bind_data": data}
         if undecryptable:
             raise ConfigurationError(
                 f"{len(undecryptable)} binds were sealed with another bind key, the first of offer {undecryptable[0]}: "

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -34,6 +33,7 @@ from aidre.api.protocols.intake.messages import (
     OfferItem,
 )
 from aidre.engine.retrieve import Answer, Question
+from aidre.engine.storage import rfc3339
 
 
 def build_question(intake: OfferedIntake, data: Mapping[str, Any], query_chars: int) -> Question | None:
@@ -74,15 +74,10 @@ def with_binding(offer: Offer, intake: OfferedIntake, endpoint: str, expires: fl
     """The offer with the members that say how to bind it; `expires` is in Unix time."""
     return structs.replace(
         offer,
-        expires=format_timestamp(expires),
+        expires=rfc3339(expires),
         bind_endpoint=endpoint,
         bind_requires=list(intake.bind_requires),
     )
-
-
-def format_timestamp(instant: float) -> str:
-    """Format Unix time as RFC 3339 in UTC, in whole seconds."""
-    return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def expiry_of(intake: OfferedIntake) -> float:

@@ -37,7 +37,6 @@ from aidre.api.protocols.intake.offers import (
     build_offer,
     build_question,
     expiry_of,
-    format_timestamp,
     offer_items,
     with_binding,
 )
@@ -45,6 +44,7 @@ from aidre.api.retrieval import Retrieval
 from aidre.engine.errors import AidreError, FetchFailed
 from aidre.engine.index.fields import parse_filter
 from aidre.engine.retrieve import RELEVANT
+from aidre.engine.storage import rfc3339
 from aidre.ingest.fetch import Fetcher, FetchRules, read_url
 
 SOCKET_TIMEOUT_SECONDS = 10.0
@@ -70,9 +70,7 @@ def decrypt_delivery(bind: StoredBind, key: BindKey) -> Delivery | None:
     if opened is None:
         return None
     members = {"offer_id": bind.offer, "session_id": bind.session, "intake": bind.intake}
-    return Delivery(
-        bind.offer, orjson.dumps({**members, "bound_at": format_timestamp(bind.bound), **orjson.loads(opened)})
-    )
+    return Delivery(bind.offer, orjson.dumps({**members, "bound_at": rfc3339(bind.bound), **orjson.loads(opened)}))
 
 
 def retry_seconds(attempts: int) -> float:
@@ -200,9 +198,7 @@ class IntakeService:
             if offer is None or offer.session != session:
                 raise _not_found()
             if offer.expires <= now:
-                raise IntakeError(
-                    "OFFER_EXPIRED", f"this offer expired at {format_timestamp(offer.expires)}: submit again"
-                )
+                raise IntakeError("OFFER_EXPIRED", f"this offer expired at {rfc3339(offer.expires)}: submit again")
             _check_complete(request.data, offer.requires)
             bind = ledger.add_bind(_new_bind(request, offer, key, digest, now), deliver=self._webhook is not None)
         if bind.session != session:
@@ -270,7 +266,7 @@ class IntakeService:
             try:
                 if time.monotonic() - expired_at >= EXPIRY_SECONDS:
                     expired_at = time.monotonic()
-                    for offer in await self._on_disk(self._delete_expired):
+                    for offer in await self._on_disk(lambda: self._open_ledger().delete_expired(time.time())):
                         logger.error(
                             "no webhook accepted the bind of offer %s before its retention ended: its data are deleted",
                             offer,
@@ -326,9 +322,6 @@ class IntakeService:
             logger.warning("an offer was refused: %d are stored already (intake.max_offers)", max_offers)
             raise unavailable("too many offers wait to be bound at the moment: try again later")
 
-    def _delete_expired(self) -> list[str]:
-        return self._open_ledger().delete_expired(time.time())
-
     def _close(self) -> None:
         if self._ledger is not None:
             self._ledger.close()
@@ -340,7 +333,7 @@ def _new_bind(request: Acceptance, offer: StoredOffer, key: BindKey, digest: byt
         session_id=request.session,
         status="bound",
         offer_id=offer.id,
-        bound_at=format_timestamp(now),
+        bound_at=rfc3339(now),
     )
     content = orjson.dumps({"bind_data": request.data, "agent": request.agent, "metadata": request.metadata})
     return StoredBind(

@@ -30,7 +30,7 @@ from aidre.api.retrieval import VisibleCollection
 from aidre.engine.errors import AidreError
 from aidre.engine.model import Json, Mode
 from aidre.engine.retrieve import told_copies
-from aidre.engine.types import Hit, RetrievedChunk, own_text
+from aidre.engine.types import RetrievedChunk, own_text
 
 logger = logging.getLogger("aidre")
 
@@ -232,7 +232,7 @@ async def _search(arguments: Arguments, caller: Caller, service: Service) -> byt
     results = [
         _search_result(document.collection, document.hits[0].chunk, service)
         | {"relevance": round(document.score / 100, 4)}
-        | _copies(document.copies)
+        | ({"copies": asdict(told_copies(document.copies))} if document.copies else {})
         for document in page.documents
     ]
     spelling = {"corrected": page.corrected, "suggestion": page.suggestion}
@@ -307,10 +307,6 @@ def _search_result(collection: VisibleCollection, chunk: RetrievedChunk, service
         "span": list(chunk.span),
     }
     return {**result, "text": chunk.text} if collection.settings.return_text else result
-
-
-def _copies(hits: Sequence[Hit]) -> dict[str, Json]:
-    return {"copies": asdict(told_copies(hits))} if hits else {}
 
 
 def _citation(collection: VisibleCollection, chunk: RetrievedChunk, service: Service) -> dict[str, Json]:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from stat import S_ISREG
 
@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from aidre.engine.errors import ConfigurationError
-from aidre.engine.storage import locked_folder, sync_folder
+from aidre.engine.storage import locked_folder, rfc3339, sync_folder
 
 logger = logging.getLogger("aidre")
 
@@ -66,7 +66,7 @@ class PublicKey:
 
     def text(self) -> str:
         """As key files have it."""
-        retired = "" if self.retired is None else f"retired {_format_time(self.retired)}\n"
+        retired = "" if self.retired is None else f"retired {rfc3339(self.retired)}\n"
         return f"provenance key {self.id}\n{retired}{self.pem}"
 
     def jwk(self, algorithm: str) -> dict[str, str]:
@@ -212,6 +212,13 @@ def from_base64url(text: str) -> bytes:
     return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
 
 
+def compact_jws(key: SigningKey, algorithm: str, kind: str, payload: bytes) -> str:
+    """A payload, signed (RFC 7515); `kind` is the `typ` of its header."""
+    header = orjson.dumps({"alg": algorithm, "kid": key.public.id, "typ": kind})
+    text = f"{base64url(header)}.{base64url(payload)}"
+    return f"{text}.{base64url(key.sign(text.encode()))}"
+
+
 def _invalid_file(path: Path, reason: str) -> ConfigurationError:
     return ConfigurationError(
         f"the key file {path} is no file of `aidre keys new --provenance FILE`: {reason}; the file is unchanged"
@@ -238,7 +245,7 @@ def make_key(path: Path, now: float) -> PublicKey:
             former = read_keys(path) if path.exists() else None
             retired = _retired_keys(former, now) if former is not None else []
             parts = [old.text() for old in retired]
-            _write(path, "\n".join([*parts, f"provenance key {key.id}\nmade {_format_time(now)}\n{pem}"]))
+            _write(path, "\n".join([*parts, f"provenance key {key.id}\nmade {rfc3339(now)}\n{pem}"]))
             sync_folder(path.parent)
     except (OSError, RuntimeError) as error:  # RuntimeError: an unknown home folder or a loop of links
         raise ConfigurationError(f"no key can be written to {path}: {getattr(error, 'strerror', error)}") from error
@@ -250,10 +257,6 @@ def _retired_keys(former: Keys, now: float) -> list[PublicKey]:
     oldest = now - MAX_LIFETIME_SECONDS - MARGIN_SECONDS
     kept = [key for key in reversed(former.published) if key.retired is None or key.retired >= oldest]
     return [PublicKey(key.id, key.x, key.pem, now if key.retired is None else key.retired) for key in kept]
-
-
-def _format_time(instant: float | None) -> str:
-    return datetime.fromtimestamp(instant or 0.0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _parse_time(text: str) -> float | None:

@@ -17,7 +17,7 @@ from aidre.api.protocols.provenance.keys import (
     CURVE,
     KeyRing,
     PublicKey,
-    base64url,
+    compact_jws,
     file_version,
     from_base64url,
     read_public_keys,
@@ -40,10 +40,7 @@ class PublicationSigner:
 
     def sign(self, payload: bytes) -> str:
         self._ring.refresh()
-        key = self._ring.signing
-        header = orjson.dumps({"alg": self._algorithm, "kid": key.public.id, "typ": TYPE})
-        text = f"{base64url(header)}.{base64url(payload)}"
-        return f"{text}.{base64url(key.sign(text.encode()))}"
+        return compact_jws(self._ring.signing, self._algorithm, TYPE, payload)
 
     def open(self, statement: str) -> bytes:
         return open_statement(statement, {key.id: key for key in self._ring.keys.published})

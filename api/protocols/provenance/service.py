@@ -26,7 +26,7 @@ from aidre.api.protocols.provenance.answers import (
     AnswerSigner,
     signed_headers,
 )
-from aidre.api.protocols.provenance.keys import CURVE, MAX_LIFETIME_SECONDS, KeyRing, SigningKey, base64url
+from aidre.api.protocols.provenance.keys import CURVE, MAX_LIFETIME_SECONDS, KeyRing, SigningKey, compact_jws
 from aidre.api.server import Mounted
 from aidre.engine.types import RetrievedChunk
 
@@ -71,7 +71,6 @@ class ChunkSigner:
         self._clock = clock
         self._cache_size = cache_size
         self._key: SigningKey | None = None
-        self._header = ""
         self._cache: OrderedDict[Claims, tuple[int, str]] = OrderedDict()
 
     def sign(self, claims: Claims) -> str:
@@ -110,7 +109,6 @@ class ChunkSigner:
         if key is not self._key:
             self._key = key
             self._cache.clear()
-            self._header = base64url(orjson.dumps({"alg": self.algorithm, "kid": key.public.id, "typ": TYPE}))
 
     def _make_token(self, claims: Claims, issued: int) -> str:
         payload = {
@@ -123,8 +121,7 @@ class ChunkSigner:
             "iat": issued,
             "exp": issued + self.lifetime,
         }
-        text = f"{self._header}.{base64url(canonical_json(payload))}"
-        return f"{text}.{base64url(self._ring.signing.sign(text.encode()))}"
+        return compact_jws(self._ring.signing, self.algorithm, TYPE, canonical_json(payload))
 
 
 def canonical_json(claims: dict[str, str | int | None]) -> bytes:

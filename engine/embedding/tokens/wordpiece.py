@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -70,17 +70,13 @@ class TextTokenizer:
     def _tokens(self, text: str) -> list[int]:
         words = self._words
         tokens: list[int] = []
-        for part in self._parts(text):
+        for part in filter(None, self._named.split(text)):  # texts between special tokens, and these
             if part in self._special:
                 tokens.append(self._special[part])
             else:
                 for word in self._split_text(part):
                     tokens += words[word]
         return tokens
-
-    def _parts(self, text: str) -> Iterator[str]:
-        """The text between the special tokens that it names, and these."""
-        return filter(None, self._named.split(text))
 
 
 def special_tokens(content: Mapping[str, Any]) -> Mapping[str, int] | None:
