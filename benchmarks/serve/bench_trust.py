@@ -51,7 +51,7 @@ from aidre.api.server.frame import Frame, FrameMiddleware
 from aidre.api.server.mounted import ErrorResponses
 from aidre.engine.collection import Store
 from aidre.engine.embedding import DEFAULT_SPACE
-from aidre.engine.embedding.embedder import embedding_key, load_embedder
+from aidre.engine.embedding.embedder import embedding_keys, load_embedder
 from aidre.engine.errors import AidreError
 from aidre.engine.model import Chunk, Document, Record
 from benchmarks.report.results import record
@@ -267,7 +267,7 @@ def write_passages(folder: Path) -> None:
     space = embedder.space
     with Store(folder).writer("docs", spaces=[space]) as writer:
         vectors = writer.encode(space.id, embedder.embed_documents(texts))
-        writer.upsert(records, {space.id: vectors}, {space.id: [embedding_key(space, text) for text in texts]})
+        writer.upsert(records, {space.id: vectors}, {space.id: embedding_keys(space, texts)})
         writer.commit()
 
 

@@ -5,7 +5,7 @@ from .embedder import (
     Embedder as Embedder,
     FunctionEmbedder as FunctionEmbedder,
     cosine_floor as cosine_floor,
-    embedding_key as embedding_key,
+    embedding_keys as embedding_keys,
     load_embedder as load_embedder,
     load_stored as load_stored,
     model_state as model_state,

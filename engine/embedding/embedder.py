@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
@@ -233,14 +233,22 @@ def cosine_floor(space: EmbeddingSpace) -> float:
     return next((one.cosine_floor for one in KNOWN.values() if one.model == space.model), 0.0)
 
 
-def embedding_key(space: EmbeddingSpace, text: str) -> bytes:
-    """16 bytes that identify an embedding: hash of space, revision, precision and the embedded string."""
-    digest = hashlib.blake2b(digest_size=16)
-    for part in (space.id, space.revision or "", precision_of(space), text):
-        content = part.encode("utf-8", "surrogatepass")
-        digest.update(len(content).to_bytes(8, "little"))
-        digest.update(content)
-    return digest.digest()
+def embedding_keys(space: EmbeddingSpace, texts: Iterable[str]) -> list[bytes]:
+    """16 bytes for each text that identify its embedding: hash of space, revision, precision and the string."""
+    of_space = hashlib.blake2b(digest_size=16)
+    for part in (space.id, space.revision or "", precision_of(space)):
+        of_space.update(_with_length(part))
+    keys = []
+    for text in texts:
+        digest = of_space.copy()
+        digest.update(_with_length(text))
+        keys.append(digest.digest())
+    return keys
+
+
+def _with_length(part: str) -> bytes:
+    content = part.encode("utf-8", "surrogatepass")
+    return len(content).to_bytes(8, "little") + content
 
 
 def _endpoint_of(space: EmbeddingSpace, endpoints: Mapping[str, Endpoint]) -> Endpoint:

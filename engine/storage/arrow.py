@@ -24,7 +24,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from aidre.engine.errors import StorageFailed
-from aidre.engine.storage.durable import write_errors
+from aidre.engine.storage.durable import write_failure
 
 _MAGIC_BYTES = 8
 """Bytes before the first message: "ARROW1" and two of padding."""
@@ -40,7 +40,9 @@ class _Kernels:
     def __getattr__(self, name: str) -> Any:
         import pyarrow.compute
 
-        return getattr(pyarrow.compute, name)
+        function = getattr(pyarrow.compute, name)
+        setattr(self, name, function)  # found without this method from now on
+        return function
 
 
 kernels: Final[Any] = _Kernels()
@@ -93,27 +95,32 @@ class ArrowWriter:
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path = path
-        with write_errors(path):
+        try:
             # Never in place: a file that an interrupted writer left under this name may be read-only, or mapped.
             path.unlink(missing_ok=True)
             self._sink = pa.OSFile(str(path), "wb")
+        except OSError as error:
+            raise write_failure(path, error) from error
         self._writer = pa.ipc.new_file(self._sink, schema)
         self._starts: list[int] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        with write_errors(self._path):
+        try:
             self._starts.append(self._sink.tell())
             self._writer.write_batch(batch)
+        except OSError as error:
+            raise write_failure(self._path, error) from error
 
     def close(self) -> FileEntry:
-        with write_errors(self._path):
+        try:
             end = self._sink.tell()
             self._writer.close()
             self._sink.close()
-            try:
-                return describe(self._path, self._starts, end)
-            except FileProblem as problem:
-                raise StorageFailed(f"{self._path.name} was written and {problem}", file=self._path.name) from problem
+            return describe(self._path, self._starts, end)
+        except OSError as error:
+            raise write_failure(self._path, error) from error
+        except FileProblem as problem:
+            raise StorageFailed(f"{self._path.name} was written and {problem}", file=self._path.name) from problem
 
     def abandon(self) -> None:
         """Close the file without a footer, and remove it."""

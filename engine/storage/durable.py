@@ -37,10 +37,15 @@ def write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        # Arrow's errors have a number, too, and a text that names neither file nor cause in one line.
-        cause = os.strerror(error.errno) if error.errno else str(error)
-        full = {"reason": "full"} if error.errno in _FULL else {}
-        raise StorageFailed(f"cannot write {path.name}: {cause}", file=path.name, **full) from error
+        raise write_failure(path, error) from error
+
+
+def write_failure(path: Path, error: OSError) -> StorageFailed:
+    """What a failed write of a file is told as."""
+    # Arrow's errors have a number, too, and a text that names neither file nor cause in one line.
+    cause = os.strerror(error.errno) if error.errno else str(error)
+    full = {"reason": "full"} if error.errno in _FULL else {}
+    return StorageFailed(f"cannot write {path.name}: {cause}", file=path.name, **full)
 
 
 @contextmanager

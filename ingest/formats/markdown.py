@@ -147,11 +147,12 @@ def find_headings(text: str) -> tuple[Heading, ...]:
         return ()
     starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
     tokens = _BLOCKS.parse(text)
-    return tuple(
-        Heading(starts[token.map[0]], int(token.tag[1:]), _strip_markup(tokens[index + 1].content))
+    found = [
+        (starts[token.map[0]], int(token.tag[1:]), strip_attributes(tokens[index + 1].content[:_MAX_TITLE_CHARACTERS]))
         for index, token in enumerate(tokens)
         if token.type == "heading_open" and token.level == 0 and token.map
-    )
+    ]
+    return tuple(Heading(start, level, _strip_markup(content)) for start, level, content in found)
 
 
 def _title_of(outline: Sequence[Heading], text: str) -> str | None:
@@ -170,7 +171,6 @@ def _title_of(outline: Sequence[Heading], text: str) -> str | None:
 
 def _strip_markup(heading: str) -> str:
     parts: list[str] = []
-    heading = strip_attributes(heading[:_MAX_TITLE_CHARACTERS])
     for token in _INLINE.parseInline(heading)[0].children or []:
         parts.append(" " if token.type in ("softbreak", "hardbreak") else token.content)
     return " ".join("".join(parts).split())

@@ -261,7 +261,7 @@ def _with_colon(name: str) -> str:
 
 
 def _strip_tags(text: str) -> str:
-    text = strip_layout_references(text)
+    text = strip_layout_references(text) if "&" in text else text
     return _TAG.sub(_to_words, text) if "<" in text else text
 
 

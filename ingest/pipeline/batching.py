@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from time import monotonic
+from typing import NamedTuple, TypeAlias
 
 from aidre.engine.collection import LARGE_SEGMENT_ROWS
-from aidre.engine.model import Document
+from aidre.engine.model import Chunk, Document
 from aidre.engine.ports import Sink
+from aidre.ingest.records import ListingEnd, Noted, Rejected, RowBatch, Unchanged, Unpublished
 
 FIRST_COMMIT_DOCUMENTS = 1 << 15
 """The first commit of a run is a small one: a bulk load trains its codebook on it, and later commits reuse that."""
@@ -29,6 +32,28 @@ FIRST_BATCH_FRACTION = 1 / 8
 
 BATCH_SECONDS = 30.0
 """A batch older than this ends with the next document: documents from the network may arrive slowly."""
+
+
+class Located(NamedTuple):
+    """A document that was read. `where` is its "file" or "file:line", for messages; `chunks` are its own where they
+    were made ahead of their use."""
+
+    where: str
+    document: Document
+    chunks: tuple[Chunk, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Textless:
+    """A document without text, which is skipped; `hint` says what would read one."""
+
+    where: str
+    hint: str
+
+
+PassedOver: TypeAlias = Textless | Rejected | Unchanged | Unpublished | Noted
+"""What is reported and not written."""
+Checked: TypeAlias = Located | RowBatch | ListingEnd | PassedOver
 
 
 class CommitPolicy:
@@ -73,6 +98,27 @@ class BatchPolicy:
         self._commits, self._models, self._vector_bytes = commits, frozenset(models), vector_bytes
         self._embedded_fraction = FIRST_BATCH_FRACTION
         self._start()
+
+    def batches(self, items: Iterable[Checked]) -> Iterator[list[Located] | RowBatch | ListingEnd | PassedOver]:
+        """The items, with documents in batches. The others do not wait for those before them, but for rows and the end
+        of a listing, which follow a batch as the end does. The next batch is begun when one was processed."""
+        batch: list[Located] = []
+        for item in items:
+            if isinstance(item, Located):
+                batch.append(item)
+                if not self.is_full_with(item.document):
+                    continue
+            elif not isinstance(item, ListingEnd | RowBatch):
+                yield item
+                continue
+            yield batch
+            self.next_batch()
+            batch = []
+            if not isinstance(item, Located):
+                yield item
+                self._start()
+        yield batch
+        self.next_batch()
 
     def room(self) -> int:
         """Documents that the next batch may have, so that `every` documents make exactly one commit."""

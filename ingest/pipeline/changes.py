@@ -8,25 +8,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from aidre.engine.model import Document
+from aidre.engine.errors import InvalidDocument
+from aidre.engine.model import Chunk, Document
 from aidre.engine.ports import Sink
-from aidre.ingest.pipeline.fingerprint import columnar_fingerprints, fingerprint, same_text
+from aidre.ingest.pipeline.batching import Located
+from aidre.ingest.pipeline.fingerprint import columnar_fingerprints, fingerprints, same_text
 from aidre.ingest.records import RowBatch
 
 
 @dataclass(slots=True)
 class Candidate:
-    """A document that may have to be written. `where` is its "file" or "file:line", for messages."""
+    """A document that may have to be written, see `Located`."""
 
     where: str
     document: Document
+    chunks: tuple[Chunk, ...] | None
     fingerprint: bytes
     stored_fingerprint: bytes | None = None
     """The fingerprint of the stored document; None if it is new."""
-
-    @property
-    def is_new(self) -> bool:
-        return self.stored_fingerprint is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +51,13 @@ class ChangeDetector:
     def __init__(self, writer: Sink | None, settings: bytes) -> None:
         self._writer, self._settings = writer, settings
 
-    def candidate(self, where: str, document: Document) -> Candidate:
-        """Raises InvalidDocument for a document that cannot be written as JSON."""
-        return Candidate(where, document, fingerprint(document, self._settings))
+    def candidates(self, batch: Sequence[Located]) -> list[Candidate | InvalidDocument]:
+        """One for each document, or the error of one that cannot be written as JSON."""
+        found = fingerprints((one.document for one in batch), self._settings)
+        return [
+            made if isinstance(made, InvalidDocument) else Candidate(*one, made)
+            for one, made in zip(batch, found, strict=True)
+        ]
 
     def changed_documents(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """The candidates that have to be written, in order; ids must be distinct."""

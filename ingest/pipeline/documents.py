@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -19,12 +19,15 @@ from aidre.engine.index.fields import Filter, check_deletion
 from aidre.engine.model import Document, EncodedVectors, Json, Record
 from aidre.engine.ports import Sink
 from aidre.engine.storage import FINGERPRINT_BYTES, NO_KEY
+from aidre.ingest.pipeline.batching import Located
 from aidre.ingest.pipeline.changes import ChangeDetector
 from aidre.ingest.pipeline.embedding import VectorStage
 from aidre.ingest.pipeline.fingerprint import settings_digest
 from aidre.ingest.pipeline.ingest import chunker_for
 from aidre.ingest.pipeline.record_builder import RecordBuilder
 from aidre.ingest.records import RESERVED_METADATA, RowBatch, normalize_timestamp, read_string
+
+T = TypeVar("T")
 
 _TEXT_BYTES: Final = 4
 """Bytes at the end of a fingerprint that depend on the text alone, see `fingerprint`."""
@@ -83,10 +86,12 @@ class DocumentWriter:
         InvalidDocument and InvalidVector name the document; nothing of the call is kept then.
         """
         by_id = {document.id: document for document in documents}
-        candidates = [self._changes.candidate(document.id, document) for document in by_id.values()]
-        records = [self._builder.build(one) for one in self._changes.changed_documents(candidates)]
-        for record in records:
-            self._check(record)
+        candidates = self._changes.candidates([Located(one.id, one) for one in by_id.values()])
+        changed = self._changes.changed_documents([_sound(one) for one in candidates])
+        records = [
+            _sound(one if isinstance(one, Record) else _refusal(candidate.document.id, one))
+            for candidate, one in zip(changed, self._builder.build(changed), strict=True)
+        ]
         if records:
             self._upsert(records)
         return len(records)
@@ -203,10 +208,9 @@ class DocumentWriter:
                 )
 
     def _check(self, record: Record) -> None:
-        document_id = record.document.id
         fault = self._builder.admit(record)
         if fault is not None:
-            raise InvalidDocument(f"document {document_id!r}: {fault}", document_id=document_id)
+            raise _refusal(record.document.id, fault)
 
     def _upsert(self, records: Sequence[Record]) -> None:
         vectors = self._stage.encode_records(records)
@@ -214,6 +218,17 @@ class DocumentWriter:
             document_id = records[position].document.id
             raise InvalidVector(f"document {document_id!r}: {fault}", document_id=document_id)
         self._writer.upsert(records, vectors.encoded, vectors.keys)
+
+
+def _refusal(document_id: str, fault: str) -> InvalidDocument:
+    return InvalidDocument(f"document {document_id!r}: {fault}", document_id=document_id)
+
+
+def _sound(made: T | InvalidDocument) -> T:
+    """What was made of a document; the error of one that has none is raised."""
+    if isinstance(made, InvalidDocument):
+        raise made
+    return made
 
 
 def _patched(record: Record, changes: Mapping[str, Json]) -> Record:

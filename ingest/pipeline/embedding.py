@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.embedding import Embedder, embedding_key
+from aidre.engine.embedding import Embedder, embedding_keys
 from aidre.engine.errors import InvalidVector
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, EncodedVectors, Record
 from aidre.engine.ports import Sink
@@ -76,7 +76,7 @@ class VectorStage:
         """Vectors and embedding keys of chunks in a space with a model. ModelUnavailable."""
         space = next(space for space in self._spaces if space.id == space_id)
         texts = [self._chunker.embedding_input(document, chunk) for document, chunk in chunks]
-        keys = [embedding_key(space, text) for text in texts]
+        keys = embedding_keys(space, texts)
         return self._embed(space, list(zip(keys, texts, range(len(texts)), strict=True)), ChunkVectors()), keys
 
     def encode_records(self, records: Sequence[Record]) -> ChunkVectors:
@@ -111,7 +111,7 @@ class VectorStage:
         """
         is_brought = np.array([space.id in (records[owner].document.vectors or {}) for owner in owners], dtype=np.bool_)
         keys = [
-            NO_KEY if brought else embedding_key(space, text) for brought, text in zip(is_brought, texts, strict=True)
+            NO_KEY if brought else key for brought, key in zip(is_brought, embedding_keys(space, texts), strict=True)
         ]
         is_reused, reused = self._writer.reuse(space.id, keys)
         codes, norms = reused.codes, reused.norms
@@ -179,7 +179,7 @@ class StoredChunkEmbedder:
         self.embedded = 0
 
     def keys(self, chunks: Sequence[RetrievedChunk]) -> list[bytes]:
-        return [embedding_key(self._space, text) for text in self._texts(chunks)]
+        return embedding_keys(self._space, self._texts(chunks))
 
     def vectors(self, chunks: Sequence[RetrievedChunk]) -> NDArray[np.float32]:
         """One vector per chunk, (chunks, dimensions)."""

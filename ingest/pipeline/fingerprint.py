@@ -7,7 +7,7 @@ that are not split) and vectors; the last four are CRC-32 of the text alone.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -78,6 +78,17 @@ def fingerprint(document: Document, settings: bytes) -> bytes:
         for name in sorted(document.vectors):
             fields += (name.encode(), xxh3_128_digest(np.ascontiguousarray(document.vectors[name]).data))
     return _digest(b"".join(fields)) + crc32(text).to_bytes(_TEXT_BYTES, "little")
+
+
+def fingerprints(documents: Iterable[Document], settings: bytes) -> list[bytes | InvalidDocument]:
+    """The `fingerprint` of each document; in its place the error of one that has none."""
+    found: list[bytes | InvalidDocument] = []
+    for document in documents:
+        try:
+            found.append(fingerprint(document, settings))
+        except InvalidDocument as error:
+            found.append(error)
+    return found
 
 
 def columnar_fingerprints(rows: RowBatch, settings: bytes) -> list[bytes]:

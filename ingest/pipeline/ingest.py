@@ -246,9 +246,10 @@ def live_spaces(
     writer: Sink, spaces: Sequence[EmbeddingSpace], report: Callable[[Event], None]
 ) -> list[EmbeddingSpace]:
     """The spaces that this run writes; a space that a backfill has not completed is reported and left out."""
-    for space_id in writer.unfinished_spaces:
+    unfinished = writer.unfinished_spaces
+    for space_id in unfinished:
         report(Notice(f"space {space_id} is not complete: this run goes on without it, `aidre embed --space` fills it"))
-    return [space for space in spaces if space.id not in writer.unfinished_spaces]
+    return [space for space in spaces if space.id not in unfinished]
 
 
 def reembed(

@@ -172,9 +172,11 @@ class Tally:
         self.counts.documents += documents
         self.counts.unchanged += documents
 
-    def add_written(self, documents: int, *, new: int, chunks: int) -> None:
-        self.counts.documents += documents
-        self.counts.updated += documents
+    def add_batch(self, *, unchanged: int, written: int, new: int, chunks: int) -> None:
+        """Documents were compared with those that are stored, and `written` of them, of which some are new."""
+        self.add_unchanged(unchanged)
+        self.counts.documents += written
+        self.counts.updated += written
         self.counts.new += new
         self.counts.chunks += chunks
 

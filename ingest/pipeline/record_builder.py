@@ -1,21 +1,57 @@
-"""Builds the records of changed documents: chunks and fingerprint, within the limits of a collection."""
+"""Builds the records of changed documents: chunks and fingerprint, within the limits of a collection.
+
+Chunks come with a document that was split ahead of their use, as all are that are new to a collection.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import closing
 from dataclasses import replace
+from time import monotonic
 from typing import Final
 
 from aidre.engine.errors import printable_name
 from aidre.engine.index.fields import field_names
 from aidre.engine.model import Chunk, Document, Record
 from aidre.ingest.chunking import find_repetition_fault
+from aidre.ingest.pipeline.batching import Checked, Located
 from aidre.ingest.pipeline.changes import Candidate
+from aidre.ingest.prefetch import prefetch
 from aidre.ingest.records import RowBatch, find_integer_fault
 
 MAX_FIELDS: Final = 10_000
 """Different metadata fields of a collection, as many as a Parquet table may have columns. A field costs a row in every
 segment that has it, and a read for every client that lists the fields."""
+
+_QUEUED_SLABS = 16
+_SLAB_DOCUMENTS = 32
+_SLAB_CHARACTERS = 1 << 15
+_SLAB_SECONDS = 1.0
+"""Queue depth and slab limits: a slab is about 1/8 of an embedding batch, or a second's work."""
+
+
+def split_ahead(items: Iterable[Checked], split: Callable[[Document], tuple[Chunk, ...]]) -> Iterator[Checked]:
+    """The same items in order; another thread reads them and splits their documents, while a batch is embedded."""
+    with closing(prefetch(_slabs(items, split), _QUEUED_SLABS)) as slabs:
+        for slab in slabs:
+            yield from slab
+
+
+def _slabs(items: Iterable[Checked], split: Callable[[Document], tuple[Chunk, ...]]) -> Iterator[list[Checked]]:
+    slab: list[Checked] = []
+    characters, started = 0, monotonic()
+    for item in items:
+        if isinstance(item, Located):
+            where, document, _ = item
+            characters += len(document.text)
+            slab.append(item if document.vectors else Located(where, document, split(document)))
+        else:
+            slab.append(item)
+        if len(slab) >= _SLAB_DOCUMENTS or characters >= _SLAB_CHARACTERS or monotonic() - started >= _SLAB_SECONDS:
+            yield slab
+            slab, characters, started = [], 0, monotonic()
+    yield slab
 
 
 class FieldLimit:
@@ -51,11 +87,16 @@ class RecordBuilder:
         self._split = split
         self._fields = FieldLimit(stored_fields)
 
-    def build(self, candidate: Candidate) -> Record:
+    def build(self, candidates: Sequence[Candidate]) -> list[Record | str]:
+        """The record of each document, counted towards the limits, or the reason why it cannot be stored."""
+        records = (self._record(candidate) for candidate in candidates)
+        return [self.admit(record) or record for record in records]
+
+    def _record(self, candidate: Candidate) -> Record:
         """A document with vectors of its own is one chunk, unsplit; a blank text counts as missing."""
-        document = candidate.document
+        document, chunks = candidate.document, candidate.chunks
         if not document.vectors:
-            return Record(document, self._split(document), candidate.fingerprint)
+            return Record(document, self._split(document) if chunks is None else chunks, candidate.fingerprint)
         if document.text.isspace():
             document = replace(document, text="")
         chunk = Chunk(f"{document.id}#chunk_1", 1, document.text, 0, len(document.text), document.section)

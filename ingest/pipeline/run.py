@@ -1,8 +1,9 @@
-"""One run of an ingest: routes the items of its sources, batch by batch, into a collection or a dry run.
+"""One run of an ingest: a line of stages from the items of its sources into a collection, or a dry run.
 
-A batch of documents passes through change detection (`changes`), chunking (`prechunk`, `record_builder`) and the output
-(`output`: embedding, upserts, commits); `tally` counts. A batch of columnar rows takes the same path without an object
-per row. The caller opens the sources.
+An item is read, checked, and on a first run split into chunks (`record_builder`), all in another thread; documents come
+through a queue, in batches (`batching`). A batch is compared with what is stored (`changes`), becomes records
+(`record_builder`), and is embedded, written and committed (`output`). Then `tally` counts it. A batch of columnar rows
+takes the same way without an object per row. The caller opens the sources.
 """
 
 from __future__ import annotations
@@ -18,20 +19,18 @@ from aidre.engine.model import Document, EmbeddingSpace, Record, Visibility
 from aidre.engine.ports import Sink
 from aidre.ingest.chunking import Chunker
 from aidre.ingest.fetch import PUBLIC_ONLY, FetchRules
-from aidre.ingest.pipeline.batching import BatchPolicy, CommitPolicy
+from aidre.ingest.pipeline.batching import BatchPolicy, Checked, CommitPolicy, Located, PassedOver, Textless
 from aidre.ingest.pipeline.changes import Candidate, ChangeDetector
 from aidre.ingest.pipeline.embedding import VectorStage
 from aidre.ingest.pipeline.fingerprint import settings_digest
 from aidre.ingest.pipeline.mirror import Mirror, SeenIds, find_stored_drafts
 from aidre.ingest.pipeline.output import CollectionOutput, DryRunOutput, Output
-from aidre.ingest.pipeline.prechunk import Prechunker
 from aidre.ingest.pipeline.progress import Event, Summary, Tally
-from aidre.ingest.pipeline.record_builder import RecordBuilder
+from aidre.ingest.pipeline.record_builder import RecordBuilder, split_ahead
 from aidre.ingest.records import (
     Item,
     ListingEnd,
     Mappings,
-    Noted,
     Rejected,
     RowBatch,
     Unchanged,
@@ -43,8 +42,6 @@ from aidre.ingest.sources import Source, check_source_roots
 
 _NO_TEXT_HINTS = {".pdf": ": scanned pages need text recognition (--ocr)"}
 """Why a document may have no text, by suffix."""
-
-Batch = Sequence[tuple[str, Document]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +121,10 @@ class Run:
         self._rules = VectorRules(spaces, embedders.keys())
         self._changes = ChangeDetector(writer, settings_digest(spaces, chunker))
         snapshot = writer.snapshot if writer is not None else None
-        in_advance = bool(embedders) and writer is not None and not snapshot
-        self._prechunker = Prechunker(chunker.chunks, in_advance=in_advance)
+        self._split = chunker.chunks
+        self._splits_ahead = bool(embedders) and writer is not None and not snapshot
         known = snapshot.fields if snapshot is not None and snapshot.can.vocabulary else frozenset
-        self._builder = RecordBuilder(self._prechunker.chunks, known)
+        self._builder = RecordBuilder(chunker.chunks, known)
         self._seen = SeenIds()
         self._mirror = Mirror(sources, whole=options.source is not None) if options.mirror else None
         self._refused: str | None = None
@@ -154,35 +151,19 @@ class Run:
     def summary(self, seconds: float) -> Summary:
         return self._tally.summary(seconds, refused=self._refused, dry_run=self._options.dry_run)
 
-    def take(self, items: Iterator[Item]) -> None:
+    def take(self, items: Iterable[Item]) -> None:
         """Ingest the items of one source in batches; commits come in between."""
-        batch: list[tuple[str, Document]] = []
-        for item in self._prechunker.stream(self._columns_to_documents(items)):
-            if isinstance(item, Rejected):
-                self._reject(item)
-            elif isinstance(item, Unpublished):
-                self._leave_out(item)
-            elif isinstance(item, Noted):
-                self._tally.note_file(item)
-            elif isinstance(item, Unchanged):
-                self._keep_unchanged(item)
-            elif isinstance(item, ListingEnd):
-                self._write_documents(batch)
-                batch = []
-                self._output.save_listing(item)
-            elif isinstance(item, RowBatch):
-                self._write_documents(batch)
-                batch = []
-                self._tally.found_sources.add(item.file.source)
-                self._write_rows(item)
-            elif self._accept_content(*item):
-                self._tally.found_sources.add(item[1].source)
-                self._tally.see_change((item[1].state or {}).get("expires"))
-                batch.append(item)
-                if self._batches.is_full_with(item[1]):
-                    self._write_documents(batch)
-                    batch = []
-        self._write_documents(batch)
+        checked = self._checked(items)
+        for one in self._batches.batches(split_ahead(checked, self._split) if self._splits_ahead else checked):
+            if isinstance(one, list):
+                self._write_documents(one)
+            elif isinstance(one, RowBatch):
+                self._tally.found_sources.add(one.file.source)
+                self._write_rows(one)
+            elif isinstance(one, ListingEnd):
+                self._output.save_listing(one)
+            else:
+                self._pass_over(one)
 
     def finish(self) -> None:
         """Commit the rest, delete documents that mirrored sources no longer have, merge and index after a bulk load."""
@@ -200,6 +181,36 @@ class Run:
 
     # -- items that are not written --------------------------------------------------------------------------
 
+    def _checked(self, items: Iterable[Item]) -> Iterator[Checked]:
+        """The items, with documents that can be written. Rows that need embedding, and all rows of a dry run, become
+        single documents. Reads the settings of the run alone: another thread goes through it."""
+        for item in items:
+            if isinstance(item, RowBatch) and not self._output.accepts_columns(item):
+                yield from map(self._check, item.documents())
+            else:
+                yield self._check(item) if isinstance(item, tuple) else item
+
+    def _check(self, item: tuple[str, Document]) -> Located | Textless | Rejected:
+        where, document = item
+        if not self._rules.required <= (document.vectors or {}).keys():
+            return _rejected(where, document, self._rules.explain_missing(document.vectors))
+        if not document.vectors and (not document.text or document.text.isspace()):
+            hint = "" if self._options.ocr else _NO_TEXT_HINTS.get(PurePath(where).suffix.lower(), "")
+            return Textless(where, hint)
+        return Located(where, document)
+
+    def _pass_over(self, item: PassedOver) -> None:
+        if isinstance(item, Textless):
+            self._tally.skip(item.where, item.hint)
+        elif isinstance(item, Rejected):
+            self._reject(item)
+        elif isinstance(item, Unchanged):
+            self._keep_unchanged(item)
+        elif isinstance(item, Unpublished):
+            self._leave_out(item)
+        else:
+            self._tally.note_file(item)
+
     def _keep_unchanged(self, unchanged: Unchanged) -> None:
         self._tally.add_unchanged(unchanged.documents)
         if unchanged.documents:
@@ -207,26 +218,6 @@ class Run:
         if self._mirror is not None:
             self._mirror.keep_unchanged(unchanged)
         self._tally.report_progress()
-
-    def _accept_content(self, where: str, document: Document) -> bool:
-        fault = self._rules.find_missing(document.vectors)
-        if fault is not None:
-            self._fail(where, document, fault)
-            return False
-        if not document.vectors and (not document.text or document.text.isspace()):
-            hint = "" if self._options.ocr else _NO_TEXT_HINTS.get(PurePath(where).suffix.lower(), "")
-            self._tally.skip(where, hint)
-            return False
-        return True
-
-    def _fail(self, where: str, document: Document, reason: str) -> None:
-        self._reject(Rejected(where, reason, document.source, document.origin, document.id))
-
-    def _keep_stored(self, document_ids: Sequence[str], changed: Collection[str]) -> None:
-        """Count the documents that are stored already."""
-        self._tally.add_unchanged(len(document_ids) - len(changed))
-        if self._witness is not None:
-            self._witness.unchanged([document_id for document_id in document_ids if document_id not in changed])
 
     def _leave_out(self, unpublished: Unpublished) -> None:
         self._tally.leave_out(unpublished)
@@ -245,27 +236,37 @@ class Run:
 
     # -- documents -------------------------------------------------------------------------------------------
 
-    def _write_documents(self, batch: Batch) -> None:
+    def _write_documents(self, batch: Sequence[Located]) -> None:
         candidates = self._candidates(batch)
         changed = self._changes.changed_documents(candidates)
-        changed_ids = {one.document.id for one in changed}
-        stored = [one.document.id for one in candidates if one.document.id not in changed_ids]
-        self._keep_stored([one.document.id for one in candidates], changed_ids)
-        changed, records = self._build_records(changed)
-        if records:
-            faults = self._output.write(records)
-            for position, reason in sorted(faults.items()):
-                self._fail(changed[position].where, changed[position].document, reason)
-            written = [position for position in range(len(records)) if position not in faults]
-            stored += [changed[position].document.id for position in written]
-            self._tally.add_written(
-                len(written),
-                new=sum(changed[position].is_new for position in written),
-                chunks=sum(len(records[position].chunks) for position in written),
-            )
-        self._prechunker.clear()
-        self._replace_former(stored)
+        unchanged = _ids_beside(candidates, changed)
+        written, records = self._write_records(changed)
+        self._tally.add_batch(
+            unchanged=len(unchanged),
+            written=len(written),
+            new=sum(one.stored_fingerprint is None for one in written),
+            chunks=sum(len(record.chunks) for record in records),
+        )
+        if self._witness is not None:
+            self._witness.unchanged(unchanged)
+        self._replace_former([*unchanged, *(one.document.id for one in written)])
         self._end_batch()
+
+    def _write_records(self, changed: Sequence[Candidate]) -> tuple[list[Candidate], list[Record]]:
+        """Write what can be stored of the changed documents: these, and their records."""
+        admitted: list[Candidate] = []
+        records: list[Record] = []
+        for candidate, built in zip(changed, self._builder.build(changed), strict=True):
+            if isinstance(built, str):
+                self._reject(_rejected(candidate.where, candidate.document, built))
+            else:
+                admitted.append(candidate)
+                records.append(built)
+        faults = self._output.write(records) if records else {}
+        for position, reason in sorted(faults.items()):
+            self._reject(_rejected(admitted[position].where, admitted[position].document, reason))
+        stored = [position for position in range(len(records)) if position not in faults]
+        return [admitted[position] for position in stored], [records[position] for position in stored]
 
     def _replace_former(self, document_ids: Sequence[str]) -> None:
         """Delete the documents that the files of these had under other ids, in the same commit."""
@@ -275,14 +276,15 @@ class Run:
             gone = [one for one, is_seen in zip(former, seen, strict=True) if not is_seen]
             self._tally.counts.deleted += self._output.replace(gone)
 
-    def _candidates(self, batch: Batch) -> list[Candidate]:
+    def _candidates(self, batch: Sequence[Located]) -> list[Candidate]:
         """The last document of each id, with its fingerprint."""
         candidates: dict[str, Candidate] = {}
-        for where, document in batch:
-            try:
-                candidate = self._changes.candidate(where, document)
-            except InvalidDocument as error:
-                self._fail(where, document, error.message)
+        for (where, document, _), candidate in zip(batch, self._changes.candidates(batch), strict=True):
+            self._tally.found_sources.add(document.source)
+            if document.state is not None and (expires := document.state.get("expires")) is not None:
+                self._tally.see_change(expires)
+            if isinstance(candidate, InvalidDocument):
+                self._reject(_rejected(where, document, candidate.message))
                 continue
             if document.id in candidates:
                 self._tally.add_superseded(document.id)
@@ -296,33 +298,11 @@ class Run:
             pairs = zip(ids, again.tolist(), strict=True)
             self._tally.add_repeated(int(again.sum()), (one for one, is_again in pairs if is_again))
 
-    def _build_records(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], list[Record]]:
-        """The candidates that can be stored, and their records."""
-        admitted, records = [], []
-        for candidate in candidates:
-            record = self._builder.build(candidate)
-            fault = self._builder.admit(record)
-            if fault is None:
-                admitted.append(candidate)
-                records.append(record)
-            else:
-                self._fail(candidate.where, candidate.document, fault)
-        return admitted, records
-
     def _end_batch(self) -> None:
         self._tally.report_progress()
         self._output.end_batch()
-        self._batches.next_batch()
 
     # -- columnar rows ---------------------------------------------------------------------------------------
-
-    def _columns_to_documents(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items, with rows that need embedding, and all rows of a dry run, as single documents."""
-        for item in items:
-            if isinstance(item, RowBatch) and not self._output.accepts_columns(item):
-                yield from item.documents()
-            else:
-                yield item
 
     def _write_rows(self, rows: RowBatch) -> None:
         """Write rows with the same outcome as their documents one by one, without an object per row."""
@@ -347,12 +327,22 @@ class Run:
             dated = self._changes.with_first_dates(rows, changes).take(changed)
             fingerprints = [changes.fingerprints[row] for row in changed]
             self._output.write_columns(dated, fingerprints, vectors.take(changed))
-        self._keep_stored(rows.ids, {rows.ids[row] for row in changed})
-        self._tally.add_written(len(changed), new=changes.new, chunks=len(changed))
+        self._tally.add_batch(
+            unchanged=len(rows) - len(changed), written=len(changed), new=changes.new, chunks=len(changed)
+        )
+        if self._witness is not None:
+            written = set(changed)
+            self._witness.unchanged([one for row, one in enumerate(rows.ids) if row not in written])
         self._end_batch()
 
     def _write_rows_as_documents(self, rows: RowBatch) -> None:
-        self._write_documents([item for item in rows.documents() if self._accept_content(*item)])
+        documents = []
+        for one in map(self._check, rows.documents()):
+            if isinstance(one, Located):
+                documents.append(one)
+            else:
+                self._pass_over(one)
+        self._write_documents(documents)
 
     # -- mirroring -------------------------------------------------------------------------------------------
 
@@ -362,3 +352,13 @@ class Run:
         if self._refused is None:
             document_ids = [document_id for ids in missing.values() for document_id in ids]
             self._tally.counts.deleted += self._output.delete(document_ids)
+
+
+def _rejected(where: str, document: Document, reason: str) -> Rejected:
+    return Rejected(where, reason, document.source, document.origin, document.id)
+
+
+def _ids_beside(candidates: Sequence[Candidate], changed: Sequence[Candidate]) -> list[str]:
+    """The ids of the candidates that are not changed."""
+    changed_ids = {one.document.id for one in changed}
+    return [one.document.id for one in candidates if one.document.id not in changed_ids]

@@ -155,7 +155,8 @@ class File:
 def read_text_file(file: File) -> str:
     """The text of a file that is one document; raises InvalidDocument, OSError."""
     decoded = decode(read_content(file), file.charset)
-    note(file, decoded.notice)
+    if decoded.notice is not None:
+        note(file, decoded.notice)
     return decoded.text
 
 

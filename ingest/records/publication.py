@@ -48,13 +48,12 @@ def read_publication(members: Mapping[str, Json], now: datetime) -> Publication:
     until: str | None = None
     for name, value in members.items():
         key = name.lower()
-        shown = escape_unprintable(f"{name}: {_to_flag(value)}"[:_MAX_SHOWN])
         if key in _UNPUBLISHED_FLAGS and _to_flag(value) in _UNPUBLISHED_FLAGS[key]:
-            return Publication(shown)
+            return Publication(_shown(name, value))
         if key in ("publishdate", "expirydate") and value is not None and value != "":
             date = read_date(value)
             if date is None:
-                return Publication(f"{shown} is no date that can be read")
+                return Publication(f"{_shown(name, value)} is no date that can be read")
             is_over = datetime.fromisoformat(date) <= now
             if is_over and key == "expirydate":
                 return Publication(f"{name} {date} has passed")
@@ -85,6 +84,10 @@ def read_robots(values: Sequence[str], now: datetime) -> Publication:
 def mark_expiry(document: Document, publication: Publication) -> Document:
     """The document with the moment at which it is published no more in its state, so that it is read again then."""
     return document if publication.until is None else replace(document, state={"expires": publication.until})
+
+
+def _shown(name: str, value: Json) -> str:
+    return escape_unprintable(f"{name}: {_to_flag(value)}"[:_MAX_SHOWN])
 
 
 def _to_flag(value: Json) -> str:

@@ -23,13 +23,12 @@ class VectorRules:
 
     def __init__(self, spaces: Sequence[EmbeddingSpace], with_model: Collection[str]) -> None:
         self._spaces = {space.id: space for space in spaces}
-        self._required = frozenset(self._spaces) - frozenset(with_model)
+        self.required = frozenset(self._spaces) - frozenset(with_model)
+        """Ids of the spaces of which each document brings a vector."""
 
-    def find_missing(self, vectors: Mapping[str, Any] | None) -> str | None:
-        """The fault of a document that lacks a required vector; None if it lacks none."""
-        if not self._required or (vectors is not None and vectors.keys() >= self._required):
-            return None
-        space = min(self._required - (vectors or {}).keys())
+    def explain_missing(self, vectors: Mapping[str, Any] | None) -> str:
+        """The fault of a document that lacks a required vector."""
+        space = min(self.required - (vectors or {}).keys())
         return f"no vector for embedding space {space!r}, which has no model to make one"
 
     def space(self, name: str) -> EmbeddingSpace:

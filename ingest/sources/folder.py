@@ -70,13 +70,15 @@ class ReadFiles:
     other_kinds: dict[str, Counter[str]] = field(default_factory=dict)
     again: set[str] = field(default_factory=set)
 
-    def first_name(self, path: Path, name: str) -> str:
-        """The name under which the file was read first: this one for a file that was not, or that cannot be opened."""
+    def earlier_name(self, file: File) -> str | None:
+        """Another name under which the file was read before; None for a file that was not, or cannot be opened."""
         try:
-            status = path.stat()
+            status = file.path.stat()
         except OSError:
-            return name
-        return self.names.setdefault((status.st_dev, status.st_ino), name)
+            return None
+        name = file.id
+        first = self.names.setdefault((status.st_dev, status.st_ino), name)
+        return None if first == name else first
 
 
 def read_source(
@@ -99,7 +101,8 @@ def read_source(
         if isinstance(found, Rejected):
             yield found
         else:
-            file = replace(found, is_called_by_path=True) if found.id in called_by_path else found
+            is_called_by_path = bool(called_by_path) and found.id in called_by_path
+            file = replace(found, is_called_by_path=True) if is_called_by_path else found
             yield from read_file(with_page(file, sites), rules, mappings, as_of)
     for text in sites.notices():
         note(text)
@@ -113,13 +116,14 @@ def source_files(source: FileSource, note: Callable[[str], None], files: ReadFil
     for path in walk(source, outside_links.append):
         if isinstance(path, Rejected):
             yield path
-        elif source.reads(path) and (source.only is not None or is_document_file(source.file(path))):
-            name = f"{source.name}/{source.file(path).origin}"
-            first = files.first_name(path, name)
-            if first == name:
-                yield source.file(path)
+            continue
+        file = source.file(path)
+        if source.reads(path) and (source.only is not None or is_document_file(file)):
+            first = files.earlier_name(file)
+            if first is None:
+                yield file
             else:
-                second_names.append(f"{name} is {first}")
+                second_names.append(f"{file.id} is {first}")
                 files.again.add(source.name)
         else:
             other_kinds[path.suffix.lower() or "no suffix"] += 1

@@ -67,7 +67,7 @@ def survey_sources(sources: Sequence[Source]) -> Survey:
             if not may_name_itself(path.name):
                 continue
             file = source.file(path)
-            if files.first_name(path, file.id) != file.id:
+            if files.earlier_name(file) is not None:
                 continue
             found = naming.setdefault(file.source, NamingFiles(replace(source, only=None)))
             found.origins.add(file.origin)
@@ -143,7 +143,7 @@ class _SettledIds:
             elif self._claims:
                 file = self._source.file(self._source.root / origin)
                 own_id = read_own_id(file)
-                if own_id in self._claims and self._files.first_name(file.path, file.id) == file.id:
+                if own_id in self._claims and self._files.earlier_name(file) is None:
                     self._claims[own_id][origin] = None
 
     def _path_id(self, origin: str) -> str:

@@ -1,4 +1,5 @@
-"""How many files a request crosses, and how often it comes back: what a colleague has to hold in mind who follows it.
+"""How many files a request or an ingest crosses, and how often it comes back: what a colleague has to hold in mind who
+follows it.
 
 The calls of product code (`engine`, `ingest`, `api`, `aidre`) in the thread of the event loop are written down by
 `sys.setprofile`, from the first byte of one request until its answer, over a real connection. A frame counts once: when
@@ -7,18 +8,25 @@ of modules are left out. The files of these calls, one after the other without r
 a return. A request is one of a server that has answered others: a search for words that nobody searched for before,
 whose vector and spelling no cache knows, and an ask that was asked before. Of several the shortest way counts.
 
-`python -m tests.integration.crossings` prints the ways.
+An ingest is `aidre ingest` of three Markdown files into a new collection, until the command ends, in a process that has
+done the same before. It works in several threads: each has a way of its own, and their returns are added up. What one
+hands to another through a queue is no call.
+
+`python -m tests.integration.crossings` prints the ways, and the pairs of files between which most returns are.
 """
 
 from __future__ import annotations
 
 import asyncio
 import http.client
+import io
 import json
 import os
 import sys
+import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -29,6 +37,7 @@ from typing import Any, Final
 import pytest
 
 from aidre.api.app import create_app
+from aidre.api.cli.main import run
 from aidre.api.config.settings import parse_settings
 from aidre.api.server.connection import Connection
 from aidre.engine import open_source
@@ -46,34 +55,90 @@ WARMING: Final = ("brew cup saucer", "oolong infusion jasmine", "porcelain strai
 NEW: Final = ("kettle leaf steep", "bitter aroma pour", "ripe rind cellar")
 """Texts without a typing error, of words of the documents."""
 
+INGEST: Final = "aidre ingest"
+INGESTS: Final = 3
+"""How often it is measured, each time into a store of its own, after one that is not."""
+BOUNCES: Final = 12
+"""Pairs of files that are printed."""
+
+PAGES: Final[Mapping[str, str]] = {
+    "index.md": """---
+title: Tea
+date: 2026-03-01
+tags: [tea, kettle]
+---
+# Tea
+
+A kettle boils the water, and a pot keeps the tea warm. See [brewing](brewing.md).
+
+## Leaves
+
+Green leaves are steeped for two minutes, black ones for four.
+
+- oolong
+- jasmine
+""",
+    "brewing.md": """# Brewing
+
+Pour the water over the leaves, and wait.
+
+## Times
+
+| leaf | minutes |
+|---|---|
+| green | 2 |
+| black | 4 |
+
+```
+steep --minutes 4
+```
+""",
+    "storing.md": """# Storing
+
+Keep tea in a tin, away from light and from anything that smells.
+
+## Cellar
+
+A cellar is too damp for tea, and just right for cheese.
+""",
+}
+"""The files that are ingested."""
+
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """The way of one request: the file of each call, relative to the root, without repetitions side by side."""
+    """The ways of the threads of one request: the file of each call, relative to the root, without repetitions side by
+    side."""
 
-    way: tuple[str, ...]
+    ways: tuple[tuple[str, ...], ...]
 
     @property
     def files(self) -> list[str]:
-        """In the order in which the request reaches them."""
-        return list(dict.fromkeys(self.way))
+        """In the order in which the request reaches them, one thread after the other."""
+        return list(dict.fromkeys(file for way in self.ways for file in way))
 
     @property
     def changes(self) -> int:
-        return max(len(self.way) - 1, 0)
+        return sum(len(way) - 1 for way in self.ways)
 
     @property
     def returns(self) -> int:
-        return sum(before == after for before, after in zip(self.way, self.way[2:], strict=False))
+        return self.bounces.total()
+
+    @property
+    def bounces(self) -> Counter[tuple[str, str]]:
+        """The returns by the file that is returned to and the one between."""
+        triples = (triple for way in self.ways for triple in zip(way, way[1:], way[2:], strict=False))
+        return Counter((before, between) for before, between, after in triples if before == after)
 
 
-def crossing_of(files: Sequence[str]) -> Crossing:
-    """The way through the files of calls."""
-    return Crossing(tuple(file for file, _ in groupby(files)))
+def crossing_of(*threads: Sequence[str]) -> Crossing:
+    """The ways through the files of the calls of some threads; one without calls has none."""
+    return Crossing(tuple(tuple(file for file, _ in groupby(files)) for files in threads if files))
 
 
 class Calls:
-    """A profile function that writes down the file of each call of product code."""
+    """A profile function that writes down the file of each call of product code in one thread."""
 
     def __init__(self, folders: Sequence[str] = PRODUCT) -> None:
         self.files: list[str] = []
@@ -105,7 +170,8 @@ REQUESTS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
 
 
 def crossings() -> dict[str, Crossing]:
-    """The way of each of the requests, over a store of documents of one chunk and a server without a configuration."""
+    """The ways of each of the requests, over a store of documents of one chunk and a server without a configuration,
+    and of an ingest."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setitem(embedding.RUNTIMES, "auto", load_plain)
         patched.setattr("aidre.api.retrieval.snapshots.POLL_SECONDS", 3_600.0)  # else it may look in between
@@ -116,7 +182,8 @@ def crossings() -> dict[str, Crossing]:
             for one, texts in documents()
         ]
         clients.fill(store, "docs", known, (space,))
-        return {name: _crossing(store, *request) for name, request in REQUESTS.items()}
+        found = {name: _crossing(store, *request) for name, request in REQUESTS.items()}
+        return found | {INGEST: _shortest([_ingest(Path(folder) / f"{number}") for number in range(1 + INGESTS)][1:])}
 
 
 def _crossing(store: Path, path: str, texts: Sequence[str]) -> Crossing:
@@ -129,7 +196,44 @@ def _crossing(store: Path, path: str, texts: Sequence[str]) -> Crossing:
             with _profiled(server) as calls:
                 _post(client, path, text)
             ways.append(crossing_of(calls.files))
+    return _shortest(ways)
+
+
+def _shortest(ways: Sequence[Crossing]) -> Crossing:
     return min(ways, key=lambda one: (len(one.files), one.returns, one.changes))
+
+
+def _ingest(folder: Path) -> Crossing:
+    """`aidre ingest` of the pages into a new collection, in this thread and those that it starts."""
+    for name, text in PAGES.items():
+        page = folder / "docs" / name
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(text)
+    command = ["ingest", str(folder / "docs"), "--store", str(folder / "store"), "--collection", "docs"]
+    with redirect_stdout(io.StringIO()), _profiled_threads() as threads:
+        status = run(command)
+    assert status == 0
+    return crossing_of(*(calls.files for calls in threads))
+
+
+@contextmanager
+def _profiled_threads() -> Iterator[list[Calls]]:
+    """The calls in this thread, and in each one that is started meanwhile."""
+    found = [Calls()]
+
+    def begin(frame: FrameType, event: str, argument: Any) -> None:
+        """The first call of a new thread: from then on it has a profile function of its own."""
+        found.append(Calls())
+        sys.setprofile(found[-1])
+        found[-1](frame, event, argument)
+
+    threading.setprofile(begin)
+    sys.setprofile(found[0])
+    try:
+        yield found
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
 
 
 def _post(client: http.client.HTTPConnection, path: str, text: str) -> None:
@@ -157,10 +261,16 @@ def _profiled(server: Server) -> Iterator[Calls]:
 
 
 def main() -> int:
-    """Prints the numbers of each request, and its files in the order in which it reaches them."""
+    """Prints the numbers of each request, its files in the order in which it reaches them, and the most frequent
+    bounces."""
     for name, one in crossings().items():
         counts = f"{len(one.files)} files, {one.changes} changes of file, {one.returns} returns"
-        sys.stdout.write(f"{name}: {counts}\n" + "".join(f"  {file}\n" for file in one.files))
+        lines = [f"  {file}\n" for file in one.files]
+        lines += [
+            f"  {count:3} from {before} to {between} and back\n"
+            for (before, between), count in one.bounces.most_common(BOUNCES)
+        ]
+        sys.stdout.write(f"{name}: {counts}\n" + "".join(lines))
     return 0
 
 

@@ -1,4 +1,7 @@
-"""How many files a search crosses, and how often it returns to the one that it comes from: numbers that only sink."""
+"""How many files a search or an ingest crosses, and how often it returns to the one that it comes from.
+
+The numbers only sink.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +16,27 @@ from typing import Final
 import pytest
 
 from tests import ROOT
-from tests.integration.crossings import REQUESTS, Calls, crossing_of
+from tests.integration.crossings import INGEST, REQUESTS, Calls, crossing_of
 
 MOST: Final[Mapping[str, tuple[int, int]]] = {
     "POST /search": (48, 54),
     "POST /ask": (56, 92),
+    INGEST: (111, 330),
 }
-"""Files and returns. Both have room for the two files and four returns of a plan that a busy machine makes anew."""
+"""Files and returns. Those of searches have room for the two files and four returns of a plan that a busy machine makes
+anew."""
 COUNTS: Final = r"(.+): (\d+) files, \d+ changes of file, (\d+) returns"
 
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_a_search_crosses_no_more_files_than_before() -> None:
+def test_a_search_and_an_ingest_cross_no_more_files_than_before() -> None:
     """In a process of its own: what other tests have left in its caches would change the way."""
     command = [sys.executable, "-m", "tests.integration.crossings"]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     lines = [re.fullmatch(COUNTS, line) for line in printed.splitlines() if not line.startswith(" ")]
     found = {line[1]: (int(line[2]), int(line[3])) for line in lines if line is not None}
-    assert found.keys() == MOST.keys() == REQUESTS.keys()
+    assert found.keys() == MOST.keys() == {*REQUESTS, INGEST}
     for name, (files, returns) in MOST.items():
         assert found[name][0] <= files, f"{name} crosses {found[name][0]} files:\n{printed}"
         assert found[name][1] <= returns, f"{name} returns {found[name][1]} times:\n{printed}"
@@ -39,9 +44,16 @@ def test_a_search_crosses_no_more_files_than_before() -> None:
 
 def test_a_return_is_a_change_of_file_straight_back() -> None:
     way = crossing_of(["a", "a", "b", "a", "c", "c", "b", "c", "b", "a"])
-    assert way.way == ("a", "b", "a", "c", "b", "c", "b", "a")
+    assert way.ways == (("a", "b", "a", "c", "b", "c", "b", "a"),)
     assert (way.files, way.changes, way.returns) == (["a", "b", "c"], 7, 3)
+    assert way.bounces == {("a", "b"): 1, ("c", "b"): 1, ("b", "c"): 1}
     assert (crossing_of([]).changes, crossing_of([]).returns) == (0, 0)
+
+
+def test_threads_have_ways_of_their_own() -> None:
+    ways = crossing_of(["a", "b"], [], ["a", "c", "a"])
+    assert ways.ways == (("a", "b"), ("a", "c", "a"))
+    assert (ways.files, ways.changes, ways.returns) == (["a", "b", "c"], 3, 1)
 
 
 @pytest.fixture

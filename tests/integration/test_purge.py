@@ -18,7 +18,7 @@ import pytest
 
 from aidre.api.cli.main import run
 from aidre.engine.collection.store import Store
-from aidre.engine.embedding.embedder import embedding_key, load_embedder
+from aidre.engine.embedding.embedder import embedding_keys, load_embedder
 from tests.support.clients import AGENTS, AIDRE, COSINE, DOT, TEXT, a_document, fill, vector_of
 from tests.support.clocks import WAIT_SECONDS, until
 from tests.support.intent_platform import Platform, Sent
@@ -92,7 +92,7 @@ def needles(store: Path) -> dict[str, bytes]:
         vector = load_embedder(TEXT).embed_documents([text])[0]
         found[f"float32 of {text[:12]}"] = vector.astype(np.float32).tobytes()[:64]
         found[f"float16 of {text[:12]}"] = vector.astype(np.float16).tobytes()[:64]
-        found[f"embedding key of {text[:12]}"] = embedding_key(TEXT, text)
+        found[f"embedding key of {text[:12]}"] = embedding_keys(TEXT, [text])[0]
     brought = vector_of(ID)
     for kind in (np.float16, np.float32):
         found[f"brought {kind.__name__}"] = brought.astype(kind).tobytes()

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from aidre.api.app import create_app
 from aidre.api.config.settings import Settings, parse_settings
-from aidre.engine.embedding.embedder import embedding_key, load_embedder
+from aidre.engine.embedding.embedder import embedding_keys, load_embedder
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Record, Visibility
 from aidre.engine.ports import Source
 from tests.support.described import check_described
@@ -94,7 +94,7 @@ def fill_source(
                 vectors = np.stack([vector_of(one.id) for one in documents])
             else:
                 vectors = load_embedder(space).embed_documents(texts)
-                keys[space.id] = [embedding_key(space, text) for text in texts]
+                keys[space.id] = embedding_keys(space, texts)
             encoded[space.id] = writer.encode(space.id, vectors)
         writer.upsert(records, encoded, keys)
         writer.commit()

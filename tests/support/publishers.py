@@ -15,7 +15,7 @@ import pytest
 from aidre.api.cli.main import run
 from aidre.api.protocols.intent.ledger import LEDGER_FILE, read_events
 from aidre.engine.collection.store import Store
-from aidre.engine.embedding.embedder import embedding_key, load_embedder
+from aidre.engine.embedding.embedder import embedding_keys, load_embedder
 from aidre.engine.model import Chunk, Record, Visibility
 from tests.support.clients import TEXT, Client, a_document, serving
 from tests.support.intent_platform import Platform, Sent
@@ -77,7 +77,7 @@ def fill_chunks(
         )
     with Store(store).writer(name, spaces=[TEXT], description=f"About {name}", visibility=visibility) as writer:
         vectors = writer.encode(TEXT.id, load_embedder(TEXT).embed_documents(texts))
-        writer.upsert(records, {TEXT.id: vectors}, {TEXT.id: [embedding_key(TEXT, text) for text in texts]})
+        writer.upsert(records, {TEXT.id: vectors}, {TEXT.id: embedding_keys(TEXT, texts)})
         writer.commit()
 
 

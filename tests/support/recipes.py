@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from aidre.api.access.caller import Caller
 from aidre.engine.collection.store import Store
-from aidre.engine.embedding.embedder import embedding_key, load_embedder
+from aidre.engine.embedding.embedder import embedding_keys, load_embedder
 from aidre.engine.model import Chunk, Document, Record
 from tests.support.clients import TEXT, Client, a_document, fill, serving
 
@@ -126,7 +126,7 @@ def fill_chunks(store: Path, name: str, texts: Mapping[str, Sequence[str]]) -> N
         records.append(Record(a_document(identifier, whole, title=identifier.title()), tuple(chunks), digest))
     with Store(store).writer(name, spaces=[TEXT], description=f"About {name}") as writer:
         vectors = writer.encode(TEXT.id, load_embedder(TEXT).embed_documents(embedded))
-        writer.upsert(records, {TEXT.id: vectors}, {TEXT.id: [embedding_key(TEXT, text) for text in embedded]})
+        writer.upsert(records, {TEXT.id: vectors}, {TEXT.id: embedding_keys(TEXT, embedded)})
         writer.commit()
 
 

@@ -148,7 +148,7 @@ def _read_batch(
     names = [name for name, _ in columns]
     if not faults and mapping is None and len(set(names)) == len(names):
         matrices = _to_complete_matrices(vectors, len(batch))
-        if matrices is not None and rules.find_missing(matrices) is None:
+        if matrices is not None and rules.required <= matrices.keys():
             row_batch = build_row_batch(file, first, dict(columns), matrices)
             if row_batch is not None:
                 yield row_batch

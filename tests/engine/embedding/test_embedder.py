@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aidre.engine.embedding.embedder import DEFAULT_SPACE, embedding_key, load_embedder, load_stored
+from aidre.engine.embedding.embedder import DEFAULT_SPACE, embedding_keys, load_embedder, load_stored
 from aidre.engine.errors import ConfigurationError, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.usefixtures("cache")
 
 @pytest.mark.parametrize("changed", [{"id": "other"}, {"revision": "2"}, {"precision": "float32"}])
 def test_an_embedding_key_depends_on_the_space(changed: dict[str, str]) -> None:
-    key = embedding_key(HASHING, "text")
-    assert len(key) == 16
-    assert key == embedding_key(replace(HASHING), "text")
-    assert key != embedding_key(replace(HASHING, **changed), "text")  # type: ignore[arg-type]  # one member at a time
+    keys = embedding_keys(HASHING, ["text"])
+    assert [len(one) for one in keys] == [16]
+    assert keys == embedding_keys(replace(HASHING), ["text"])
+    assert keys != embedding_keys(replace(HASHING, **changed), ["text"])  # type: ignore[arg-type]  # one member at a time
 
 
 def test_a_precision_that_the_engine_would_choose_itself_makes_no_other_key() -> None:
-    assert embedding_key(replace(HASHING, precision="float16"), "text") == embedding_key(HASHING, "text")
+    assert embedding_keys(replace(HASHING, precision="float16"), ["text"]) == embedding_keys(HASHING, ["text"])
 
 
 def test_vectors_of_another_revision_get_no_embedder_for_queries() -> None:
@@ -40,12 +40,12 @@ def test_vectors_of_another_revision_get_no_embedder_for_queries() -> None:
 
 def test_an_embedding_key_depends_on_every_character() -> None:
     texts = ["", " ", "text", "text ", "Text", "te\u0301xt", "t\u00e9xt", "\ud800"]
-    assert len({embedding_key(HASHING, text) for text in texts}) == len(texts)
+    assert len(set(embedding_keys(HASHING, texts))) == len(texts)
 
 
 def test_an_embedding_key_keeps_its_parts_apart() -> None:
     first, second = replace(HASHING, revision="a"), replace(HASHING, revision="ab")
-    assert embedding_key(first, "bc") != embedding_key(second, "c")
+    assert embedding_keys(first, ["bc"]) != embedding_keys(second, ["c"])
 
 
 def test_a_space_without_a_model_is_refused() -> None:

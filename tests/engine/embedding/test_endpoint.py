@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aidre.engine.embedding.embedder import embedding_key, load_embedder, load_stored
+from aidre.engine.embedding.embedder import embedding_keys, load_embedder, load_stored
 from aidre.engine.embedding.endpoint import (
     BATCH_CHARACTERS,
     BATCH_TEXTS,
@@ -134,11 +134,11 @@ def test_the_revision_is_the_model_and_the_label_but_not_the_address(api: Embedd
         load_embedder(SPACE, endpoints={"mine": Endpoint(url)}) for url in (api.url, "https://api.example.com/v1")
     )
     assert here.space.revision == there.space.revision == "openai:words-1"
-    assert embedding_key(here.space, "tea") == embedding_key(there.space, "tea")
+    assert embedding_keys(here.space, ["tea"]) == embedding_keys(there.space, ["tea"])
     labelled = load_embedder(replace(SPACE, revision="v2"), endpoints={"mine": Endpoint(api.url)}).space
     assert labelled.revision == "openai:words-1;v2"
     assert load_stored(labelled, endpoints={"mine": Endpoint(api.url)}).space == labelled
-    assert embedding_key(labelled, "tea") != embedding_key(here.space, "tea")
+    assert embedding_keys(labelled, ["tea"]) != embedding_keys(here.space, ["tea"])
 
 
 def test_a_space_without_its_endpoint_names_the_missing_line() -> None:

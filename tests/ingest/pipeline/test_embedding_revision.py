@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from aidre.engine.embedding.embedder import embedding_key
+from aidre.engine.embedding.embedder import embedding_keys
 from aidre.engine.errors import ModelUnavailable, SpaceConflict
 from aidre.engine.model import EncodedVectors
 from aidre.engine.segment.stored_chunk import StoredChunk
@@ -107,4 +107,4 @@ def test_a_space_of_other_dimensions_is_refused_by_name(bench: Bench) -> None:
 
 
 def test_keys_of_two_revisions_differ() -> None:
-    assert embedding_key(WORDS, "text") != embedding_key(replace(WORDS, revision="next"), "text")
+    assert embedding_keys(WORDS, ["text"]) != embedding_keys(replace(WORDS, revision="next"), ["text"])
