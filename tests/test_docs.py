@@ -287,7 +287,7 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
 
 
 def test_the_metrics_that_pages_name_are_served() -> None:
-    source = (ROOT / "api" / "operations" / "prometheus.py").read_text(encoding="utf-8")
+    source = (ROOT / "api" / "operations" / "monitoring.py").read_text(encoding="utf-8")
     served = set(re.findall(r'"(aidre_[a-z_]+[a-z])"', source))
     named = {
         name for path in DOCUMENTS for name in re.findall(r"aidre_[a-z_]+[a-z]\b", path.read_text(encoding="utf-8"))

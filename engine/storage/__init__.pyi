@@ -127,7 +127,6 @@ from .manifest import (
     manifest_numbers as manifest_numbers,
     now as now,
     read_manifest as read_manifest,
-    rfc3339 as rfc3339,
     seal as seal,
     unseal as unseal,
     with_precision as with_precision,
