@@ -15,6 +15,7 @@ from .arrow import (
     check_rows as check_rows,
     kernels as kernels,
     list_array as list_array,
+    list_columns as list_columns,
     list_values as list_values,
     open_bytes as open_bytes,
     open_file as open_file,
