@@ -193,6 +193,9 @@ def rooms_are_used_by_their_public_names(tree: Tree) -> Iterator[str]:
                 continue
             is_private = "/" in other.room and other.module.rpartition(".")[0] not in tree.stubs
             around = f"{other.folder}/{other.room.rpartition('/')[0]}/" if is_private else "/"
+            is_part = source.module.rpartition(".")[0] not in tree.stubs  # of the room around it, as its other modules
+            if is_part and source.path.startswith(f"{other.folder}/{other.room}/"):
+                continue
             if one.name not in tree.stubs.get(one.target, {}) and not source.path.startswith(
                 (around, "aidre/__main__")
             ):

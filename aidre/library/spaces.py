@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.errors import InvalidInput, ModelUnavailable, SpaceConflict
+from aidre.engine.errors import InvalidInput, SpaceConflict
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.retrieve import Policy
 
@@ -113,13 +113,9 @@ class Spaces:
 
     def embed(self, space: EmbeddingSpace, text: str) -> NDArray[np.float32]:
         """The vector of a query in a stored space, shape (dimensions,). ModelUnavailable."""
-        embedder = self.embedder(space)
-        if embedder.space.revision != space.revision:
-            raise ModelUnavailable(
-                f"space {space.id!r} holds vectors of another revision of its model: ingest again to recompute them",
-                embedding_space=space.id,
-            )
-        vector: NDArray[np.float32] = embedder.embed_queries([text])[0]
+        from aidre.engine.embedding import of_revision
+
+        vector: NDArray[np.float32] = of_revision(self.embedder(space), space).embed_queries([text])[0]
         return vector
 
 

@@ -34,7 +34,7 @@ from aidre.api.access.limits import (
 )
 from aidre.api.access.web_origins import METRICS
 from aidre.api.config import Rate, Settings, is_loopback
-from aidre.api.http import Forbidden, RateLimited, Unauthorized
+from aidre.api.http import Forbidden, HttpError, RateLimited, Unauthorized
 
 RESOURCE_METADATA = "/.well-known/oauth-protected-resource"
 MCP = "/mcp"
@@ -202,6 +202,14 @@ class Guard:
     def challenge(self, path: str) -> str:
         """The WWW-Authenticate challenge with the resource metadata (RFC 9728, 5.1); MCP has a resource of its own."""
         return f'Bearer realm="aidre", resource_metadata="{metadata_url(self._settings, path)}"'
+
+    def lacking(self, scope: str, path: str, caller: Caller, *, keyless: str, known: str) -> HttpError:
+        """What a caller without a scope is told: 401 asks an anonymous one for a key, 403 says that the key of a known
+        one lacks the scope."""
+        challenge = self.challenge(path)
+        if not caller.name:
+            return Unauthorized(keyless, {"WWW-Authenticate": challenge})
+        return Forbidden(known, {"WWW-Authenticate": f'{challenge}, error="insufficient_scope", scope="{scope}"'})
 
     async def close(self) -> None:
         if self._tokens is not None:

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, fields
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from aidre.api.cli.select import disk_bytes, has_collection, select_collections
@@ -119,10 +120,8 @@ def delete(
 
 
 def compact(store: Source, collection: str | None) -> Iterator[Facts]:
-    """Compact one collection or all of them; `kept` is what older generations keep on the disk for readers, `until` a
-    full minute."""
+    """Compact one collection or all of them; `kept` is what older generations keep on the disk for readers."""
     from aidre.engine.maintenance import kept_for_readers
-    from aidre.engine.storage import rfc3339
 
     for name in select_collections(store, collection):
         before = store.open(name).status()["segments"]
@@ -137,8 +136,13 @@ def compact(store: Source, collection: str | None) -> Iterator[Facts]:
             "chunks": snapshot.chunks,
             "segments": snapshot.status()["segments"],
             "segments_before": before,
-            "kept": None if kept is None else {**asdict(kept), "until": rfc3339(math.ceil(kept.until / 60) * 60)},
+            "kept": None if kept is None else {**asdict(kept), "until": _full_minute(kept.until)},
         }
+
+
+def _full_minute(moment: float) -> str:
+    """The first full minute after a Unix time, RFC 3339."""
+    return datetime.fromtimestamp(math.ceil(moment / 60) * 60, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def set_retention(store: Source, collection: str, generations: int | None, wait: float = 0.0) -> None:

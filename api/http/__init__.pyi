@@ -61,6 +61,7 @@ from .messages import (
     present as present,
     read_integers as read_integers,
     read_message as read_message,
+    rfc3339 as rfc3339,
     schema_components as schema_components,
 )
 from .metrics import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from inspect import cleandoc
 from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
@@ -112,6 +112,11 @@ def parse_rfc3339(text: str) -> float | None:
         return moment.timestamp() + leap + (float(f"0.{fraction}") if fraction else 0.0)
     except (ValueError, OverflowError):
         return None
+
+
+def rfc3339(seconds: float) -> str:
+    """A Unix time as RFC 3339 in UTC, to the second."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Timestamp(

@@ -9,6 +9,7 @@ from .embedder import (
     load_embedder as load_embedder,
     load_stored as load_stored,
     model_state as model_state,
+    of_revision as of_revision,
     reads_language as reads_language,
     with_prefixes as with_prefixes,
 )

@@ -192,7 +192,11 @@ def load_stored(
     fetch: bool = True,
 ) -> Embedder:
     """The embedder for queries to stored vectors; raises ModelUnavailable also if another revision computed them."""
-    embedder = load_embedder(space, runtime=runtime, endpoints=endpoints, fetch=fetch)
+    return of_revision(load_embedder(space, runtime=runtime, endpoints=endpoints, fetch=fetch), space)
+
+
+def of_revision(embedder: Embedder, space: EmbeddingSpace) -> Embedder:
+    """The embedder, if it computed the vectors of a stored space. ModelUnavailable."""
     if embedder.space.revision != space.revision:
         raise ModelUnavailable(
             f"space {space.id!r} holds vectors of another revision of its model: ingest again to recompute them",

@@ -3,8 +3,6 @@ from .backup import back_up as back_up
 from .bucket import (
     Bucket as Bucket,
     BucketAddress as BucketAddress,
-    Objects as Objects,
-    StoredObject as StoredObject,
     adopt as adopt,
     place_of as place_of,
 )
@@ -17,22 +15,7 @@ from .inventory import (
     take_inventory as take_inventory,
 )
 from .promotion import Promoted as Promoted, Tenure as Tenure, beat as beat, home_of as home_of, promote as promote
-from .publication import (
-    CATALOG as CATALOG,
-    Catalog as Catalog,
-    Count as Count,
-    Listed as Listed,
-    ListedAlias as ListedAlias,
-    Publication as Publication,
-    Term as Term,
-    changes_prefix as changes_prefix,
-    damaged as damaged,
-    encode_record as encode_record,
-    manifest_key as manifest_key,
-    named_files as named_files,
-    read_catalog as read_catalog,
-    read_heartbeat as read_heartbeat,
-)
+from .publication import read_heartbeat as read_heartbeat
 from .publish import Publisher as Publisher
 from .recalibration import Recalibration as Recalibration, recalibrate as recalibrate
 from .replica import (
@@ -43,24 +26,5 @@ from .replica import (
 )
 from .restore import restore_archive as restore_archive
 from .scrub import Scrub as Scrub, ScrubbedFile as ScrubbedFile, ScrubStopped as ScrubStopped
-from .statement import (
-    MALFORMED as MALFORMED,
-    Accepted as Accepted,
-    Claims as Claims,
-    Opener as Opener,
-    Sha256 as Sha256,
-    Signer as Signer,
-    accept as accept,
-    accepted_at as accepted_at,
-    canonical as canonical,
-    claims_of as claims_of,
-    encode_claims as encode_claims,
-    encode_list as encode_list,
-    list_key as list_key,
-    next_time as next_time,
-    payload_of as payload_of,
-    read_claims as read_claims,
-    refused as refused,
-    sha256_of as sha256_of,
-)
+from .statement import accepted_at as accepted_at
 from .verify import CollectionReport as CollectionReport, Problem as Problem

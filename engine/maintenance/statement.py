@@ -18,6 +18,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Protocol
 
@@ -27,7 +28,6 @@ from aidre.engine.errors import PublicationRefused
 from aidre.engine.maintenance.bucket import Objects
 from aidre.engine.maintenance.publication import Checksum, Count, Publication, current_key, fence, unfence
 from aidre.engine.model import Visibility
-from aidre.engine.storage import rfc3339
 
 SIGNED = "signed"
 """The folder of the lists."""
@@ -258,6 +258,6 @@ def next_time(former: Claims | None) -> int:
 
 def _in_words(moment: int) -> str:
     try:
-        return rfc3339(moment)
+        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
         return str(moment)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Collection, Iterable, Sized
+from collections.abc import Collection, Iterable, Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -233,6 +233,15 @@ def check_columns(file: ArrowFile, expected: pa.Schema, optional: Collection[str
             raise FileProblem(f"lacks the column {name}")
         if name in found and found[name] != kind:
             raise FileProblem(f"has the column {name} of another type")
+
+
+def list_columns(schema: pa.Schema, values: Sequence[Any]) -> list[pa.Array]:
+    """The columns of a batch of one row, whose values are lists."""
+    columns = []
+    for column, one in zip(schema, values, strict=True):
+        flat = one if isinstance(one, pa.Array) else pa.array(one, column.type.value_type)
+        columns.append(pa.LargeListArray.from_arrays(pa.array([0, len(flat)], pa.int64()), flat, type=column.type))
+    return columns
 
 
 def list_array(column: pa.Array) -> pa.Array:

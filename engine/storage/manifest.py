@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -249,13 +248,9 @@ def with_precision(space: EmbeddingSpace) -> EmbeddingSpace:
     return replace(space, precision=precision_of(space))
 
 
-def rfc3339(seconds: float) -> str:
-    """A Unix time as RFC 3339 in UTC, to the second."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def now() -> str:
-    return rfc3339(time.time())
+    """The current time as RFC 3339 in UTC, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def first_manifest(name: str, spaces: Sequence[SpaceState], generation: int = 0) -> Manifest:

@@ -13,4 +13,9 @@ from .sitemap import (
     is_settled as is_settled,
     read_sitemap as read_sitemap,
 )
-from .xml import SNIFF_BYTES as SNIFF_BYTES, XmlKind as XmlKind, sniff_xml as sniff_xml
+from .xml import (
+    SNIFF_BYTES as SNIFF_BYTES,
+    XmlKind as XmlKind,
+    sniff_xml as sniff_xml,
+    strict_parser as strict_parser,
+)

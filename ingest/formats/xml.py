@@ -71,6 +71,19 @@ def escape_ampersands(markup: str) -> str:
     return "".join(parts)
 
 
+def strict_parser(refusal: str, encoding: str | None = None) -> expat.XMLParserType:
+    """A parser that expands nothing: what declares an entity raises InvalidDocument with the refusal."""
+
+    def refuse(*_: object) -> int:
+        raise InvalidDocument(refusal)
+
+    parser = expat.ParserCreate(encoding)
+    parser.buffer_text = True
+    parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
+    parser.EntityDeclHandler = parser.UnparsedEntityDeclHandler = parser.ExternalEntityRefHandler = refuse
+    return parser
+
+
 def read_events(
     markup: str,
     *,
@@ -97,18 +110,11 @@ def read_events(
         if end is not None:
             end()
 
-    def refuse(*_: object) -> int:
-        raise InvalidDocument("declares entities of its own, which are not expanded: write the characters instead")
-
-    parser = expat.ParserCreate("utf-8")
-    parser.buffer_text = True
-    parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
-    parser.StartElementHandler = handle_start
-    parser.EndElementHandler = handle_end
+    parser = strict_parser(
+        "declares entities of its own, which are not expanded: write the characters instead", "utf-8"
+    )
+    parser.StartElementHandler, parser.EndElementHandler = handle_start, handle_end
     parser.CharacterDataHandler = text
-    parser.EntityDeclHandler = refuse
-    parser.UnparsedEntityDeclHandler = refuse
-    parser.ExternalEntityRefHandler = refuse
     try:
         parser.Parse(markup.encode(), True)
     except expat.ExpatError as error:

@@ -19,11 +19,11 @@ from aidre.api.cli.report import quality
 from aidre.api.cli.report.quality import Bucket, Copies, Searches, search_titles
 from aidre.api.cli.report.sample import draw
 from aidre.api.config import Settings
+from aidre.api.http import rfc3339
 from aidre.engine.errors import AidreError
 from aidre.engine.maintenance import Inventory, take_inventory
 from aidre.engine.model import Json, Visibility
 from aidre.engine.ports import Source
-from aidre.engine.storage import rfc3339
 from aidre.engine.types import CollectionStatus, RetrievedChunk
 from aidre.ingest.pipeline import load_read_times
 

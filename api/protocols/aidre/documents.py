@@ -26,9 +26,7 @@ from aidre.api.http import (
     JSON,
     BadRequest,
     Forbidden,
-    HttpError,
     NotFound,
-    Unauthorized,
     Unavailable,
     negotiate,
     parse_content_type,
@@ -227,7 +225,14 @@ def _checked_collection(request: Request) -> str:
     """The collection of the path, which the caller may write to. Unauthorized, Forbidden, CollectionMissing."""
     caller, name = caller_of(request), str(request.path_params["name"])
     if not caller.may_write:
-        raise _refused(request, caller)
+        guard: Guard = request.app.state.guard
+        raise guard.lacking(
+            "write",
+            request.scope["path"],
+            caller,
+            keyless="writing needs a key with the scope write: send Authorization: Bearer SECRET",
+            known="this key may not write: its scopes lack write",
+        )
     retrieval = retrieval_of(request)
     if not retrieval.collections.sees(name, caller, "aidre") and not may_be_made(retrieval, caller, name):
         raise CollectionMissing(f"there is no collection {name!r}", collection=name)
@@ -241,18 +246,6 @@ def may_be_made(retrieval: Retrieval, caller: Caller, name: str) -> bool:
     settings = retrieval.settings.collections.get(name)
     is_stored = name in retrieval.snapshots.collections
     return settings is not None and not is_stored and may_see(caller, name, visibility_in_force("public", settings))
-
-
-def _refused(request: Request, caller: Caller) -> HttpError:
-    guard: Guard = request.app.state.guard
-    challenge = guard.challenge(request.scope["path"])
-    if not caller.name:
-        message = "writing needs a key with the scope write: send Authorization: Bearer SECRET"
-        return Unauthorized(message, {"WWW-Authenticate": challenge})
-    return Forbidden(
-        "this key may not write: its scopes lack write",
-        {"WWW-Authenticate": f'{challenge}, error="insufficient_scope", scope="write"'},
-    )
 
 
 routes = [

@@ -6,6 +6,8 @@ Counting all fields takes time, so what was found is kept for the last generatio
 from __future__ import annotations
 
 import re
+import threading
+from collections import OrderedDict
 from typing import Literal
 
 from aidre.api.protocols.aidre.messages import OfferedFacet
@@ -13,7 +15,6 @@ from aidre.api.retrieval import VisibleCollection, tells_text
 from aidre.engine.index.fields import field_name, parse_filter, unmistakable_name
 from aidre.engine.ports import Reader
 from aidre.engine.schema_text import is_body_field
-from aidre.engine.segment import BoundedCache
 from aidre.engine.types import Facet
 
 ALWAYS = ("type", "site", "updated_at")
@@ -53,7 +54,23 @@ MOST_DISTINCT_SHARE = 0.6
 MAX_CACHED = 64
 
 
-_cache: BoundedCache[tuple[str, int, bool], list[OfferedFacet]] = BoundedCache(MAX_CACHED)
+class _Cache:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, int, bool], list[OfferedFacet]] = OrderedDict()
+
+    def get(self, key: tuple[str, int, bool]) -> list[OfferedFacet] | None:
+        with self._lock:
+            return self._kept.get(key)
+
+    def put(self, key: tuple[str, int, bool], found: list[OfferedFacet]) -> None:
+        with self._lock:
+            self._kept[key] = found
+            while len(self._kept) > MAX_CACHED:
+                self._kept.popitem(last=False)
+
+
+_cache = _Cache()
 
 
 def offered_facets(collection: VisibleCollection, *, counts_texts: bool) -> list[OfferedFacet]:
@@ -69,7 +86,8 @@ def offered_facets(collection: VisibleCollection, *, counts_texts: bool) -> list
         names = dict.fromkeys((*ALWAYS, *fields))
         offered = [one for name in names if (one := _offered(name, snapshot.facet(field_name(name), limit=1)))]
         offered.sort(key=lambda one: (one.field != "type", -one.documents, one.distinct, one.field))
-        known = _cache.add(key, offered[:MAX_OFFERED])
+        known = offered[:MAX_OFFERED]
+        _cache.put(key, known)
     return known
 
 

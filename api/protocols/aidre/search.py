@@ -26,7 +26,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from aidre.api.access import Caller, Guard, caller_of, may_query_by_vector
+from aidre.api.access import Guard, caller_of, may_query_by_vector
 from aidre.api.config import Limits
 from aidre.api.http import (
     AIDRE_JSON,
@@ -35,12 +35,9 @@ from aidre.api.http import (
     JSON_VARIANT,
     MIN_FLOAT_INTEGER,
     BadRequest,
-    Forbidden,
-    HttpError,
     NotFound,
     PreparedResponse,
     Representation,
-    Unauthorized,
     UnsupportedReturnField,
     Variant,
     accept_header,
@@ -457,7 +454,14 @@ async def search(request: Request) -> Response:
     await retrieval.reach(request, asked.collection)
     collection = await retrieval.find(asked.collection, question.cursor, caller, "aidre")
     if question.vector is not None and not may_query_by_vector(caller, collection.settings):
-        raise _vector_query_refused(request, caller)
+        guard: Guard = request.app.state.guard
+        raise guard.lacking(
+            "vectors",
+            "/search",
+            caller,
+            keyless="queries by vector of this collection need a key with the scope vectors: send it, or a text query",
+            known="this key may not query this collection by vector: its scopes lack vectors; send a text query",
+        )
     check_granted(asked.fields, collection, caller.vectors)
     if question.facets or question.highlight is not None:
         check_extensions(question, collection)
@@ -478,19 +482,6 @@ async def search(request: Request) -> Response:
     )
     retrieval.metrics.observe_stage("aidre", "render", perf_counter() - started)
     return PreparedResponse(content, SEARCH_HEADERS[variant.mark])
-
-
-def _vector_query_refused(request: Request, caller: Caller) -> HttpError:
-    """401 asks an anonymous caller for a key, 403 says that the key of a known one lacks the scope."""
-    guard: Guard = request.app.state.guard
-    challenge = guard.challenge("/search")
-    if not caller.name:
-        message = "queries by vector of this collection need a key with the scope vectors: send it, or a text query"
-        return Unauthorized(message, {"WWW-Authenticate": challenge})
-    return Forbidden(
-        "this key may not query this collection by vector: its scopes lack vectors; send a text query",
-        {"WWW-Authenticate": f'{challenge}, error="insufficient_scope", scope="vectors"'},
-    )
 
 
 @renders_errors_with(render_error)

@@ -21,9 +21,10 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from aidre.api.config import MIN_SECRET_CHARS, Intake
+from aidre.api.http import rfc3339
 from aidre.api.protocols.intake.ledger import LEDGER_FILE, Ledger
 from aidre.engine.errors import ConfigurationError, StorageFailed
-from aidre.engine.storage import create_private_file, make_folder, rfc3339, sync_folder, sync_name
+from aidre.engine.storage import create_private_file, make_folder, sync_folder, sync_name
 
 SECRET_BYTES = 32
 NONCE_BYTES = 12

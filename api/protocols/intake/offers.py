@@ -21,7 +21,7 @@ from aidre.api.config import (
     fill_template,
     hit_values,
 )
-from aidre.api.http import present
+from aidre.api.http import present, rfc3339
 from aidre.api.protocols.intake.envelope import PROTOCOL_VERSION
 from aidre.api.protocols.intake.messages import (
     DeclaredIntake,
@@ -33,7 +33,6 @@ from aidre.api.protocols.intake.messages import (
     OfferItem,
 )
 from aidre.engine.retrieve import Answer, Question
-from aidre.engine.storage import rfc3339
 
 
 def build_question(intake: OfferedIntake, data: Mapping[str, Any], query_chars: int) -> Question | None:

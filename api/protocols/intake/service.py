@@ -28,6 +28,7 @@ import orjson
 
 from aidre.api.access import intake_caller
 from aidre.api.config import BIND_DATA, OfferedIntake, retention_of, schema_violation
+from aidre.api.http import rfc3339
 from aidre.api.protocols.intake.bind_key import BindKey, find_bind_key
 from aidre.api.protocols.intake.envelope import PROTOCOL_VERSION, IntakeError, invalid, unavailable
 from aidre.api.protocols.intake.ledger import Ledger, StoredBind, StoredOffer
@@ -44,7 +45,6 @@ from aidre.api.retrieval import Retrieval
 from aidre.engine.errors import AidreError, FetchFailed
 from aidre.engine.index.fields import parse_filter
 from aidre.engine.retrieve import RELEVANT
-from aidre.engine.storage import rfc3339
 from aidre.ingest.fetch import Fetcher, FetchRules, read_url
 
 SOCKET_TIMEOUT_SECONDS = 10.0

@@ -25,8 +25,9 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from aidre.api.http import rfc3339
 from aidre.engine.errors import ConfigurationError
-from aidre.engine.storage import locked_folder, rfc3339, sync_folder
+from aidre.engine.storage import locked_folder, sync_folder
 
 logger = logging.getLogger("aidre")
 

@@ -33,6 +33,7 @@ from aidre.engine.storage import (
     join_present,
     kernels,
     list_array,
+    list_columns,
     list_values,
     to_utf8,
 )
@@ -393,9 +394,6 @@ def _scratch_array(scratch: Path | None, name: str, size: int, dtype: np.dtype[A
 def _batch(terms: BinaryArray, *arrays: NDArray[Any] | Sequence[str]) -> pa.RecordBatch:
     """A batch of one row, a list in each column of the schema; the last of the arrays is the tags, in the metadata."""
     *values_of, tags = arrays
-    columns = []
-    for column, values in zip(_SCHEMA, (terms, *values_of), strict=True):
-        flat = values if isinstance(values, pa.Array) else pa.array(values, column.type.value_type)
-        columns.append(pa.LargeListArray.from_arrays(pa.array([0, len(flat)], pa.int64()), flat, type=column.type))
+    columns = list_columns(_SCHEMA, (terms, *values_of))
     metadata = {"analysis": ANALYSIS_VERSION, "tags": orjson.dumps(list(tags)).decode()}
     return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA.with_metadata(metadata))

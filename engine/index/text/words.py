@@ -42,6 +42,7 @@ from aidre.engine.storage import (
     empty_binary_array,
     is_run_start,
     list_array,
+    list_columns,
     list_values,
     to_utf8,
 )
@@ -210,10 +211,7 @@ class WordCounts:
         listed = words.array if is_left.all() else words.array.filter(pa.array(is_left))
         hashes, codes = _table(listed.cast(pa.large_string()).to_pylist())
         stored = np.minimum(frequencies[is_left], MAX_FREQUENCY).astype(np.uint32)
-        columns = []
-        for column, values in zip(_SCHEMA, (listed, stored, hashes, codes), strict=True):
-            flat = values if isinstance(values, pa.Array) else pa.array(values, column.type.value_type)
-            columns.append(pa.LargeListArray.from_arrays(pa.array([0, len(flat)], pa.int64()), flat, type=column.type))
+        columns = list_columns(_SCHEMA, (listed, stored, hashes, codes))
         return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA.with_metadata({b"version": _VERSION}))
 
     def _add_slice(self, texts: Sequence[str]) -> None:

@@ -24,26 +24,20 @@ from typing import Literal, TypeVar
 import msgspec
 
 from aidre.engine.errors import AidreError, BucketFailed, PublicationRefused, StoreDamaged
-from aidre.engine.maintenance import (
+from aidre.engine.maintenance.bucket import Bucket
+from aidre.engine.maintenance.publication import (
     CATALOG,
-    MALFORMED,
-    Bucket,
     Catalog,
     Count,
     Listed,
     ListedAlias,
-    Opener,
     Publication,
-    Sha256,
-    Signer,
     Term,
-    canonical,
     damaged,
     encode_record,
-    payload_of,
     read_catalog,
-    refused,
 )
+from aidre.engine.maintenance.statement import MALFORMED, Opener, Sha256, Signer, canonical, payload_of, refused
 from aidre.engine.model import Alias
 from aidre.engine.storage import CURRENT, Aliases, durable, is_collection_name
 

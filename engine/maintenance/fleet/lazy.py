@@ -24,7 +24,8 @@ import msgspec
 
 from aidre.engine.collection import Snapshot, Store
 from aidre.engine.errors import StoreLocked
-from aidre.engine.maintenance import Catalog, Claims, Count, Listed, read_claims
+from aidre.engine.maintenance.publication import Catalog, Count, Listed
+from aidre.engine.maintenance.statement import Claims, read_claims
 from aidre.engine.ports import Reader
 from aidre.engine.storage import (
     CHANGES,

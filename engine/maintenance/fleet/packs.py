@@ -15,7 +15,8 @@ from typing import IO, Annotated
 
 import msgspec
 
-from aidre.engine.maintenance import Bucket, StoredObject, damaged
+from aidre.engine.maintenance.bucket import Bucket, StoredObject
+from aidre.engine.maintenance.publication import damaged
 
 PACKS = "packs"
 MAX_BYTES = 1 << 20

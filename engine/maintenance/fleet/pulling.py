@@ -12,7 +12,9 @@ from typing import IO
 import xxhash
 
 from aidre.engine.errors import StoreDamaged
-from aidre.engine.maintenance import Objects, Publication, damaged, refused, sha256_of
+from aidre.engine.maintenance.bucket import Objects
+from aidre.engine.maintenance.publication import Publication, damaged
+from aidre.engine.maintenance.statement import refused, sha256_of
 from aidre.engine.storage import (
     CHANGES,
     CURRENT,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
-from aidre.engine.maintenance import StoredObject
+from aidre.engine.maintenance.bucket import StoredObject
 from aidre.engine.maintenance.fleet.packs import PACKS
 from aidre.engine.storage import MANIFESTS
 

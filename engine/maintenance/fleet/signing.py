@@ -7,22 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from aidre.engine.errors import PublicationRefused
-from aidre.engine.maintenance import (
+from aidre.engine.maintenance.bucket import Bucket, Objects
+from aidre.engine.maintenance.fleet.packs import open_pack
+from aidre.engine.maintenance.publication import Publication, named_files
+from aidre.engine.maintenance.statement import (
     Accepted,
-    Bucket,
-    Objects,
-    Publication,
     Signer,
     accept,
     claims_of,
     encode_claims,
     encode_list,
     list_key,
-    named_files,
     next_time,
     sha256_of,
 )
-from aidre.engine.maintenance.fleet.packs import open_pack
 from aidre.engine.storage import FileEntry, Manifest
 
 

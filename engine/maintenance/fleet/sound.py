@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from aidre.engine.errors import StoreDamaged
-from aidre.engine.maintenance import Bucket, changes_prefix, manifest_key, named_files
+from aidre.engine.maintenance.bucket import Bucket
 from aidre.engine.maintenance.fleet.signing import Signing
+from aidre.engine.maintenance.publication import changes_prefix, manifest_key, named_files
 from aidre.engine.storage import (
     CHANGES,
     MANIFESTS,

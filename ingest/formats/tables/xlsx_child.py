@@ -21,6 +21,7 @@ import orjson
 
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
+from aidre.ingest.formats import strict_parser
 from aidre.ingest.records import MAX_DOCUMENT_BYTES
 
 MAX_INFLATED_BYTES = 1 << 30
@@ -152,15 +153,9 @@ def _parse(
         if end is not None:
             end(name.rpartition(":")[2])
 
-    def refuse(*_: object) -> int:
-        raise InvalidDocument("declares entities of its own, which no workbook does")
-
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
+    parser = strict_parser("declares entities of its own, which no workbook does")
     parser.StartElementHandler, parser.EndElementHandler = handle_start, handle_end
     parser.CharacterDataHandler = text
-    parser.EntityDeclHandler = parser.UnparsedEntityDeclHandler = parser.ExternalEntityRefHandler = refuse
     for block in blocks:
         parser.Parse(block, False)
         yield

@@ -14,7 +14,8 @@ from typing import Final
 from msgspec import UNSET
 
 from aidre.api.config import ElicitationSettings, QuestionSettings
-from aidre.api.protocols.nlweb import Elicitation, ElicitationResponse, Question
+from aidre.api.protocols.nlweb.envelope import ElicitationResponse
+from aidre.api.protocols.nlweb.messages import Elicitation, Question
 from aidre.api.protocols.nlweb.query.request import Ask
 from aidre.engine.retrieve import content_words
 

@@ -16,23 +16,22 @@ from numpy.typing import NDArray
 
 from aidre.api.access import Caller
 from aidre.api.config import Settings
-from aidre.api.protocols.nlweb import (
-    INTERNAL_ERROR_MESSAGE,
-    AnswerResponse,
-    NlwebFailure,
-    Outcome,
-    Progress,
-    PromiseResponse,
-    Promises,
-    render_json,
-    to_failure,
-)
 from aidre.api.protocols.nlweb.answer.documents import find_documents
 from aidre.api.protocols.nlweb.answer.elicitation import elicit
 from aidre.api.protocols.nlweb.answer.items import Item, Items, excerpt
 from aidre.api.protocols.nlweb.answer.llm import ChatModel
 from aidre.api.protocols.nlweb.answer.rewriting import RewrittenQuery, rewrite, rewrite_with_model
 from aidre.api.protocols.nlweb.answer.summary import Embed, Summary, summarize
+from aidre.api.protocols.nlweb.envelope import (
+    INTERNAL_ERROR_MESSAGE,
+    AnswerResponse,
+    NlwebFailure,
+    Outcome,
+    PromiseResponse,
+    render_json,
+    to_failure,
+)
+from aidre.api.protocols.nlweb.promises import Progress, Promises
 from aidre.api.protocols.nlweb.query.request import Ask
 from aidre.api.retrieval import Retrieval, VisibleCollection
 from aidre.engine.errors import AidreError

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from aidre.api.protocols.nlweb import Dialect
+from aidre.api.protocols.nlweb.envelope import Dialect
 from aidre.engine.model import Json
 
 Body = dict[str, Json]

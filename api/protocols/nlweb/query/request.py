@@ -12,16 +12,8 @@ import orjson
 
 from aidre.api.config import Limits, Settings
 from aidre.api.http import read_message
-from aidre.api.protocols.nlweb import (
-    AskContext,
-    AskMeta,
-    AskPrefer,
-    AskRequest,
-    Dialect,
-    NlwebFailure,
-    Texts,
-    invalid_query,
-)
+from aidre.api.protocols.nlweb.envelope import Dialect, NlwebFailure, invalid_query
+from aidre.api.protocols.nlweb.messages import AskContext, AskMeta, AskPrefer, AskRequest, Texts
 from aidre.api.protocols.nlweb.query.dialects import COUNT_NAMES, Body, detect_dialect, to_canonical
 from aidre.engine.model import Json
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aidre.api.config.settings import Settings
-from aidre.api.protocols.nlweb import NlwebFailure
+from aidre.api.protocols.nlweb.envelope import NlwebFailure
 from aidre.api.protocols.nlweb.query.request import MAX_ATTRIBUTES, MAX_SITES, MAX_START, Ask, read_ask
 
 SETTINGS = Settings()
