@@ -140,11 +140,8 @@ Reader: TypeAlias = Callable[[File, VectorRules], Iterator[Item]]
 
 def read_zip(file: File, rules: VectorRules) -> Iterator[Item]:
     """The documents of the files in an archive; raises OSError."""
-    known = (*READERS, *CODE_SUFFIXES, *IMAGE_SUFFIXES)
-    suffixes = frozenset(suffix for suffix in known if is_readable(f"a{suffix}", code=file.code, ocr=bool(file.ocr)))
-    return read_archive(
-        file, rules, suffixes=suffixes - {".zip"}, reads=is_document_file, read=read_file, describe=describe_kinds
-    )
+    suffixes = readable_suffixes(code=file.code, ocr=bool(file.ocr)) - {".zip"}
+    return read_archive(file, rules, suffixes=suffixes, reads=is_document_file, read=read_file, describe=describe_kinds)
 
 
 READERS: dict[str, Reader] = {
@@ -257,12 +254,16 @@ def _start_of(file: File) -> bytes:
         return b""
 
 
-def is_readable(path: str, *, code: bool = False, ocr: bool = False) -> bool:
-    """Whether the suffix of a file has a reader, whose library is installed; with `code` also source code, with `ocr`
+def readable_suffixes(*, code: bool = False, ocr: bool = False) -> frozenset[str]:
+    """The suffixes that have a reader, whose library is installed; with `code` also those of source code, with `ocr` of
     images."""
-    suffix = PurePath(path).suffix.lower()
-    is_known = suffix in READERS or (code and suffix in CODE_SUFFIXES) or (ocr and suffix in IMAGE_SUFFIXES)
-    return is_known and find_missing(suffix) is None
+    known = (*READERS, *(CODE_SUFFIXES if code else ()), *(IMAGE_SUFFIXES if ocr else ()))
+    return frozenset(suffix for suffix in known if find_missing(suffix) is None)
+
+
+def is_readable(path: str, *, code: bool = False, ocr: bool = False) -> bool:
+    """Whether a file has one of the `readable_suffixes`."""
+    return PurePath(path).suffix.lower() in readable_suffixes(code=code, ocr=ocr)
 
 
 def may_name_itself(path: str) -> bool:
