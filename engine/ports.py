@@ -181,6 +181,10 @@ class Reader(Protocol):
         """The tag of the language of a question, one of the chunks where it shows no other; None where it is not
         told."""
 
+    @property
+    def languages(self) -> Mapping[str, int]:
+        """The number of chunks by the tag of their language, most first."""
+
     def knows_question(self, space_id: str, text: str) -> bool:
         """Whether the model of a space knows the language of a question; True where that is not told."""
 

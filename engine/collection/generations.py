@@ -21,7 +21,15 @@ from aidre.engine.collection.indexing import GROWTH_FACTOR, AskedQueries, index_
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.index.vectors import serialize_codebook
 from aidre.engine.ports import EmbedQueries
-from aidre.engine.segment import LiveRows, Recompute, SegmentView, live_rows, split_live_rows, write_merged
+from aidre.engine.segment import (
+    LiveRows,
+    Recompute,
+    SegmentView,
+    live_rows,
+    open_segments,
+    split_live_rows,
+    write_merged,
+)
 from aidre.engine.storage import (
     BACKFILLS,
     MANIFESTS,
@@ -161,8 +169,7 @@ class Generations:
     @property
     def max_segment_rows(self) -> int:
         """The most rows of a segment, so that the vectors of every space fit, unfinished spaces included."""
-        dimensions = (state.space.dimensions for state in self.manifest.spaces)
-        return min(map(max_segment_rows, dimensions), default=max_segment_rows(1))
+        return max_segment_rows(max((state.space.dimensions for state in self.manifest.spaces), default=1))
 
     # -- publish -----------------------------------------------------------------------------------------------
 
@@ -179,16 +186,18 @@ class Generations:
         """
         generation = self.next_generation
         manifest = replace(manifest, generation=generation, parent=self.manifest.generation, created_at=now())
-        snapshot, indexed = Snapshot(self.folder, manifest, self.snapshot), manifest
+        shared = () if self.snapshot is None else self.snapshot.segments
+        segments, indexed = open_segments(self.folder, manifest, shared), manifest
         # A bulk load is indexed at its first commit, which may be its only one, and then when it ends.
         if not self.is_bulk_load or manifest.parent == self._began_at:
             growth = 0 if recalibrate else GROWTH_FACTOR
             asked = AskedQueries(self._models, given or {})
             indexed = index_generation(
-                self.folder, manifest, snapshot.segments, target_recall=RECALL_TARGET, growth=growth, asked=asked
+                self.folder, manifest, segments, target_recall=RECALL_TARGET, growth=growth, asked=asked
             )
         if indexed is not manifest:
-            snapshot = Snapshot(self.folder, indexed, snapshot)
+            segments = open_segments(self.folder, indexed, segments)
+        snapshot = Snapshot(self.folder, indexed, segments=segments)
         durable.make_folder(self.folder / MANIFESTS)
         durable.replace_file(self.folder / MANIFESTS / manifest_name(generation), encode_manifest(indexed))
         self._last_number = generation  # readers may know it from here on, also if the next step fails

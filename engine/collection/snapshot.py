@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -52,24 +51,17 @@ from aidre.engine.search import (
     search_dense_batch,
     search_lexical,
 )
-from aidre.engine.segment import Arrivals, SegmentReader, Segments, SegmentView, StoredChunk, TopK
+from aidre.engine.segment import SegmentReader, Segments, SegmentView, StoredChunk, TopK, open_segments
 from aidre.engine.storage import (
-    CHUNKS_FILE,
-    SEGMENTS,
     Manifest,
-    SegmentEntry,
     SpaceState,
     StringDictionary,
-    deletes,
     find_index_file,
     keys_file,
     vectors_file,
 )
 from aidre.engine.types import ChangeCursor, ChangesPage, CollectionStatus, Facet, Hit, Layout, SpaceStatus
 
-_MIN_THREADED_ROWS = 100_000
-"""Segments are opened in threads where the new ones have this many rows or more."""
-_MAX_OPENING_THREADS = 4
 _MAX_CACHED_K, _MAX_CACHED_DEPTHS = 1_000, 10_000
 """Search depths are cached for k up to this one, as many of them: a client may ask for any recall."""
 _MAX_KNOWN_FILTERS = 64
@@ -102,12 +94,14 @@ class Snapshot:
     """A `Reader` (engine/ports.py) of one generation.
 
     `warnings` name derived files that were rebuilt in memory or are not used, being damaged. `previous` is another
-    snapshot of the collection, whose open segments are shared.
+    snapshot of the collection, whose open segments are shared; or `segments` are those of this one, which are open.
     """
 
     waits = False
 
-    def __init__(self, folder: Path, manifest: Manifest, previous: Snapshot | None = None) -> None:
+    def __init__(
+        self, folder: Path, manifest: Manifest, previous: Snapshot | None = None, segments: Segments | None = None
+    ) -> None:
         self._folder = folder
         self.manifest = manifest
         self.can = _CAPABILITIES
@@ -117,7 +111,8 @@ class Snapshot:
         self.documents = manifest.documents
         self.chunks = manifest.chunks
         self.dates = manifest.dates
-        self.segments = _open_segments(folder, manifest, previous)
+        shared: Sequence[SegmentView] = () if previous is None else previous.segments
+        self.segments: Segments = open_segments(folder, manifest, shared) if segments is None else segments
         self.warnings = tuple(warning for view in self.segments for warning in view.segment.warnings)
         self._readers = [view.segment for view in self.segments]
         self._segment_ords = {view.segment: segment_ord for segment_ord, view in enumerate(self.segments)}
@@ -131,8 +126,8 @@ class Snapshot:
         self._seconds: dict[tuple[str, int, bool, float | None], float] = {}
         self._known_filters: set[bytes] = set()
         self._language_weights: dict[str, Mapping[str, float]] = {}
-        self._cosine_floors = {state.space.id: cosine_floor(state.space) for state in manifest.spaces}
         self._spaces = {state.space.id: state for state in manifest.spaces if state.state == "live"}
+        self._cosine_floors = {state.space.id: cosine_floor(state.space) for state in manifest.spaces}
 
     # -- search ------------------------------------------------------------------------------------------------
 
@@ -270,6 +265,10 @@ class Snapshot:
 
     def question_language(self, text: str) -> str | None:
         return language_of(self.segments, self._statistics, text)
+
+    @property
+    def languages(self) -> Mapping[str, int]:
+        return self._statistics.chunks_by_language
 
     def knows_question(self, space_id: str, text: str) -> bool:
         unknown = self._weights(self.space(space_id))
@@ -558,38 +557,3 @@ def _can_share_scan(query: Query, other: Query) -> bool:
         other.mode,
         other.recall,
     ) and query.filter == other.filter
-
-
-def _open_segments(folder: Path, manifest: Manifest, previous: Snapshot | None) -> Segments:
-    """The segments of a generation; those that `previous` has open are shared."""
-    open_views = {view.segment.id: view for view in previous.segments} if previous else {}
-    spaces = [state.space for state in manifest.spaces if state.state == "live"]
-    deleted = deletes.read_deletes(folder, manifest)
-    arrivals = Arrivals(folder)
-
-    def open_view(entry: SegmentEntry) -> SegmentView:
-        old = open_views.get(entry.id)
-        if old is None or old.segment.entry.files != entry.files:
-            segment = SegmentReader(folder / SEGMENTS / entry.id, entry, spaces, manifest, arrivals)
-        elif _is_same_mask(old.deleted, deleted.get(entry.id)):
-            return old
-        else:
-            segment = old.segment
-        return SegmentView(segment, deleted.get(entry.id))
-
-    entries = list(map(manifest.without_unfinished_spaces, manifest.segments))
-    new = [entry for entry in entries if entry.id not in open_views]
-    arrivals.announce({folder / SEGMENTS / entry.id / CHUNKS_FILE: entry.chunks for entry in new})
-    if sum(entry.chunks for entry in new) < _MIN_THREADED_ROWS:
-        segments = Segments(list(map(open_view, entries)))
-    else:
-        with ThreadPoolExecutor(_MAX_OPENING_THREADS) as pool:  # checksums and reads release the interpreter lock
-            segments = Segments(list(pool.map(open_view, entries)))
-    arrivals.save()
-    return segments
-
-
-def _is_same_mask(old: NDArray[np.bool_] | None, new: NDArray[np.bool_] | None) -> bool:
-    if old is None or new is None:
-        return old is new
-    return bool(np.array_equal(old, new))

@@ -98,8 +98,9 @@ class Writer:
         self._declared = (description, visibility, tuple(sorted(dates)))
         self._sources = Sources(dict(self._manifest.source_roots), dict(self._manifest.source_states))
         self._stale = {state.space.id: state for state in stale}
-        garbage.remove_adopted(folder, self._manifest)
-        garbage.remove_unfinished(folder, self._manifest.changes)
+        newest = self._manifest
+        garbage.remove_adopted(folder, newest)
+        garbage.remove_unfinished(folder, newest.changes)
 
     def __enter__(self) -> Writer:
         return self
@@ -198,7 +199,7 @@ class Writer:
 
     @property
     def spaces(self) -> Mapping[str, EmbeddingSpace]:
-        return {space.id: space for space in self._manifest.collection.spaces}
+        return {state.space.id: state.space for state in self._manifest.spaces if state.state == "live"}
 
     @property
     def pending_bytes(self) -> int:

@@ -1,4 +1,3 @@
-from .arrival import Arrivals as Arrivals
 from .merge import (
     LiveRows as LiveRows,
     Recompute as Recompute,
@@ -18,6 +17,7 @@ from .view import (
     SegmentView as SegmentView,
     TopK as TopK,
     merge_top_k as merge_top_k,
+    open_segments as open_segments,
     pack_bitmap as pack_bitmap,
     rows_containing as rows_containing,
     rows_with as rows_with,

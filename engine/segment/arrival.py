@@ -18,7 +18,7 @@ from pathlib import Path
 import orjson
 
 from aidre.engine.embedding import named_cache
-from aidre.engine.storage import durable
+from aidre.engine.storage import ArrowFile, check_offsets, durable
 
 logger = logging.getLogger("aidre")
 
@@ -55,10 +55,14 @@ class Arrivals:
         if new >= _TOLD_CHUNKS:
             logger.warning("checking %d chunks of %s once, since their files are new here", new, self._folder.name)
 
-    def add(self, path: Path, mark: str | None) -> None:
-        """The file was checked that had this mark when it was opened: another one may have its name by now."""
-        if mark is not None:
-            self._new[self._name(path)] = mark
+    def check(self, path: Path, opened: str | None, file: ArrowFile) -> None:
+        """Check the offsets of an open file, unless it was checked before. `opened` is the mark that it had before it
+        was opened: another one may have its name by now, and nobody knows then which was opened. FileProblem."""
+        mark, name = (opened if opened == mark_of(path) else None), self._name(path)
+        if not self.knows(path, mark):
+            check_offsets(file)
+            if mark is not None:
+                self._new[name] = mark
 
     def save(self) -> None:
         """Remember what was checked, as far as the cache folder can be written."""

@@ -177,8 +177,9 @@ def _ids(task: Task) -> dict[str, pa.RecordBatch]:
 
 
 def _keys(task: Task) -> dict[str, pa.RecordBatch]:
-    (batch,) = _open(task, vectors_file(task.space))
-    return {keys_file(task.space): build_keys(pa.chunked_array([batch.column("key")]))}
+    vectors, keys = vectors_file(task.space), keys_file(task.space)
+    (batch,) = _open(task, vectors)
+    return {keys: build_keys(pa.chunked_array([batch.column("key")]))}
 
 
 def _index(task: Task) -> dict[str, pa.RecordBatch]:

@@ -48,7 +48,6 @@ from aidre.engine.storage import (
     SegmentEntry,
     Table,
     check_columns,
-    check_offsets,
     empty_binary_array,
     find_index_file,
     keys_file,
@@ -158,10 +157,7 @@ class SegmentReader:
             if file.rows != rows:
                 raise FileProblem(f"holds {file.rows} rows instead of {rows}")
             if self._arrivals is not None:
-                mark = mark if mark == mark_of(path) else None  # swapped meanwhile: nobody knows which was opened
-                if not self._arrivals.knows(path, mark):
-                    check_offsets(file)
-                    self._arrivals.add(path, mark)
+                self._arrivals.check(path, mark, file)
         except (FileProblem, KeyError) as problem:
             if isinstance(problem, FileUnreadable):
                 shown = self._path(name)

@@ -18,9 +18,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,12 +32,26 @@ from aidre.engine.index.fields import Compare, Filter, Wording, filter_digest, s
 from aidre.engine.index.text import comparable_text, phrase_pattern, plain_phrase, plain_text, required_words
 from aidre.engine.index.vectors import Bitmap, ScanGroup, group_by_codebook, native_columns
 from aidre.engine.native import native
+from aidre.engine.segment.arrival import Arrivals
 from aidre.engine.segment.reader import BoundedCache, SegmentReader, fragment_arrays, max_masks
 from aidre.engine.segment.stored_chunk import StoredChunk
-from aidre.engine.storage import BATCH_ROWS, ETAG_BYTES, MAX_SEGMENT_ROWS
+from aidre.engine.storage import (
+    BATCH_ROWS,
+    CHUNKS_FILE,
+    ETAG_BYTES,
+    MAX_SEGMENT_ROWS,
+    SEGMENTS,
+    Manifest,
+    SegmentEntry,
+    deletes,
+)
 
 if TYPE_CHECKING:
     from aidre.engine.native import kernel
+
+_MIN_THREADED_ROWS = 100_000
+"""Segments are opened in threads where the new ones have this many rows or more."""
+_MAX_OPENING_THREADS = 4
 
 _MAX_MASKS = 32
 _MAX_MASK_BYTES = 1 << 24
@@ -393,3 +409,41 @@ def _first_of_each_run(segment_ord: NDArray[np.int64], scores: NDArray[np.float6
     starts = np.flatnonzero(np.r_[True, (segment_ord[1:] != segment_ord[:-1]) | (scores[1:] != scores[:-1])])
     within = np.arange(len(segment_ord)) - np.repeat(starts, np.diff(np.r_[starts, len(segment_ord)]))
     return np.flatnonzero(within < k)
+
+
+# -- opening -----------------------------------------------------------------------------------------------------
+
+
+def open_segments(folder: Path, manifest: Manifest, shared: Sequence[SegmentView]) -> Segments:
+    """The segments of a generation of the collection in a folder; those that are `shared` are open already."""
+    open_views = {view.segment.id: view for view in shared}
+    spaces = [state.space for state in manifest.spaces if state.state == "live"]
+    deleted = deletes.read_deletes(folder, manifest)
+    arrivals = Arrivals(folder)
+
+    def open_view(entry: SegmentEntry) -> SegmentView:
+        old = open_views.get(entry.id)
+        if old is None or old.segment.entry.files != entry.files:
+            segment = SegmentReader(folder / SEGMENTS / entry.id, entry, spaces, manifest, arrivals)
+        elif _is_same_mask(old.deleted, deleted.get(entry.id)):
+            return old
+        else:
+            segment = old.segment
+        return SegmentView(segment, deleted.get(entry.id))
+
+    entries = list(map(manifest.without_unfinished_spaces, manifest.segments))
+    new = [entry for entry in entries if entry.id not in open_views]
+    arrivals.announce({folder / SEGMENTS / entry.id / CHUNKS_FILE: entry.chunks for entry in new})
+    if sum(entry.chunks for entry in new) < _MIN_THREADED_ROWS:
+        segments = Segments(list(map(open_view, entries)))
+    else:
+        with ThreadPoolExecutor(_MAX_OPENING_THREADS) as pool:  # checksums and reads release the interpreter lock
+            segments = Segments(list(pool.map(open_view, entries)))
+    arrivals.save()
+    return segments
+
+
+def _is_same_mask(old: NDArray[np.bool_] | None, new: NDArray[np.bool_] | None) -> bool:
+    if old is None or new is None:
+        return old is new
+    return bool(np.array_equal(old, new))

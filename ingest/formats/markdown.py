@@ -14,7 +14,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.index.text import strip_layout
 from aidre.engine.model import Heading, Json
 from aidre.ingest.formats.front_matter import split_front_matter
-from aidre.ingest.formats.markup import MDX_SUFFIX, is_mdx, strip_mdx
+from aidre.ingest.formats.markup import is_mdx, strip_mdx
 from aidre.ingest.formats.pages.inline import strip_data_addresses
 from aidre.ingest.formats.pages.markup_tables import has_tables
 from aidre.ingest.formats.site_markup import strip_attributes, strip_site_markup
@@ -55,7 +55,7 @@ def read_markdown(file: File, rules: VectorRules) -> Iterator[Item]:
     members, body = split_front_matter(strip_layout(read_text_file(file)), file.notes)
     if file.page is not None:
         body = file.page.expand(body)
-    yield from read_body(members, strip_mdx(body) if _is_mdx(file, body) else body, file)
+    yield from read_body(members, strip_mdx(body) if is_mdx(body, file.path.suffix) else body, file)
 
 
 def read_body(members: dict[str, Json], body: str, file: File) -> Iterator[Item]:
@@ -84,10 +84,6 @@ def _convert_tables(text: str) -> str:
         converted = SHARED.parse("markup tables", text.encode())
         text = converted if type(converted) is str else text
     return text
-
-
-def _is_mdx(file: File, body: str) -> bool:
-    return file.path.suffix.lower() == MDX_SUFFIX or is_mdx(body)
 
 
 def _set_url(members: dict[str, Json], file: File) -> None:

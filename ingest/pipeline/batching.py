@@ -100,8 +100,9 @@ class BatchPolicy:
         self._start()
 
     def batches(self, items: Iterable[Checked]) -> Iterator[list[Located] | RowBatch | ListingEnd | PassedOver]:
-        """The items, with documents in batches. The others do not wait for those before them, but for rows and the end
-        of a listing, which follow a batch as the end does. The next batch is begun when one was processed."""
+        """Documents come in batches, other items one by one and at once. Rows and the end of a listing end the batch
+        before them, as the end of the items does; the next begins when the caller asks for more, and has processed it.
+        """
         batch: list[Located] = []
         for item in items:
             if isinstance(item, Located):

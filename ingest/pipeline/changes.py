@@ -53,7 +53,7 @@ class ChangeDetector:
 
     def candidates(self, batch: Sequence[Located]) -> list[Candidate | InvalidDocument]:
         """One for each document, or the error of one that cannot be written as JSON."""
-        found = fingerprints((one.document for one in batch), self._settings)
+        found = fingerprints([one.document for one in batch], self._settings)
         return [
             made if isinstance(made, InvalidDocument) else Candidate(*one, made)
             for one, made in zip(batch, found, strict=True)

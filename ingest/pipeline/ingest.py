@@ -157,7 +157,7 @@ def explain_read_anew(
 def explain_unread(reader: Reader) -> str | None:
     """If most of a collection is in languages that no model of its spaces knows: say so, and what to do."""
     spaces = [space for space in reader.collection.spaces if space.model is not None]
-    chunks = reader.status()["languages"]
+    chunks = reader.languages
     unread = {tag: count for tag, count in chunks.items() if not any(reads_language(space, tag) for space in spaces)}
     if not spaces or 2 * sum(unread.values()) <= sum(chunks.values()):
         return None

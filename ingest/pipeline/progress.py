@@ -173,12 +173,14 @@ class Tally:
         self.counts.unchanged += documents
 
     def add_batch(self, *, unchanged: int, written: int, new: int, chunks: int) -> None:
-        """Documents were compared with those that are stored, and `written` of them, of which some are new."""
+        """Documents were compared with those that are stored, and `written` of them, of which some are new. Reported as
+        progress."""
         self.add_unchanged(unchanged)
         self.counts.documents += written
         self.counts.updated += written
         self.counts.new += new
         self.counts.chunks += chunks
+        self.report_progress()
 
     def add_superseded(self, document_id: str) -> None:
         """A document was replaced by a later one with the same id before it was written."""

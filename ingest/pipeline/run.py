@@ -1,9 +1,9 @@
 """One run of an ingest: a line of stages from the items of its sources into a collection, or a dry run.
 
-An item is read, checked, and on a first run split into chunks (`record_builder`), all in another thread; documents come
-through a queue, in batches (`batching`). A batch is compared with what is stored (`changes`), becomes records
-(`record_builder`), and is embedded, written and committed (`output`). Then `tally` counts it. A batch of columnar rows
-takes the same way without an object per row. The caller opens the sources.
+An item is read, checked, and on a first run split into chunks (`record_builder`): another thread does this ahead then,
+and a bounded queue lies between. Documents come in batches (`batching`). A batch is compared with what is stored
+(`changes`), becomes records (`record_builder`), and is embedded, written and committed (`output`); `tally` counts it. A
+batch of columnar rows takes the same way without an object per row. The caller opens the sources.
 """
 
 from __future__ import annotations
@@ -109,11 +109,12 @@ class Run:
         replaced: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self._writer, self._options, self._witness, self._replaced = writer, options, witness, replaced or {}
+        models = [space.id for space in spaces if space.id in embedders]
+        vector_bytes = 4 * sum(space.dimensions for space in spaces)
+        roots = {source.name: str(source.root) for source in sources}
         self._tally = Tally(report, embedded)
         commits = CommitPolicy(options.commit_every)
-        models = [space.id for space in spaces if space.id in embedders]
-        self._batches = BatchPolicy(commits, models, 4 * sum(space.dimensions for space in spaces))
-        roots = {source.name: str(source.root) for source in sources}
+        self._batches = BatchPolicy(commits, models, vector_bytes)
         self._output: Output = DryRunOutput()
         if writer is not None and not options.dry_run:
             stage = VectorStage(writer, spaces, embedders, chunker)
@@ -174,7 +175,7 @@ class Run:
         self._tally.note_left_out()
         if self._mirror is not None and self._writer is not None:
             self._delete_missing(self._mirror, self._writer)
-        if self._writer is not None and (self._mirror is None or self._refused is not None):
+        if self._left_out and self._writer is not None and (self._mirror is None or self._refused is not None):
             cure = "--mirror deletes them" if self._mirror is None else "--mirror --force deletes them"
             self._tally.note_stored_drafts(find_stored_drafts(self._writer, self._left_out), cure)
         self._output.finish()
@@ -250,7 +251,7 @@ class Run:
         if self._witness is not None:
             self._witness.unchanged(unchanged)
         self._replace_former([*unchanged, *(one.document.id for one in written)])
-        self._end_batch()
+        self._output.end_batch()
 
     def _write_records(self, changed: Sequence[Candidate]) -> tuple[list[Candidate], list[Record]]:
         """Write what can be stored of the changed documents: these, and their records."""
@@ -298,10 +299,6 @@ class Run:
             pairs = zip(ids, again.tolist(), strict=True)
             self._tally.add_repeated(int(again.sum()), (one for one, is_again in pairs if is_again))
 
-    def _end_batch(self) -> None:
-        self._tally.report_progress()
-        self._output.end_batch()
-
     # -- columnar rows ---------------------------------------------------------------------------------------
 
     def _write_rows(self, rows: RowBatch) -> None:
@@ -333,7 +330,7 @@ class Run:
         if self._witness is not None:
             written = set(changed)
             self._witness.unchanged([one for row, one in enumerate(rows.ids) if row not in written])
-        self._end_batch()
+        self._output.end_batch()
 
     def _write_rows_as_documents(self, rows: RowBatch) -> None:
         documents = []

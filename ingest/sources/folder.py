@@ -12,7 +12,7 @@ from pathlib import Path
 from aidre.ingest.records import File, Item, Mappings, Rejected, VectorRules, escape_unprintable
 from aidre.ingest.sites import Sites, UrlStyle
 from aidre.ingest.sources.other_kinds import describe_kinds
-from aidre.ingest.sources.readers import is_document_file, is_readable, read_file
+from aidre.ingest.sources.readers import is_document_file, read_file, readable_suffixes
 
 _IGNORED_PREFIXES = (".", "~$")
 """Files and folders whose names begin with one of these are ignored: hidden ones, and lock files of word processors."""
@@ -43,9 +43,10 @@ class FileSource:
         within = self.root if self.only is None else None
         return File(path, self.name, origin, within=within, code=self.code, ocr=self.ocr)
 
-    def reads(self, path: Path) -> bool:
-        """Whether files of this name are read."""
-        return is_readable(path.name, code=self.code or self.only is not None, ocr=self.ocr is not None)
+    @property
+    def suffixes(self) -> frozenset[str]:
+        """The suffixes of the files that are read, in lower case."""
+        return readable_suffixes(code=self.code or self.only is not None, ocr=self.ocr is not None)
 
     def sites(self, as_of: datetime | None = None) -> Sites:
         """The websites whose pages the files are, with what is published at `as_of`. Reads configuration files."""
@@ -60,25 +61,26 @@ def with_page(file: File, sites: Sites) -> File:
 
 @dataclass(frozen=True, slots=True)
 class ReadFiles:
-    """The files that one ingest has read, by device and inode, each with its name ("source/path").
+    """The files that one ingest has read, by device and inode, each with its source and its path in that.
 
     `other_kinds` counts by source the files that are not read, by suffix. `again` are sources with files that another
     name was read of.
     """
 
-    names: dict[tuple[int, int], str] = field(default_factory=dict)
+    names: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
     other_kinds: dict[str, Counter[str]] = field(default_factory=dict)
     again: set[str] = field(default_factory=set)
 
     def earlier_name(self, file: File) -> str | None:
-        """Another name under which the file was read before; None for a file that was not, or cannot be opened."""
+        """Another name ("source/path") under which the file was read before; None for a file that was not, or cannot be
+        opened."""
         try:
             status = file.path.stat()
         except OSError:
             return None
-        name = file.id
+        name = file.source, file.origin
         first = self.names.setdefault((status.st_dev, status.st_ino), name)
-        return None if first == name else first
+        return None if first == name else "/".join(first)
 
 
 def read_source(
@@ -113,12 +115,13 @@ def source_files(source: FileSource, note: Callable[[str], None], files: ReadFil
     other_kinds = files.other_kinds.setdefault(source.name, Counter())
     outside_links: list[str] = []
     second_names: list[str] = []
+    suffixes = source.suffixes
     for path in walk(source, outside_links.append):
         if isinstance(path, Rejected):
             yield path
             continue
         file = source.file(path)
-        if source.reads(path) and (source.only is not None or is_document_file(file)):
+        if path.suffix.lower() in suffixes and (source.only is not None or is_document_file(file)):
             first = files.earlier_name(file)
             if first is None:
                 yield file

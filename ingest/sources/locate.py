@@ -118,7 +118,7 @@ def explain_empty(source: Source, files: ReadFiles) -> str:
     if isinstance(source, WebSource):
         return "has no document: it lists no page or entry that can be read: check the address"
     kinds = files.other_kinds.get(source.name)
-    if any(name.startswith(f"{source.name}/") for name in files.names.values()):
+    if any(name == source.name for name, _ in files.names.values()):
         return (
             "has no document: none of its files has a text; of tables, name the columns that hold it with text = "
             "[COLUMN, ...] below [collections.NAME.mapping] in aidre.toml"

@@ -60,8 +60,9 @@ def survey_sources(sources: Sequence[Source]) -> Survey:
     for source in sources:
         if not isinstance(source, FileSource):
             continue
+        suffixes = source.suffixes
         for path in walk(source, lambda _: None):
-            if isinstance(path, Rejected) or not source.reads(path):
+            if isinstance(path, Rejected) or path.suffix.lower() not in suffixes:
                 continue
             total += 1
             if not may_name_itself(path.name):

@@ -69,12 +69,11 @@ def read_zip(file: File, rules: VectorRules) -> Iterator[Item]:
     A file in it is called `archive.zip/file`. The sandbox inflates it; an archive inside an archive is not read.
     Where the archive itself cannot be read, all documents from it are kept. Raises OSError.
     """
-    known = (*READERS, *CODE_SUFFIXES, *IMAGE_SUFFIXES)
-    suffixes = {suffix for suffix in known if is_readable(f"a{suffix}", code=file.code, ocr=bool(file.ocr))}
+    suffixes = readable_suffixes(code=file.code, ocr=bool(file.ocr)) - {".zip"}
     others: Counter[str] = Counter()
     with TemporaryDirectory(prefix="aidre-zip-") as folder:
         try:
-            parts = map(_to_part, stream_file(SHARED, "zip", file, {"suffixes": sorted(suffixes - {".zip"})}))
+            parts = map(_to_part, stream_file(SHARED, "zip", file, {"suffixes": sorted(suffixes)}))
             for (number, name), blocks in groupby(parts, lambda part: (part.number, part.name)):
                 if number < 0:
                     others += next(blocks).others or Counter()
@@ -239,12 +238,16 @@ def _start_of(file: File) -> bytes:
         return b""
 
 
-def is_readable(path: str, *, code: bool = False, ocr: bool = False) -> bool:
-    """Whether the suffix of a file has a reader, whose library is installed; with `code` also source code, with `ocr`
+def readable_suffixes(*, code: bool = False, ocr: bool = False) -> frozenset[str]:
+    """The suffixes that have a reader, whose library is installed; with `code` also those of source code, with `ocr` of
     images."""
-    suffix = PurePath(path).suffix.lower()
-    is_known = suffix in READERS or (code and suffix in CODE_SUFFIXES) or (ocr and suffix in IMAGE_SUFFIXES)
-    return is_known and find_missing(suffix) is None
+    known = (*READERS, *(CODE_SUFFIXES if code else ()), *(IMAGE_SUFFIXES if ocr else ()))
+    return frozenset(suffix for suffix in known if find_missing(suffix) is None)
+
+
+def is_readable(path: str, *, code: bool = False, ocr: bool = False) -> bool:
+    """Whether a file has one of the `readable_suffixes`."""
+    return PurePath(path).suffix.lower() in readable_suffixes(code=code, ocr=ocr)
 
 
 def may_name_itself(path: str) -> bool:

@@ -132,6 +132,10 @@ class DictReader:
     def question_language(self, text: str) -> str | None:
         return None
 
+    @property
+    def languages(self) -> Mapping[str, int]:
+        return {}
+
     def knows_question(self, space_id: str, text: str) -> bool:
         return True
 

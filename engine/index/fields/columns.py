@@ -213,7 +213,7 @@ def build_column(
 
     Its layout depends on the set of pairs alone, so rebuilding and merging give equal columns.
     """
-    values = values.astype(dtype_of(kind, len(dictionary)), copy=False)
+    values = values.astype(dtype_of(kind, len(dictionary.array)), copy=False)
     if not (rows[1:] > rows[:-1]).all():
         rows, values = _distinct(rows, values)
     if 2 * len(rows) < size or (rows[1:] == rows[:-1]).any():

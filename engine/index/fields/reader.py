@@ -196,6 +196,7 @@ def _batch(columns: Columns, size: int) -> pa.RecordBatch:
             values = stored.get(name)
             arrays.append(empty if values is None else values)
     dictionaries = [column.dictionary.array for _, _, column in entries]
+    words = pa.concat_arrays([*dictionaries, empty_binary_array()])
     batch_columns: list[Any] = [
         pa.array([name for name, _, _ in entries], pa.large_binary()),
         pa.array([kind for _, kind, _ in entries], pa.string()),
@@ -204,7 +205,7 @@ def _batch(columns: Columns, size: int) -> pa.RecordBatch:
             _list_column(arrays, pa.array(np.concatenate([*arrays, empty]), _NUMBERS[name]))
             for name, arrays in numbers.items()
         ),
-        _list_column(dictionaries, pa.concat_arrays([*dictionaries, empty_binary_array()])),
+        _list_column(dictionaries, words),
     ]
     metadata = {"rows": str(size), "version": str(_VERSION)}
     return pa.RecordBatch.from_arrays(batch_columns, schema=_SCHEMA.with_metadata(metadata))

@@ -110,7 +110,7 @@ class Lexicon:
         if not batch.schema.equals(_SCHEMA) or metadata.get(b"analysis") != ANALYSIS_VERSION.encode():
             raise ValueError("is of another version of text analysis; compact the collection")
         self.tags: tuple[str, ...] = tuple(orjson.loads(metadata[b"tags"]))
-        self.terms = StringDictionary(list_array(batch.column("terms")))
+        terms = list_array(batch.column("terms"))
         self.starts: NDArray[np.int64] = list_values(batch.column("starts"))
         self.rows: NDArray[np.uint32] = list_values(batch.column("rows"))
         self.counts: NDArray[np.uint16] = list_values(batch.column("counts"))
@@ -120,9 +120,10 @@ class Lexicon:
         check_lengths(self.lengths, self.languages)
         check_rows(self.rows, len(self.lengths))
         check_rows(self.languages, len(self.tags))
-        is_ascending = len(self.starts) == len(self.terms) + 1 and not (self.starts[1:] < self.starts[:-1]).any()
+        is_ascending = len(self.starts) == len(terms) + 1 and not (self.starts[1:] < self.starts[:-1]).any()
         if not is_ascending or self.starts[0] < 0 or self.starts[-1] > len(self.rows):
             raise ValueError("has terms without postings")
+        self.terms = StringDictionary(terms)
 
     def postings(self, term: str) -> Postings | None:
         """None where no chunk holds the term."""

@@ -93,13 +93,14 @@ class Words:
     def __init__(self, batch: pa.RecordBatch) -> None:
         if not batch.schema.equals(_SCHEMA) or (batch.schema.metadata or {}).get(b"version") != _VERSION:
             raise ValueError("is of another version; compact the collection")
-        self.words = StringDictionary(list_array(batch.column("words")))
+        words = list_array(batch.column("words"))
         self.frequencies: NDArray[np.uint32] = list_values(batch.column("frequencies"))
         self._hashes: NDArray[np.uint32] = list_values(batch.column("hashes"))
         self._codes: NDArray[np.uint32] = list_values(batch.column("codes"))
-        check_lengths(self.words, self.frequencies)
+        check_lengths(words, self.frequencies)
         check_lengths(self._hashes, self._codes)
-        check_rows(self._codes, len(self.words))
+        check_rows(self._codes, len(words))
+        self.words = StringDictionary(words)
 
     def frequency(self, word: str) -> int:
         """0 for a word that is not listed."""

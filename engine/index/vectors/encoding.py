@@ -71,7 +71,7 @@ def _check_block(space: EmbeddingSpace, block: NDArray[np.float64], lengths: NDA
     if is_unit(space) and not (lengths >= MIN_NORM).all():
         row = int(np.flatnonzero(lengths < MIN_NORM)[0])
         raise _invalid(space, _without_direction(block[row]), start + row)
-    if precision_of(space) == "float16" and not is_unit(space):
+    if not is_unit(space) and precision_of(space) == "float16":
         large = np.abs(block).max(axis=1) > _MAX_FLOAT16
         if large.any():
             problem = f"has a component beyond {_MAX_FLOAT16:g}, the limit of float16"

@@ -36,9 +36,10 @@ _MAX_EXPORT_PARAGRAPHS = 40
 _ANCHOR = re.compile(r"\{#[^{}\s]{1,200}\}")
 
 
-def is_mdx(text: str) -> bool:
-    """Whether a Markdown text begins with an import, as pages of Docusaurus do that are called .md."""
-    return _IMPORT.match(text.lstrip()) is not None
+def is_mdx(text: str, suffix: str) -> bool:
+    """Whether a Markdown text is of a file of MDX, or begins with an import, as pages of Docusaurus do that are called
+    .md."""
+    return suffix.lower() == MDX_SUFFIX or _IMPORT.match(text.lstrip()) is not None
 
 
 def strip_mdx(text: str) -> str:

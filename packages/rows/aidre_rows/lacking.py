@@ -29,7 +29,7 @@ from aidre.engine.model import FUSED_RANKS, EmbeddingSpace, Fusion, Highlight, H
 from aidre.engine.ports import Capabilities, TextDictionary
 from aidre.engine.search import FEEDBACK_DEPTH, MIN_CHUNKS, UNMEASURED_WEIGHT, hybrid
 from aidre.engine.types import ChangeCursor, ChangesPage, Facet, Hit, Layout, RetrievedChunk, facet_of, shown_value
-from aidre_rows.state import CollectionState, StoredSpace
+from aidre_rows.state import CollectionState, StoredSpace, languages_of
 from aidre_rows.words import Numbers, QueryWords, Ranked, Scores, WordSearch, ranked_by_both, ranked_by_words
 
 _MOST_KNOWN_FIELDS = 1_000
@@ -274,6 +274,10 @@ class RowsReader:
         languages = self._state.languages
         tag = question_language(text, languages) if languages else None
         return next(iter(languages)) if tag is None and len(languages) == 1 else tag
+
+    @property
+    def languages(self) -> Mapping[str, int]:
+        return languages_of(self._state)
 
     def knows_question(self, space_id: str, text: str) -> bool:
         unread = next((self._unread_languages(one) for one in self.collection.spaces if one.id == space_id), set())

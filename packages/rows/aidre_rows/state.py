@@ -123,9 +123,14 @@ def collection_status(state: CollectionState, sizes: Mapping[int, Mapping[str, i
         "bytes": rest + sum(sum(of_space.values()) for of_space in sizes.values()),
         "kernel": None,
         "spaces": [_space_status(stored, state.chunks, sizes.get(stored.table, {})) for stored in state.spaces],
-        "languages": dict(sorted(state.languages.items(), key=lambda pair: (-pair[1], pair[0]))),
+        "languages": languages_of(state),
         "warnings": [],
     }
+
+
+def languages_of(state: CollectionState) -> dict[str, int]:
+    """The number of chunks by language, most first."""
+    return dict(sorted(state.languages.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def _space_status(stored: StoredSpace, chunks: int, sizes: Mapping[str, int]) -> SpaceStatus:

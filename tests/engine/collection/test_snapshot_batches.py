@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aidre.engine.collection import snapshot as module
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import InvalidInput
 from aidre.engine.index.fields import parse_filter
 from aidre.engine.model import Query
 from aidre.engine.search import search_dense_batch
+from aidre.engine.segment import view as module
 from tests.support.stores import NAME, ROWS, SPACE, names, put, record
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts.append(file.rows)
         check_offsets(file)
 
-    monkeypatch.setattr(reader, "check_offsets", counted)
+    monkeypatch.setattr(arrival, "check_offsets", counted)
     return counts
 
 
@@ -58,14 +59,14 @@ def test_a_file_is_checked_once_for_a_user_and_again_in_a_copy(
     assert len(checked) == 4
 
 
-@pytest.mark.parametrize("step", ["open_file", "check_offsets"])
+@pytest.mark.parametrize(("module", "step"), [(reader, "open_file"), (arrival, "check_offsets")])
 def test_a_file_that_is_swapped_while_another_is_checked_is_not_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, step: str
 ) -> None:
     write(tmp_path / "store", ["a", "b"])
     shutil.copytree(tmp_path / "store", tmp_path / "copy")
     [chunks] = (tmp_path / "copy").rglob("chunks.arrow")
-    run, found = getattr(reader, step), list[str]()
+    run, found = getattr(module, step), list[str]()
 
     def swapping(*arguments: Any, **options: Any) -> Any:
         result = run(*arguments, **options)
@@ -75,9 +76,9 @@ def test_a_file_that_is_swapped_while_another_is_checked_is_not_known(
         return result
 
     with monkeypatch.context() as patched:
-        patched.setattr(reader, step, swapping)
+        patched.setattr(module, step, swapping)
         Store(tmp_path / "copy").open(NAME)
-    monkeypatch.setattr(reader, "check_offsets", lambda file: found.extend(file.schema.names))
+    monkeypatch.setattr(arrival, "check_offsets", lambda file: found.extend(file.schema.names))
     Store(tmp_path / "copy").open(NAME)
     assert "text" in found
 

@@ -47,5 +47,5 @@ def test_a_file_of_that_name_is_read_so_and_one_of_markdown_that_begins_with_an_
 
 
 def test_an_import_of_goods_is_none() -> None:
-    assert not is_mdx("import duties are paid from 'home'\n")
-    assert is_mdx("\nimport A from 'a';\n")
+    assert not is_mdx("import duties are paid from 'home'\n", ".md")
+    assert is_mdx("\nimport A from 'a';\n", ".md")
