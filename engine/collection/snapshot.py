@@ -343,13 +343,10 @@ class Snapshot:
     def unknown_fields(self, filter: Filter) -> tuple[str, ...]:
         return unknown_fields(filter, self.has_field)
 
-    def has_field(self, name: str) -> bool:
-        return self._is_live_field(name)
-
     def is_object_field(self, name: str) -> bool:
-        return self._is_live_field(stored_name(name), with_schema_object=True)
+        return self.has_field(stored_name(name), with_schema_object=True)
 
-    def _is_live_field(self, name: str, *, with_schema_object: bool = False) -> bool:
+    def has_field(self, name: str, *, with_schema_object: bool = False) -> bool:
         key = name, with_schema_object
         cached = self._live_fields.get(key)
         if cached is None:
