@@ -1,4 +1,3 @@
-from .arrival import Arrivals as Arrivals
 from .merge import (
     LiveRows as LiveRows,
     Recompute as Recompute,
