@@ -48,8 +48,8 @@ def upgrade(connection: Connection, tables: Tables, state: CollectionState) -> t
 
 
 def index_fields(connection: Connection, tables: Tables, state: CollectionState) -> CollectionState:
-    """Give the vectors of a collection of an earlier release the indexes of fields; its state, which is a new generation
-    where there was something to do. The format stays: that release reads and writes the collection as before."""
+    """Give the vectors of a collection of an earlier release the indexes of fields; its state, which is a new
+    generation where there was something to do. The format stays: that release reads and writes it as before."""
     if all(one.is_indexed for one in state.columns):
         return state
     made = state.succeeded_by(columns=tuple(replace(one, is_indexed=True) for one in state.columns))

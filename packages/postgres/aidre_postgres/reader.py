@@ -49,7 +49,7 @@ from aidre_rows import (
 
 _FEW_ROWS: Final = 2_000
 """A filter that lets no more pass is answered by comparing these: exactly, and sooner than through the graph."""
-_FEW_SQUARED: Final = 500
+_FEW_SQUARED: Final = 1_000
 """Times the chunks: the square of what is few where indexes find the vectors. The graph looks at the more rows, the
 smaller the share that passes."""
 
@@ -81,7 +81,7 @@ class PostgresReader(RowsReader):
             names += [sql.SQL("{0}.vector, {0}.norm").format(alias)]
             joins += sql.SQL(" join {} {} on {}.chunk = c.chunk").format(tables.vectors(stored.table), alias, alias)
         whole = sql.SQL("{} from {}").format(sql.SQL(", ").join([*names, sql.SQL("c.chunk")]), joins)
-        self.columns_from = sql.SQL(whole.as_string())  # type: ignore[arg-type] # made text once, not in each search
+        self.columns_from = sql.SQL(whole.as_string())  # made text once, not in each search
 
     # -- search ------------------------------------------------------------------------------------------------
 
