@@ -4,7 +4,8 @@
 
 Rows are real embeddings, queries unseen passages and questions, see `harness.real`. Single queries on one thread,
 the engines in turns, top 10; without a filter, and with filters that let half, a tenth and a hundredth of them pass.
-Recall@10 is against exact search. PostgreSQL is that of `--uri`, or one from a wheel, with its default settings. Milvus
+Recall@10 is against exact search. PostgreSQL is that of `--uri`, or one from a wheel, with its default settings; beside
+it is SQL as a person would write it, over one table with the same graph and an index on the field of the filter. Milvus
 is that of `--milvus`; tests/support/milvus_server.py starts one for a command and names it in the environment.
 """
 
@@ -55,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sources["postgres"] = open_source(made / "postgres", Address("postgres", uri))
         if options.milvus is not None:
             sources["milvus"] = open_source(made / "milvus", Address("milvus", f"{options.milvus}?store=bench"))
-        figures = measure(sources, found, options.queries)
+        figures = measure(sources, found, options.queries, uri)
     print(json.dumps(figures, indent=1))
     record("bench_backends", figures)
     return 0
@@ -83,23 +84,66 @@ def postgres(uri: str | None) -> Iterator[str | None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def measure(sources: Mapping[str, Source], found: Real, count: int) -> dict[str, Any]:
+def measure(sources: Mapping[str, Source], found: Real, count: int, postgres_uri: str | None) -> dict[str, Any]:
     numbers = np.random.default_rng(3).permutation(len(found.rows)) / len(found.rows)
     figures: dict[str, Any] = {"rows": len(found.rows)}
-    readers = {}
+    readers: dict[str, Reader | ByHand] = {}
     for name, source in sources.items():
         started = time.perf_counter()
         fill(source, found.rows, numbers)
         figures[f"{name}, seconds to fill"] = round(time.perf_counter() - started, 2)
         readers[name] = source.open(COLLECTION)
+    if postgres_uri is not None:
+        readers["SQL by hand"] = ByHand(postgres_uri, found.rows, numbers)
     for kind, asked in {"ind": found.ind[:count], "ood": found.ood[:count]}.items():
         for share_name, share in SHARES.items():
             allowed = np.ones(len(found.rows), np.bool_) if share is None else numbers < share
             exact = truth(found.rows, asked, K, allowed)
             figures[f"{kind}, {share_name}"] = searched(readers, asked, share, exact)
+    for reader in readers.values():
+        if isinstance(reader, ByHand):
+            reader.drop()
     for source in sources.values():
         source.drop(COLLECTION)
     return figures
+
+
+class ByHand:
+    """The rows in one table of PostgreSQL, asked by the statement that a person would write."""
+
+    def __init__(self, uri: str, rows: NDArray[np.float32], numbers: NDArray[np.float64]) -> None:
+        from aidre_postgres.connections import Server
+
+        self._connection = Server(uri).connect()
+        run = self._connection.execute
+        run("drop table if exists public.by_hand")
+        run(
+            "create table public.by_hand (id text primary key, document text, body text, number float8, "
+            f"vector halfvec({rows.shape[1]}))".encode()
+        )
+        run("alter table public.by_hand alter vector set storage plain")
+        copied = "copy public.by_hand from stdin"
+        with self._connection.cursor() as cursor, cursor.copy(copied) as copy:
+            for number, row in enumerate(rows):
+                written = str(row.tolist())
+                copy.write_row((f"{number}#chunk_1", str(number), f"row {number}", float(numbers[number]), written))
+        run("create index on public.by_hand (number)")
+        run("create index on public.by_hand using hnsw (vector halfvec_ip_ops) with (m = 16, ef_construction = 128)")
+        run("vacuum analyze public.by_hand")
+
+    def found(self, vector: NDArray[np.float32], share: float | None) -> list[int]:
+        statement = (
+            "select id, document, body, number, vector <#> %s::halfvec distance from public.by_hand "
+            "where number < %s order by distance limit %s"
+        )
+        if share is None:
+            statement = statement.replace("number < %s", "%s::float8 is null")
+        given = (str(vector.tolist()), share, K)
+        return [int(row[1]) for row in self._connection.cursor(binary=True).execute(statement.encode(), given)]
+
+    def drop(self) -> None:
+        self._connection.execute("drop table public.by_hand")
+        self._connection.close()
 
 
 def fill(source: Source, rows: NDArray[np.float32], numbers: NDArray[np.float64]) -> None:
@@ -124,7 +168,7 @@ def recall(exact: Truth, answers: Sequence[Sequence[int]]) -> float:
 
 
 def searched(
-    readers: Mapping[str, Reader], asked: NDArray[np.float32], share: float | None, exact: Truth
+    readers: Mapping[str, Reader | ByHand], asked: NDArray[np.float32], share: float | None, exact: Truth
 ) -> dict[str, Any]:
     """By engine: recall@10, the fewest hits, and the median and 99th percentile of the latency in milliseconds."""
     filter_ = None if share is None else parse_filter({"number": {"lt": share}})
@@ -133,9 +177,12 @@ def searched(
     for query in asked:
         for name, reader in readers.items():
             started = time.perf_counter()
-            hits = reader.search(Query(query, SPACE, K, filter=filter_))
+            if isinstance(reader, ByHand):
+                answer = reader.found(query, share)
+            else:
+                answer = [int(hit.document_id) for hit in reader.search(Query(query, SPACE, K, filter=filter_))]
             spent[name].append(time.perf_counter() - started)
-            found[name].append([int(hit.document_id) for hit in hits])
+            found[name].append(answer)
     return {
         name: {
             "recall": round(recall(exact, found[name]), 4),

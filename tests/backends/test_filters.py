@@ -59,6 +59,7 @@ def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with store_of(request.param, tmp_path_factory.mktemp("store")) as source, pytest.MonkeyPatch.context() as patched:
         if request.param == "postgres":  # so that most filters are compared on the rows of vectors
             patched.setattr("aidre_postgres.reader._FEW_ROWS", 10)
+            patched.setattr("aidre_postgres.reader._FEW_SQUARED", 0)
         with source.writer(NAME, spaces=[SPACE], dates=DATES) as writer:
             records = [record(name, metadata=metadata) for name, metadata in DOCUMENTS.items()]
             old = [record(name, metadata={"a": 3, "b": ["ab"]}) for name in DOCUMENTS]

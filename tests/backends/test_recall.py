@@ -49,6 +49,7 @@ def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with store_of(request.param, tmp_path_factory.mktemp("store")) as source, pytest.MonkeyPatch.context() as patched:
         if request.param == "postgres":  # so that filters of a few hundred rows go through the graph, too
             patched.setattr("aidre_postgres.reader._FEW_ROWS", 50)
+            patched.setattr("aidre_postgres.reader._FEW_SQUARED", 0)
         if request.param == "milvus":
             patched.setattr(importlib.import_module("aidre_milvus.reader"), "_FEW_ROWS", 50)
         with source.writer(NAME, spaces=[SPACE]) as writer:

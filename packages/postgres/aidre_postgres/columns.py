@@ -131,7 +131,7 @@ def with_new_columns(state: CollectionState, documents: Sequence[Sequence[FieldR
     chosen.sort(key=lambda name: (name not in dates, -present[name], name))
     free = max((one.number for one in state.columns), default=0) + 1
     made = [
-        FieldColumns(number, name.hex(), "".join(sorted(kinds[name])), not state.documents)
+        FieldColumns(number, name.hex(), "".join(sorted(kinds[name])), not state.documents, True)
         for number, name in enumerate(chosen[: MOST_FIELDS - len(state.columns)], free)
     ]
     return (*state.columns, *made)

@@ -47,6 +47,18 @@ def upgrade(connection: Connection, tables: Tables, state: CollectionState) -> t
     return number, made
 
 
+def index_fields(connection: Connection, tables: Tables, state: CollectionState) -> CollectionState:
+    """Give the vectors of a collection of an earlier release the indexes of fields; its state, which is a new
+    generation where there was something to do. The format stays: that release reads and writes it as before."""
+    if all(one.is_indexed for one in state.columns):
+        return state
+    made = state.succeeded_by(columns=tuple(replace(one, is_indexed=True) for one in state.columns))
+    with connection.transaction():
+        tables.index_fields(connection, state, state.columns)
+        _publish(connection, tables, made)
+    return made
+
+
 def downgrade(uri: str, collection: str) -> None:
     """Make a collection one of format 1, which loses its words: it is searched by vectors alone. CollectionMissing."""
     server = Server(uri)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from math import isqrt
 from typing import Any, Final
 
 import numpy as np
@@ -48,6 +49,9 @@ from aidre_rows import (
 
 _FEW_ROWS: Final = 2_000
 """A filter that lets no more pass is answered by comparing these: exactly, and sooner than through the graph."""
+_FEW_SQUARED: Final = 1_000
+"""Times the chunks: the square of what is few where indexes find the vectors. The graph looks at the more rows, the
+smaller the share that passes."""
 
 _MOST_KNOWN: Final = 256
 """Filters of which a reader remembers whether few rows pass."""
@@ -76,7 +80,8 @@ class PostgresReader(RowsReader):
             alias = sql.Identifier(f"v{stored.table}")
             names += [sql.SQL("{0}.vector, {0}.norm").format(alias)]
             joins += sql.SQL(" join {} {} on {}.chunk = c.chunk").format(tables.vectors(stored.table), alias, alias)
-        self.columns_from = sql.SQL("{} from {}").format(sql.SQL(", ").join([*names, sql.SQL("c.chunk")]), joins)
+        whole = sql.SQL("{} from {}").format(sql.SQL(", ").join([*names, sql.SQL("c.chunk")]), joins)
+        self.columns_from = sql.SQL(whole.as_string())  # made text once, not in each search
 
     # -- search ------------------------------------------------------------------------------------------------
 
@@ -114,12 +119,14 @@ class PostgresReader(RowsReader):
         key = filter_digest(filter_)
         known = self._has_few.get(key)
         if known is None:
-            conditions = self.conditions()
+            conditions, few = self.conditions(), _FEW_ROWS
+            if conditions.finds_vectors(filter_):
+                few = max(few, isqrt(_FEW_SQUARED * self.chunks))
             statement = sql.SQL(
                 "select coalesce(sum(chunk_count), 0) from (select chunk_count from {} d where {} limit {}) few"
-            ).format(self.tables.documents, conditions.of(filter_, "d"), sql.Literal(_FEW_ROWS + 1))
+            ).format(self.tables.documents, conditions.of(filter_, "d"), sql.Literal(few + 1))
             [(found,)] = connection.execute(statement, conditions.parameters).fetchall()
-            known = int(found) <= _FEW_ROWS
+            known = int(found) <= few
             if len(self._has_few) >= _MOST_KNOWN:
                 self._has_few.clear()
             self._has_few[key] = known

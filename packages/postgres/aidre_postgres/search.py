@@ -23,11 +23,9 @@ from aidre_postgres.sql_filters import Conditions
 from aidre_postgres.tables import Tables, lexeme, type_of, unpack_vector
 from aidre_rows import Numbers, QueryWords, Ranked, Scores, StoredSpace
 
-_SLACK: Final = 16
-"""Rows fetched beyond those that are asked for: distances of pgvector are rounded otherwise."""
-_LATE: Final = 24
-"""Rows that the graph finds beyond those that are asked for: where a filter is far from the query, nearer ones come
-later."""
+_SLACK: Final = 8
+"""Rows fetched beyond those that are asked for: distances of pgvector are rounded otherwise, and where a filter is far
+from the query, the graph finds nearer ones later. Each of them takes time."""
 _MOST_EF: Final = 1_000
 _MOST_FLOAT16: Final = 65_504.0
 _LITTLE: Final = 0.3
@@ -79,7 +77,7 @@ class PostgresSearch:
         assert self.stored is not None and self.vector is not None
         conditions, space = self.reader.conditions(), self.stored.space
         passes: sql.Composable = sql.SQL("true")
-        if self.filter is not None and is_exact:
+        if self.filter is not None and is_exact and not conditions.finds_vectors(self.filter):
             passes = sql.SQL("n.document in (select d.document from {} d where {})").format(
                 self.reader.tables.documents, conditions.of(self.filter, "d")
             )
@@ -92,13 +90,11 @@ class PostgresSearch:
         compared = conditions.parameter(str(self.vector[0].tolist()), "vector" if is_exact else type_of(space))
         vectors = self.reader.tables.vectors(self.stored.table)
         kept = sql.SQL(
-            "with best as materialized (select n.chunk, {} distance from {} n where {} order by distance limit {}), "
-            "kept as materialized (select chunk from best order by distance limit {}) "
+            "with kept as materialized (select n.chunk, {} distance from {} n where {} order by distance limit {}) "
         ).format(
             sql.SQL(form).format(operator, compared),
             vectors,
             passes,
-            sql.Literal(n + (_SLACK if is_exact or self.filter is None else _LATE)),
             sql.Literal(n + _SLACK),
         )
         _set_candidates(self.connection, n)

@@ -21,6 +21,7 @@ from aidre_postgres.tables import PREFIX_BYTES, Tables
 from aidre_rows import FieldColumns, digest
 
 _ORDERS: Final = {"gt": sql.SQL(">"), "gte": sql.SQL(">="), "lt": sql.SQL("<"), "lte": sql.SQL("<=")}
+_FOUND_BY_INDEX: Final = {"eq", "in", *_ORDERS}
 _TITLES: Final = sql.SQL(
     "(select document, 's'::\"char\" kind, title s, null::int8 i, null::float8 r from {} where title is not null) f"
 )
@@ -63,6 +64,18 @@ class Conditions:
                 return _joined([self.of(operand, row) for operand in operands], " and ", "true")
             case Or(operands):
                 return _joined([self.of(operand, row) for operand in operands], " or ", "false")
+
+    def finds_vectors(self, filter_: Filter) -> bool:
+        """Whether indexes of their own find the rows of vectors that pass, without those of documents."""
+        match filter_:
+            case Compare(name, op, _):
+                columns = None if name == TITLE else self.columns.get(digest(to_utf8(name)).hex())
+                return op in _FOUND_BY_INDEX and columns is not None and columns.is_whole and columns.is_indexed
+            case And(operands):
+                return any(map(self.finds_vectors, operands))
+            case Or(operands):
+                return all(map(self.finds_vectors, operands))
+        return False
 
     def parameter(self, value: Any, type_: str) -> sql.Composable:
         """A place for a value, which is sent beside the statement."""

@@ -162,7 +162,7 @@ class Tables:
         connection.execute(sql.SQL(_WORDS).format(words=self.words, terms=self.terms, index=index))
 
     def add_columns(self, connection: Connection, state: CollectionState, columns: Sequence[FieldColumns]) -> None:
-        """Give rows of a collection the columns of some fields; documents are found by these."""
+        """Give rows of a collection the columns of some fields; documents and vectors are found by these."""
         added = sql.SQL(", ").join(sql.SQL("add column {}").format(one) for one in definitions(columns))
         for name in (self.documents, self.words, *(self.vectors(stored.table) for stored in state.spaces)):
             connection.execute(sql.SQL("alter table {} {}").format(name, added))
@@ -170,6 +170,17 @@ class Tables:
             if column.startswith("f"):
                 made = sql.SQL("create index on {} ({})").format(self.documents, sql.Identifier(column))
                 connection.execute(made)
+        self.index_fields(connection, state, columns)
+
+    def index_fields(self, connection: Connection, state: CollectionState, columns: Sequence[FieldColumns]) -> None:
+        """Let the rows of vectors be found by the columns of some fields; writers wait meanwhile, searches do not."""
+        statement = sql.SQL("create index if not exists {} on {} ({column}) where {column} is not null")
+        for stored in state.spaces:
+            for column in names_of(columns):
+                if column.startswith("f"):
+                    index = sql.Identifier(f"c{self.number}_vectors_{stored.table}_{column}")
+                    vectors = self.vectors(stored.table)
+                    connection.execute(statement.format(index, vectors, column=sql.Identifier(column)))
 
     def make_vectors(
         self, connection: Connection, space: EmbeddingSpace, table: int, columns: Sequence[FieldColumns] = ()

@@ -24,7 +24,7 @@ from aidre_postgres.catalog import make_catalog, read_state, writer_lock
 from aidre_postgres.columns import names_of, with_new_columns
 from aidre_postgres.connections import Server
 from aidre_postgres.lookup import StoredRows
-from aidre_postgres.migrations import upgrade
+from aidre_postgres.migrations import index_fields, upgrade
 from aidre_postgres.reader import PostgresReader
 from aidre_postgres.tables import (
     FORMAT,
@@ -68,6 +68,8 @@ class PostgresWriter(PendingSink):
                 self._number, state = read_state(self._connection, server, collection)
                 if self._number is not None and state is not None and state.format < FORMAT:
                     self._number, state = upgrade(self._connection, Tables(server, self._number), state)
+                if self._number is not None and state is not None:
+                    state = index_fields(self._connection, Tables(server, self._number), state)
             super().__init__(collection, state, spaces, declared)
         except BaseException:
             self._lock.__exit__(None, None, None)
@@ -115,6 +117,7 @@ class PostgresWriter(PendingSink):
             for old, new in renewed:
                 self._tables.make_vectors(self._connection, new.space, new.table, state.columns)
                 self._fill(new, recompute[new.space.id])
+                self._tables.index_fields(self._connection, replace(state, spaces=(new,)), state.columns)
                 self._connection.execute(sql.SQL("drop table {}").format(self._tables.vectors(old.table)))
             self._publish(state, self._number)
         self._state, self._sent = state, None

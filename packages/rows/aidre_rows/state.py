@@ -30,12 +30,14 @@ class StoredSpace:
 @dataclass(frozen=True, slots=True)
 class FieldColumns:
     """A field whose values have columns of their own: its number, and that by `digest` in hexadecimal; the kinds of
-    values that have a column. `is_whole`: no document has other values of it, which would be in rows."""
+    values that have a column. `is_whole`: no document has other values of it, which would be in rows. `is_indexed`:
+    rows of vectors are found by it; a release that does not know this member leaves it out of the states it writes."""
 
     number: int
     name: str
     kinds: str
     is_whole: bool = True
+    is_indexed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
