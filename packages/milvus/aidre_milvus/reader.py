@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -28,6 +28,7 @@ from aidre_milvus.tables import (
     CHUNK,
     DOCUMENT,
     FORMAT,
+    WITH_BLOBS,
     Extent,
     Tables,
     name_of,
@@ -35,7 +36,9 @@ from aidre_milvus.tables import (
     unpacked_rows,
     vector_of,
 )
+from aidre_milvus.words import WordRows, code_of, newest_counts
 from aidre_rows import (
+    WITH_WORDS,
     ChunkRow,
     Counted,
     DocumentRow,
@@ -65,6 +68,7 @@ _SPAN: Final = 100_000
 _ROW_COLUMNS: Final = ("row", "document", "kind", "pieces", "blob")
 _VECTOR_COLUMNS: Final = ("row", "document", "norm", "vector")
 _WITH_BLOB: Final = (*_VECTOR_COLUMNS, "blob")
+_WITH_WORDS: Final = replace(WITH_WORDS, facets=False)
 _MOST_FLOAT: Final = float(np.finfo(np.float32).max) / 1e3
 
 
@@ -77,6 +81,8 @@ class MilvusReader(RowsReader):
         super().__init__(commit.state)
         self.server, self.commit = server, commit
         self.tables = Tables(server, commit.state.name, commit.state.lineage)
+        if commit.state.format >= FORMAT:
+            self.can = _WITH_WORDS
         self._known: dict[tuple[bytes, str], tuple[str, int]] = {}
 
     # -- search ------------------------------------------------------------------------------------------------
@@ -87,12 +93,27 @@ class MilvusReader(RowsReader):
             newest = Catalog(self.server).newest(self.collection.name)
             if newest is None or (newest.state.lineage, newest.state.generation) != (self.lineage, self.generation):
                 raise self._generation_missing()
-        stored = stored or self._state.spaces[0]
+        vector = None if query.vector is None or stored is None else encode_query(stored.space, query.vector)
+        stored = stored or next(iter(self._state.spaces), None)
         where, passing = self.commit.visible, self.chunks
         if query.filter is not None:
-            where, passing = self._passing(self._resolved(query.filter), self.tables.space(stored.table))
-        vector = None if query.vector is None else encode_query(stored.space, query.vector)
-        yield MilvusSearch(self, stored, vector, where, passing)
+            table = self.tables.words if stored is None else self.tables.space(stored.table)
+            where, passing = self._passing(self._resolved(query.filter), table)
+        yield MilvusSearch(self, where, words, stored, vector, passing)
+
+    def _frequencies(self, terms: Sequence[str]) -> Mapping[str, int]:
+        found = newest_counts(self.server, self.tables.terms, self.commit, map(code_of, terms))
+        counts = {term: found[code]["chunks"] for term in terms if (code := code_of(term)) in found}
+        return {term: number for term, number in counts.items() if number}
+
+    def _languages_of(self, chunk_ids: Sequence[str]) -> Mapping[str, str]:
+        names = {name_of(one): one for one in chunk_ids}
+        where = f"kind == {CHUNK} and digest in {literal(names)} and {self.commit.visible}"
+        named = {
+            row["row"]: names[row["digest"]] for row in self.server.rows(self.tables.rows, where, ["row", "digest"])
+        }
+        rows = self.server.rows(self.tables.words, f"row in {literal(named)}", ["row", "language"])
+        return {named[row["row"]]: row["language"] for row in rows}
 
     # -- filters -----------------------------------------------------------------------------------------------
 
@@ -281,24 +302,23 @@ class MilvusReader(RowsReader):
 
 
 @dataclass(frozen=True, slots=True)
-class MilvusSearch:
-    """A query among the rows of a space that an expression selects, of which there are `passing`; it knows no words."""
+class MilvusSearch(WordRows):
+    """A `Search` (aidre_rows.lacking) among the rows that an expression selects, of which there are `passing`. `stored`
+    is None where the collection has no space."""
 
-    reader: MilvusReader
-    stored: StoredSpace
+    stored: StoredSpace | None
     vector: NDArray[np.float32] | None
-    where: str
     passing: int
-    rows: dict[int, Row] = field(default_factory=dict)
-    """Those that were found, by number."""
+    rows: dict[int, Row] = field(default_factory=dict, kw_only=True)
+    """Those of the space that were found, by number."""
 
     @property
     def table(self) -> str:
-        return self.reader.tables.space(self.stored.table)
+        return self.reader.tables.space(self._stored.table)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return _WITH_BLOB if self.reader.commit.state.format >= FORMAT else _VECTOR_COLUMNS
+        return _WITH_BLOB if self.reader.commit.state.format >= WITH_BLOBS else _VECTOR_COLUMNS
 
     def nearest(self, n: int) -> tuple[Numbers, NDArray[Any]]:
         found: list[Row] = []
@@ -317,12 +337,15 @@ class MilvusSearch:
         for block in _blocks(missing):
             where = f"row in {literal(block)}"
             self.rows.update({int(row["row"]): row for row in self.reader.server.rows(self.table, where, self.columns)})
-        space = self.stored.space
+        space = self._stored.space
         codes = [vector_of(space, self.rows[number]).codes for number in numbers.tolist()]
         return np.stack(codes) if codes else np.empty((0, space.dimensions), np.float32)
 
     def chunks_of(self, numbers: Numbers) -> Mapping[int, RetrievedChunk]:
         """Without those whose document was deleted meanwhile: it may have gone between two requests."""
+        if self.stored is None:
+            words = zip(numbers.tolist(), self.words_of(numbers), strict=True)
+            return self.reader.chunks_by_number({number: row["document"] for number, row in words if row}, {})
         self.codes_of(numbers)
         documents = {number: int(self.rows[number]["document"]) for number in numbers.tolist()}
         return self.reader.chunks_by_number(documents, {self.stored.table: self.rows})
@@ -353,6 +376,11 @@ class MilvusSearch:
     def _vector(self) -> NDArray[np.float32]:
         assert self.vector is not None
         return self.vector
+
+    @property
+    def _stored(self) -> StoredSpace:
+        assert self.stored is not None
+        return self.stored
 
 
 def _number(row: Row) -> int:
