@@ -36,7 +36,7 @@ from aidre_milvus.tables import (
     unpacked_rows,
     vector_of,
 )
-from aidre_milvus.words import WordRows, code_of, newest_counts
+from aidre_milvus.words import WordRows, code_of, matching, newest_counts
 from aidre_rows import (
     WITH_WORDS,
     ChunkRow,
@@ -161,21 +161,22 @@ class MilvusReader(RowsReader):
         self, field: str, filter: Filter | None, words: QueryWords | None, ranges: Sequence[ValueRange]
     ) -> Counted:
         """Milvus groups nothing: the documents are read."""
-        if words is not None or ranges:
-            self._refuse("facets")
         counts: Counter[tuple[Kind, Any]] = Counter()
-        documents = present = 0
-        for block in self._documents(self._passing(filter, self.tables.rows)[0]):
+        documents, present, within, instants = 0, 0, np.zeros(len(ranges), np.int64), list[int]()
+        for block in self._documents(self._passing(filter, self.tables.rows)[0], words):
             fields = index_fields([document for _, document in block], self.dates)
             documents += len(block)
             present += int(np.count_nonzero(fields.mask(Compare(field, "exists", True))))
+            within += np.array([np.count_nonzero(fields.within(field, one)) for one in ranges], np.int64)
+            instants += fields.bounds(field, "date", None) or ()
             for kind, values, numbers, dictionary in fields.counts(field, None):
                 for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
                     shown = bool(value) if kind == "bool" else value
                     if kind == "string":
                         shown = dictionary[value].decode("utf-8", "surrogatepass")
                     counts[kind, shown] += number
-        return Counted(counts, documents, documents - present)
+        ends = (min(instants), max(instants)) if instants else (None, None)
+        return Counted(counts, documents, documents - present, tuple(within.tolist()), ends)
 
     # -- chunks and documents ----------------------------------------------------------------------------------
 
@@ -247,9 +248,15 @@ class MilvusReader(RowsReader):
             span = f"row >= {literal(first)} and row < {literal(first + _SPAN)} and {where}"
             yield from self.server.rows(table, span, columns)
 
-    def _documents(self, where: str) -> Iterator[list[tuple[int, DocumentRow]]]:
-        """The documents of an expression without their chunks, in blocks, with their numbers."""
-        for block in _blocks([extent.document for extent in self.extents(where)]):
+    def _documents(self, where: str, words: QueryWords | None = None) -> Iterator[list[tuple[int, DocumentRow]]]:
+        """The documents of an expression without their chunks, in blocks, with their numbers; with `words` those that
+        have one of them in a chunk."""
+        numbers = [extent.document for extent in self.extents(where)]
+        if words is not None:
+            having = f"{self.commit.visible} and {matching(words.terms)}"
+            rows = self.spans(self.tables.words, having, ["document"]) if words.terms else ()
+            numbers = sorted({row["document"] for row in rows}.intersection(numbers))
+        for block in _blocks(numbers):
             found = [(row["row"], cast(DocumentRow, value)) for row, value in self.whole(block)]
             if found:
                 yield found
