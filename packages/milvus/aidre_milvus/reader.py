@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine.errors import Unsupported
 from aidre.engine.index.fields import Compare, Filter, Kind, ValueRange, filter_digest
 from aidre.engine.index.vectors import decode, encode_query
 from aidre.engine.model import Query
@@ -114,6 +115,15 @@ class MilvusReader(RowsReader):
         }
         rows = self.server.rows(self.tables.words, f"row in {literal(named)}", ["row", "language"])
         return {named[row["row"]]: row["language"] for row in rows}
+
+    def _refuse(self, capability: str) -> NoReturn:
+        if getattr(self.can, capability) or not getattr(_WITH_WORDS, capability):
+            super()._refuse(capability)
+        raise Unsupported(
+            f"collection {self.collection.name!r} has no words in Milvus, so it lacks the capability {capability}: "
+            "write it anew on Milvus 2.5 or later",
+            capability=capability,
+        )
 
     # -- filters -----------------------------------------------------------------------------------------------
 
