@@ -57,7 +57,8 @@ def resolve_mode(state: State, question: Question) -> tuple[Mode, EmbeddingSpace
     if not state.policy.lexical and mode == "hybrid":
         mode = "dense"
     if mode != "dense" and not is_lexical(state):
-        raise _not_lexical(state, space)
+        takes_none = "it has no embedding model either, so it takes no text"
+        raise _not_lexical(state, takes_none if space is None else "use mode dense")
     if mode == "lexical":
         return mode, None
     if space is None:
@@ -81,8 +82,8 @@ def _mode_of_vector(state: State, question: Question) -> tuple[Mode, EmbeddingSp
         return "dense", space
     if mode not in {None, "hybrid"}:
         raise InvalidInput(f"mode {mode} needs a text or a vector, and not both: both are searched hybrid")
-    if not state.policy.lexical:
-        raise _not_lexical(state, space)
+    if not is_lexical(state):
+        raise _not_lexical(state, "ask by the vector alone")
     if not can_fuse(reader, space):
         raise InvalidInput(f"space {space.id!r} cannot be fused with words: search by text or by vector")
     return "hybrid", space
@@ -119,8 +120,7 @@ def _named_space(reader: Reader, question: Question) -> EmbeddingSpace | None:
     )
 
 
-def _not_lexical(state: State, space: EmbeddingSpace | None) -> Unanswerable:
-    cure = "use mode dense" if space is not None else "it has no embedding model either, so it takes no text"
+def _not_lexical(state: State, cure: str) -> Unanswerable:
     setting = f"collections.{state.reader.collection.name}.lexical is false"
     why = "its engine lacks the capability lexical" if state.policy.lexical else setting
     return Unanswerable(f"this collection is not searched by words ({why}): {cure}", member="mode")

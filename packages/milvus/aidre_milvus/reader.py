@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aidre.engine.errors import Unsupported
 from aidre.engine.index.fields import Compare, Filter, Kind, ValueRange, filter_digest
 from aidre.engine.index.vectors import decode, encode_query
 from aidre.engine.model import Query
@@ -28,6 +29,7 @@ from aidre_milvus.tables import (
     CHUNK,
     DOCUMENT,
     FORMAT,
+    WITH_BLOBS,
     Extent,
     Tables,
     name_of,
@@ -35,7 +37,9 @@ from aidre_milvus.tables import (
     unpacked_rows,
     vector_of,
 )
+from aidre_milvus.words import WordRows, code_of, matching, newest_counts
 from aidre_rows import (
+    WITH_WORDS,
     ChunkRow,
     Counted,
     DocumentRow,
@@ -65,6 +69,7 @@ _SPAN: Final = 100_000
 _ROW_COLUMNS: Final = ("row", "document", "kind", "pieces", "blob")
 _VECTOR_COLUMNS: Final = ("row", "document", "norm", "vector")
 _WITH_BLOB: Final = (*_VECTOR_COLUMNS, "blob")
+_WITH_WORDS: Final = replace(WITH_WORDS, facets=False)
 _MOST_FLOAT: Final = float(np.finfo(np.float32).max) / 1e3
 
 
@@ -77,6 +82,8 @@ class MilvusReader(RowsReader):
         super().__init__(commit.state)
         self.server, self.commit = server, commit
         self.tables = Tables(server, commit.state.name, commit.state.lineage)
+        if commit.state.format >= FORMAT:
+            self.can = _WITH_WORDS
         self._known: dict[tuple[bytes, str], tuple[str, int]] = {}
 
     # -- search ------------------------------------------------------------------------------------------------
@@ -87,12 +94,36 @@ class MilvusReader(RowsReader):
             newest = Catalog(self.server).newest(self.collection.name)
             if newest is None or (newest.state.lineage, newest.state.generation) != (self.lineage, self.generation):
                 raise self._generation_missing()
-        stored = stored or self._state.spaces[0]
+        vector = None if query.vector is None or stored is None else encode_query(stored.space, query.vector)
+        stored = stored or next(iter(self._state.spaces), None)
         where, passing = self.commit.visible, self.chunks
         if query.filter is not None:
-            where, passing = self._passing(self._resolved(query.filter), self.tables.space(stored.table))
-        vector = None if query.vector is None else encode_query(stored.space, query.vector)
-        yield MilvusSearch(self, stored, vector, where, passing)
+            table = self.tables.words if stored is None else self.tables.space(stored.table)
+            where, passing = self._passing(self._resolved(query.filter), table)
+        yield MilvusSearch(self, where, words, stored, vector, passing)
+
+    def _frequencies(self, terms: Sequence[str]) -> Mapping[str, int]:
+        found = newest_counts(self.server, self.tables.terms, self.commit, map(code_of, terms))
+        counts = {term: found[code]["chunks"] for term in terms if (code := code_of(term)) in found}
+        return {term: number for term, number in counts.items() if number}
+
+    def _languages_of(self, chunk_ids: Sequence[str]) -> Mapping[str, str]:
+        names = {name_of(one): one for one in chunk_ids}
+        where = f"kind == {CHUNK} and digest in {literal(names)} and {self.commit.visible}"
+        named = {
+            row["row"]: names[row["digest"]] for row in self.server.rows(self.tables.rows, where, ["row", "digest"])
+        }
+        rows = self.server.rows(self.tables.words, f"row in {literal(named)}", ["row", "language"])
+        return {named[row["row"]]: row["language"] for row in rows}
+
+    def _refuse(self, capability: str) -> NoReturn:
+        if getattr(self.can, capability) or not getattr(_WITH_WORDS, capability):
+            super()._refuse(capability)
+        raise Unsupported(
+            f"collection {self.collection.name!r} has no words in Milvus, so it lacks the capability {capability}: "
+            "write it anew on Milvus 2.5 or later",
+            capability=capability,
+        )
 
     # -- filters -----------------------------------------------------------------------------------------------
 
@@ -140,21 +171,22 @@ class MilvusReader(RowsReader):
         self, field: str, filter: Filter | None, words: QueryWords | None, ranges: Sequence[ValueRange]
     ) -> Counted:
         """Milvus groups nothing: the documents are read."""
-        if words is not None or ranges:
-            self._refuse("facets")
         counts: Counter[tuple[Kind, Any]] = Counter()
-        documents = present = 0
-        for block in self._documents(self._passing(filter, self.tables.rows)[0]):
+        documents, present, within, instants = 0, 0, np.zeros(len(ranges), np.int64), list[int]()
+        for block in self._documents(self._passing(filter, self.tables.rows)[0], words):
             fields = index_fields([document for _, document in block], self.dates)
             documents += len(block)
             present += int(np.count_nonzero(fields.mask(Compare(field, "exists", True))))
+            within += np.array([np.count_nonzero(fields.within(field, one)) for one in ranges], np.int64)
+            instants += fields.bounds(field, "date", None) or ()
             for kind, values, numbers, dictionary in fields.counts(field, None):
                 for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
                     shown = bool(value) if kind == "bool" else value
                     if kind == "string":
                         shown = dictionary[value].decode("utf-8", "surrogatepass")
                     counts[kind, shown] += number
-        return Counted(counts, documents, documents - present)
+        ends = (min(instants), max(instants)) if instants else (None, None)
+        return Counted(counts, documents, documents - present, tuple(within.tolist()), ends)
 
     # -- chunks and documents ----------------------------------------------------------------------------------
 
@@ -226,9 +258,15 @@ class MilvusReader(RowsReader):
             span = f"row >= {literal(first)} and row < {literal(first + _SPAN)} and {where}"
             yield from self.server.rows(table, span, columns)
 
-    def _documents(self, where: str) -> Iterator[list[tuple[int, DocumentRow]]]:
-        """The documents of an expression without their chunks, in blocks, with their numbers."""
-        for block in _blocks([extent.document for extent in self.extents(where)]):
+    def _documents(self, where: str, words: QueryWords | None = None) -> Iterator[list[tuple[int, DocumentRow]]]:
+        """The documents of an expression without their chunks, in blocks, with their numbers; with `words` those that
+        have one of them in a chunk."""
+        numbers = [extent.document for extent in self.extents(where)]
+        if words is not None:
+            having = f"{self.commit.visible} and {matching(words.terms)}"
+            rows = self.spans(self.tables.words, having, ["document"]) if words.terms else ()
+            numbers = sorted({row["document"] for row in rows}.intersection(numbers))
+        for block in _blocks(numbers):
             found = [(row["row"], cast(DocumentRow, value)) for row, value in self.whole(block)]
             if found:
                 yield found
@@ -281,24 +319,23 @@ class MilvusReader(RowsReader):
 
 
 @dataclass(frozen=True, slots=True)
-class MilvusSearch:
-    """A query among the rows of a space that an expression selects, of which there are `passing`; it knows no words."""
+class MilvusSearch(WordRows):
+    """A `Search` (aidre_rows.lacking) among the rows that an expression selects, of which there are `passing`. `stored`
+    is None where the collection has no space."""
 
-    reader: MilvusReader
-    stored: StoredSpace
+    stored: StoredSpace | None
     vector: NDArray[np.float32] | None
-    where: str
     passing: int
-    rows: dict[int, Row] = field(default_factory=dict)
-    """Those that were found, by number."""
+    rows: dict[int, Row] = field(default_factory=dict, kw_only=True)
+    """Those of the space that were found, by number."""
 
     @property
     def table(self) -> str:
-        return self.reader.tables.space(self.stored.table)
+        return self.reader.tables.space(self._stored.table)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return _WITH_BLOB if self.reader.commit.state.format >= FORMAT else _VECTOR_COLUMNS
+        return _WITH_BLOB if self.reader.commit.state.format >= WITH_BLOBS else _VECTOR_COLUMNS
 
     def nearest(self, n: int) -> tuple[Numbers, NDArray[Any]]:
         found: list[Row] = []
@@ -317,12 +354,15 @@ class MilvusSearch:
         for block in _blocks(missing):
             where = f"row in {literal(block)}"
             self.rows.update({int(row["row"]): row for row in self.reader.server.rows(self.table, where, self.columns)})
-        space = self.stored.space
+        space = self._stored.space
         codes = [vector_of(space, self.rows[number]).codes for number in numbers.tolist()]
         return np.stack(codes) if codes else np.empty((0, space.dimensions), np.float32)
 
     def chunks_of(self, numbers: Numbers) -> Mapping[int, RetrievedChunk]:
         """Without those whose document was deleted meanwhile: it may have gone between two requests."""
+        if self.stored is None:
+            words = zip(numbers.tolist(), self.words_of(numbers), strict=True)
+            return self.reader.chunks_by_number({number: row["document"] for number, row in words if row}, {})
         self.codes_of(numbers)
         documents = {number: int(self.rows[number]["document"]) for number in numbers.tolist()}
         return self.reader.chunks_by_number(documents, {self.stored.table: self.rows})
@@ -353,6 +393,11 @@ class MilvusSearch:
     def _vector(self) -> NDArray[np.float32]:
         assert self.vector is not None
         return self.vector
+
+    @property
+    def _stored(self) -> StoredSpace:
+        assert self.stored is not None
+        return self.stored
 
 
 def _number(row: Row) -> int:

@@ -7,6 +7,7 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -35,6 +36,8 @@ _ABSENT: Final = 100
 _INSERTED_ROWS: Final = 500
 """Rows of one call, with 60 kB each at most: a server takes 64 MB."""
 _DELETED_ROWS: Final = 5_000
+_WORDS_SINCE: Final = (2, 5)
+"""The first release that scores texts by BM25."""
 
 
 class Server:
@@ -65,21 +68,36 @@ class Server:
                 self._forget(client)
             raise failure from None
 
-    def rows(self, collection: str, expression: str, columns: Sequence[str], *, strong: bool = False) -> list[Row]:
-        """Columns of the rows that an expression selects. Strong: of all that was written before the call."""
-        level = "Strong" if strong else "Bounded"
-        names = list(columns)
-        made = self.call("query", collection, filter=expression, output_fields=names, consistency_level=level)
-        return list(made)
+    @cached_property
+    def has_words(self) -> bool:
+        """Whether the server scores texts by BM25. Milvus Lite tells its own release, which does since 3."""
+        found = re.search(r"(\d+)\.(\d+)", str(self.call("get_server_version")))
+        return found is not None and (int(found[1]), int(found[2])) >= _WORDS_SINCE
+
+    def rows(
+        self,
+        collection: str,
+        expression: str,
+        columns: Sequence[str],
+        *,
+        strong: bool = False,
+        most: int | None = None,
+    ) -> list[Row]:
+        """Columns of the rows that an expression selects, of more than `most` some. Strong: of all that was written
+        before the call."""
+        options: dict[str, Any] = {"consistency_level": "Strong" if strong else "Bounded"}
+        options |= {} if most is None else {"limit": most}
+        return list(self.call("query", collection, filter=expression, output_fields=list(columns), **options))
 
     def count(self, collection: str, expression: str, *, strong: bool = False) -> int:
         [row] = self.rows(collection, expression, ["count(*)"], strong=strong)
         return int(row["count(*)"])
 
-    def insert(self, collection: str, rows: Sequence[Row]) -> None:
+    def insert(self, collection: str, rows: Sequence[Row], *, method: str = "insert") -> None:
+        """With the method `upsert`, in place of the rows of these numbers."""
         for first in range(0, len(rows), _INSERTED_ROWS):
             block = list(rows[first : first + _INSERTED_ROWS])
-            self.call("insert", collection, block, seconds=_WRITE_SECONDS)
+            self.call(method, collection, block, seconds=_WRITE_SECONDS)
 
     def delete(self, collection: str, numbers: Sequence[int]) -> None:
         """Remove rows by their numbers, which need not exist."""
@@ -87,14 +105,17 @@ class Server:
             block = list(numbers[first : first + _DELETED_ROWS])
             self.call("delete", collection, ids=block, seconds=_WRITE_SECONDS)
 
-    def make(self, collection: str, fields: Sequence[Field], index: Row) -> None:
-        """Make a collection whose first field is the key, index the field `vector` of it, and begin to load it."""
-        from pymilvus import DataType, MilvusClient
+    def make(self, collection: str, fields: Sequence[Field], index: Row, *, scored: str | None = None) -> None:
+        """Make a collection whose first field is the key, index the field `vector` of it, and begin to load it. The
+        server makes that field of the texts of `scored`, for BM25."""
+        from pymilvus import DataType, Function, FunctionType, MilvusClient
 
         schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
         for place, (name, kind, options) in enumerate(fields):
             element = {"element_type": DataType.VARCHAR} if kind == "ARRAY" else {}
             schema.add_field(name, DataType[kind], is_primary=place == 0, **options, **element)
+        if scored is not None:
+            schema.add_function(Function("bm25", FunctionType.BM25, [scored], ["vector"]))
         indexes = MilvusClient.prepare_index_params()
         indexes.add_index("vector", **index)
         self.call("create_collection", collection, schema=schema, num_shards=1, consistency_level="Bounded")

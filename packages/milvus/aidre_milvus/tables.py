@@ -4,6 +4,8 @@
     STORE_NAME_N_rows      documents and chunks; NAME is a digest of the collection's name, N its lineage
     STORE_NAME_N_space_M   one row a chunk with its vector in the space of table M; the numbers are those of the chunks.
                            `blob` has the chunk with its document, where they are short: one request finds all
+    STORE_NAME_N_words     one row a chunk with its terms, and
+    STORE_NAME_N_terms     how many chunks have a term: see `words`
 
 A document, its chunks and what does not fit into one row of them have consecutive numbers; `extent` is how many. The
 values are packed into `blob`: text has at most 65,535 bytes and JSON as many, so what is longer takes several rows, all
@@ -25,18 +27,21 @@ from numpy.typing import NDArray
 from aidre.engine.errors import InvalidInput
 from aidre.engine.index.vectors import dtype_of
 from aidre.engine.model import EmbeddingSpace
+from aidre.engine.search import bm25
 from aidre_milvus.expressions import MOST_TOKENS, TOKEN_CHARACTERS, Values, values_of
 from aidre_milvus.server import Field, Row, Server
 from aidre_rows import ChunkRow, DocumentRow, PendingDocument, PendingVector, digest
 
-FORMAT: Final = 2
-"""Of the collections of Milvus: in 1 the rows of a space had no `blob`."""
+WITH_BLOBS: Final = 2
+FORMAT: Final = 3
+"""Of the collections of Milvus: in 1 the rows of a space had no `blob`, in 2 there are no words, as before Milvus
+2.5."""
 PIECE, DOCUMENT, CHUNK = 0, 1, 2
 _PIECE_CHARACTERS: Final = 60_000
-_MOST_CHARACTERS: Final = 65_535
+MOST_CHARACTERS: Final = 65_535
 _MOST_WITH_VECTOR: Final = 8_192
 """Characters of a chunk and its document that are kept beside each of its vectors."""
-_UNUSED: Final = [0.0, 0.0]
+UNUSED: Final = [0.0, 0.0]
 """A collection of Milvus has a vector field, whatever it is for."""
 
 _HASH: Final[Row] = {"max_length": 64}
@@ -60,10 +65,39 @@ _ROWS: Final[list[Field]] = [
     ("digest", "VARCHAR", _HASH),
     ("source", "VARCHAR", _HASH),
     ("fingerprint", "VARCHAR", {"max_length": 1_024}),
-    ("blob", "VARCHAR", {"max_length": _MOST_CHARACTERS}),
+    ("blob", "VARCHAR", {"max_length": MOST_CHARACTERS}),
     *_VALUES,
     ("vector", "FLOAT_VECTOR", {"dim": 2}),
 ]
+_WORDS: Final[list[Field]] = [
+    ("row", "INT64", {}),
+    ("document", "INT64", {}),
+    (
+        "words",
+        "VARCHAR",
+        {
+            "max_length": MOST_CHARACTERS,
+            "enable_analyzer": True,
+            "enable_match": True,
+            "analyzer_params": {"tokenizer": "standard"},
+        },
+    ),
+    ("length", "INT64", {}),
+    ("language", "VARCHAR", _HASH),
+    *_VALUES,
+    ("vector", "SPARSE_FLOAT_VECTOR", {}),
+]
+_TERMS: Final[list[Field]] = [
+    ("row", "INT64", {}),
+    ("born", "INT64", {}),
+    ("chunks", "INT64", {}),
+    ("vector", "FLOAT_VECTOR", {"dim": 2}),
+]
+_BM25: Final[Row] = {
+    "index_type": "SPARSE_INVERTED_INDEX",
+    "metric_type": "BM25",
+    "params": {"bm25_k1": bm25.K1, "bm25_b": bm25.B},
+}
 PLAIN_INDEX: Final[Row] = {"index_type": "FLAT", "metric_type": "L2"}
 _MOST_DIMENSIONS: Final = 32_768
 _NEIGHBOURS: Final = 16
@@ -96,9 +130,21 @@ class Tables:
     def space(self, table: int) -> str:
         return f"{self.stem}{self.lineage}_space_{table}"
 
+    @property
+    def words(self) -> str:
+        return f"{self.stem}{self.lineage}_words"
+
+    @property
+    def terms(self) -> str:
+        return f"{self.stem}{self.lineage}_terms"
+
     def make(self, spaces: Iterable[tuple[EmbeddingSpace, int]], format: int) -> None:
         self.server.make(self.rows, _ROWS, PLAIN_INDEX)
         names = [self.rows]
+        if format >= FORMAT:
+            self.server.make(self.words, _WORDS, _BM25, scored="words")
+            self.server.make(self.terms, _TERMS, PLAIN_INDEX)
+            names += [self.words, self.terms]
         for space, table in spaces:
             self.make_space(space, table, format)
             names.append(self.space(table))
@@ -115,7 +161,7 @@ class Tables:
             ("document", "INT64", {}),
             ("key", "VARCHAR", _HASH),
             ("norm", "FLOAT", {}),
-            *([("blob", "VARCHAR", {"max_length": _MOST_CHARACTERS})] if format >= FORMAT else []),
+            *([("blob", "VARCHAR", {"max_length": MOST_CHARACTERS})] if format >= WITH_BLOBS else []),
             *_VALUES,
             ("vector", "FLOAT_VECTOR", {"dim": space.dimensions}),
         ]
@@ -170,7 +216,7 @@ def _in_pieces(number: int, value: Any, head: Row) -> list[dict[str, Any]]:
         "source": "",
         "fingerprint": "",
     }
-    plain |= {"tokens": [], "bounds": {}, "vector": _UNUSED, "kind": PIECE}
+    plain |= {"tokens": [], "bounds": {}, "vector": UNUSED, "kind": PIECE}
     pieces = packed(msgspec.msgpack.encode(value))
     made = [{**plain, "row": number + place, "blob": piece} for place, piece in enumerate(pieces)]
     return [{**made[0], **head, "pieces": len(pieces)}, *made[1:]]

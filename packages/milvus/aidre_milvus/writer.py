@@ -26,6 +26,7 @@ can become visible. So one machine writes a collection; nothing but that rule en
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
@@ -43,8 +44,9 @@ from aidre_milvus.expressions import ALL, NONE, Values, literal
 from aidre_milvus.lookup import StoredRows
 from aidre_milvus.reader import MilvusReader
 from aidre_milvus.server import Row, Server
-from aidre_milvus.tables import DOCUMENT, FORMAT, Extent, Tables, blob_of, document_rows, vector_row
-from aidre_rows import Declared, PendingDocument, PendingSink, StoredSpace, pending_vectors
+from aidre_milvus.tables import DOCUMENT, FORMAT, WITH_BLOBS, Extent, Tables, blob_of, document_rows, vector_row
+from aidre_milvus.words import NumberedChunk, count_rows, counts_of, word_rows
+from aidre_rows import CollectionState, Declared, PendingDocument, PendingSink, StoredSpace, pending_vectors
 
 LOCKS: Final = ".locks"
 """Of the folder of a store: a folder with the lock of each collection."""
@@ -85,6 +87,8 @@ class MilvusWriter(PendingSink):
         with ExitStack() as stack:
             stack.enter_context(lock)
             found = self._catalog.newest(collection, strong=True)
+            if found is None and not server.has_words:
+                self.format = WITH_BLOBS
             super().__init__(collection, None if found is None else found.state, spaces, declared)
             self._lock = stack.pop_all()
         self._stored_commit = found
@@ -165,7 +169,7 @@ class MilvusWriter(PendingSink):
             block = list(reader.numbered(extents[first : first + _REEMBED_DOCUMENTS]))
             encoded, keys = recompute([chunk for _, chunk in block])
             where = f"row in {literal(number for number, _ in block)}"
-            blob = ["blob"] if self._state.format >= FORMAT else []
+            blob = ["blob"] if self._state.format >= WITH_BLOBS else []
             columns = ["row", "document", "born", "tokens", "bounds", *blob]
             heads = {row["row"]: row for row in self._server.rows(source, where, columns)}
             rows = []
@@ -181,7 +185,21 @@ class MilvusWriter(PendingSink):
     @property
     def _names(self) -> list[str]:
         """Of the collections of Milvus that hold the newest state."""
-        return [self._tables.rows, *(self._tables.space(stored.table) for stored in self._state.spaces)]
+        return [*self._numbered, self._tables.terms] if self._has_words else self._numbered
+
+    @property
+    def _numbered(self) -> list[str]:
+        """Those whose rows have the numbers of documents and chunks."""
+        words = [self._tables.words] if self._has_words else []
+        return [self._tables.rows, *self._spaces, *words]
+
+    @property
+    def _spaces(self) -> list[str]:
+        return [self._tables.space(stored.table) for stored in self._state.spaces]
+
+    @property
+    def _has_words(self) -> bool:
+        return self._state.format >= FORMAT
 
     def _was_committed(self) -> bool:
         if self._sent is None:
@@ -219,13 +237,17 @@ class MilvusWriter(PendingSink):
         born, self._next_born = self._next_born, self._next_born + 1
         rows: list[Row] = []
         vectors: dict[str, list[Row]] = {stored.space.id: [] for stored in self._state.spaces}
-        has_wide = before.has_wide
+        has_wide, numbered = before.has_wide, list[NumberedChunk]()
         for one in pending.documents.values():
             document = self._next_row
             own, chunks, values = document_rows(document, born, one)
             rows += own
             self._next_row += len(own)
             has_wide = has_wide or values.is_wide
+            numbered += [
+                NumberedChunk(number, document, values, (one.rows.document, chunk))
+                for number, chunk in zip(chunks, one.rows.chunks, strict=True)
+            ]
             for space, of_space in vectors.items():
                 pairs = zip(chunks, one.vectors[space], self._blobs(one), strict=True)
                 of_space += [
@@ -233,12 +255,17 @@ class MilvusWriter(PendingSink):
                 ]
         self._is_swept = False  # whatever becomes of it; a failed commit leaves rows
         aborted, self._aborted = self._aborted, (*self._aborted, born)[-_KEPT_ABORTED:]
-        for name, inserted in zip(self._names, [rows, *vectors.values()], strict=True):
-            self._server.insert(name, inserted)
+        sent, state = [rows, *vectors.values()], self._state
+        if self._has_words:
+            words = word_rows(born, numbered)
+            counts, state = self._counted(before, born, words, [row["document"] for row in gone])
+            sent += [words, counts]
+        for name, inserted in zip(self._names, sent, strict=True):
+            self._server.insert(name, inserted, method="upsert" if name == self._tables.terms else "insert")
             if inserted or before.dead:
                 self._check_count(name, f"born == {literal(born)}", len(inserted))
         state = replace(
-            self._state,
+            state,
             documents=self._state.documents - len(gone),
             chunks=self._state.chunks - sum(row["chunks"] for row in gone),
             documents_without_url=self._state.documents_without_url - sum(not row["has_url"] for row in gone),
@@ -249,11 +276,29 @@ class MilvusWriter(PendingSink):
         self._publish(Commit(state, before.serial + 1, born, aborted, dead, has_wide, growing))
         self._is_swept = True
 
+    def _counted(
+        self, before: Commit, born: int, words: Sequence[Row], gone: Sequence[int]
+    ) -> tuple[list[Row], CollectionState]:
+        """The rows that count the chunks of each term, and the state with their languages and length, where words come
+        and those of some documents go."""
+        table, state, removed = self._tables.words, self._state, list[Row]()
+        for first in range(0, len(gone), _REEMBED_DOCUMENTS):
+            where = f"document in {literal(gone[first : first + _REEMBED_DOCUMENTS])}"
+            removed += self._server.rows(table, where, ["words", "length", "language"])
+        added, old, languages = counts_of(words), counts_of(removed), Counter(state.languages)
+        added.codes.subtract(old.codes)
+        languages.update(added.languages)
+        languages.subtract(old.languages)
+        changed = {code: number for code, number in added.codes.items() if number}
+        rows = count_rows(self._server, self._tables.terms, before, born, changed)
+        left = {tag: number for tag, number in languages.items() if number}
+        return rows, replace(state, languages=left, terms=state.terms + added.length - old.length)
+
     def _blobs(self, one: PendingDocument) -> list[str] | list[None]:
         chunks = one.rows.chunks
         return (
             [blob_of(one.rows.document, chunk) for chunk in chunks]
-            if self._state.format >= FORMAT
+            if self._state.format >= WITH_BLOBS
             else [None] * len(chunks)
         )
 
@@ -287,7 +332,7 @@ class MilvusWriter(PendingSink):
 
     def _delete(self, dead: Sequence[Extent]) -> None:
         numbers = [number for one in dead for number in range(one.document, one.document + one.rows)]
-        for name in self._names if numbers else ():
+        for name in self._numbered if numbers else ():
             self._server.delete(name, numbers)
 
     def _upkeep(self, undone: str) -> AbstractContextManager[None]:
@@ -308,7 +353,7 @@ class MilvusWriter(PendingSink):
     def _build_graphs(self) -> None:
         for name in self._names:
             self._server.call("flush", name, seconds=_FLUSH_SECONDS)
-        deadline, waiting = time.monotonic() + _GRAPH_SECONDS, self._names[1:]
+        deadline, waiting = time.monotonic() + _GRAPH_SECONDS, self._spaces
         while waiting and time.monotonic() < deadline:
             waiting = [name for name in waiting if not self._server.has_graphs(name, self._state.chunks)]
             time.sleep(_POLL_SECONDS if waiting else 0)

@@ -112,6 +112,8 @@ def test_an_engine_that_cannot_search_by_words_is_named(mode: Mode) -> None:
         resolve_mode(state, Question(10, text="tea", mode=mode))
     with pytest.raises(Unanswerable, match=r"lacks the capability lexical.*takes no text"):
         resolve_mode(state_of(COSINE, lexical=False), Question(10, text="tea"))
+    with pytest.raises(Unanswerable, match=r"lacks the capability lexical.*ask by the vector alone"):
+        resolve_mode(state, Question(10, "tea", VECTOR, mode=None if mode == "lexical" else mode))
 
 
 def test_an_engine_that_cannot_fuse_is_named() -> None:
