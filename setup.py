@@ -15,8 +15,8 @@ LINKS = ("engine", "ingest", "api")
 for _name in LINKS:
     if not (ROOT / "aidre" / _name).is_dir():
         raise SystemExit(
-            f"aidre/{_name} is no folder, so the package would lack it: this tree was copied or unpacked without its "
-            f"links. Clone the repository, or make the link: ln -sfn ../{_name} aidre/{_name}"
+            f"aidre/{_name} is not a folder, so the package would lack it: this tree was copied or unpacked without "
+            f"its links. Clone the repository, or make the link: ln -sfn ../{_name} aidre/{_name}"
         )
 
 NATIVE = ROOT / "aidre" / "engine" / "native"

@@ -1,1 +1,1 @@
-"""Benchmarks. Each `bench_*` module is one command: it measures, prints JSON, asserts nothing, and is no test."""
+"""Benchmarks. Each `bench_*` module is one command: it measures, prints JSON, asserts nothing, and is not a test."""

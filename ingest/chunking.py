@@ -50,7 +50,7 @@ _COUNTED_AT_ONCE = 4096
 """Texts in one call of the tokenizer."""
 
 _MIN_SENTENCE_CHARACTERS = 40
-"""Shorter pieces stay with their neighbour: "e.g." and single words on lines are no sentences."""
+"""Shorter pieces stay with their neighbour: "e.g." and single words on lines are not sentences."""
 
 _PARAGRAPH = re.compile(r"\n[ \t\r\f\v]*\n\s*")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$", re.MULTILINE)

@@ -1,6 +1,6 @@
 """The architecture, read from syntax trees: rooms, their order, their public names, and what a module may not do.
 
-Every rule stands beside a planted breach that it must find: a rule that cannot fail is no rule.
+Every rule stands beside a planted breach that it must find: a rule that cannot fail is not a rule.
 """
 
 from __future__ import annotations
@@ -398,7 +398,7 @@ def folders_of_tests_mirror_the_packages(tree: Tree) -> Iterator[str]:
         if name in {"__init__", "__main__", "conftest"} or top in {"support", "hostile", "integration", "upgrade"}:
             continue
         if not name.startswith("test_"):
-            yield f"{source.path} is no test and not in tests/support"
+            yield f"{source.path} is not a test and not in tests/support"
         elif top in MIRRORED and not is_named_after(folder, folder.rpartition("/")[2], name, stems):
             yield f"{source.path} names neither a module of {folder}/ nor the folder"
 

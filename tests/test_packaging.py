@@ -174,7 +174,7 @@ def test_a_tree_whose_links_became_files_is_not_built(source: Path, tmp_path: Pa
     command = [sys.executable, "setup.py", "--version"]
     done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS)
     assert done.returncode != 0
-    assert "aidre/engine is no folder" in done.stderr and "ln -sfn ../engine aidre/engine" in done.stderr
+    assert "aidre/engine is not a folder" in done.stderr and "ln -sfn ../engine aidre/engine" in done.stderr
 
 
 def test_the_installed_wheel_ingests_and_searches(wheel: Path, packages: dict[str, Path], tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def to_path(path: Any, argument: str) -> Path:
     if not isinstance(path, str | os.PathLike) or not isinstance(text := os.fspath(path), str):
         raise InvalidInput(f"{argument} is a path, not {type(path).__name__}")
     if not text or "\0" in text:
-        raise InvalidInput(f"{argument} is no path: it is empty or has a null character")
+        raise InvalidInput(f"{argument} is not a path: it is empty or has a null character")
     try:
         return Path(text).expanduser().absolute()
     except RuntimeError:

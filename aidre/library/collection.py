@@ -153,7 +153,7 @@ class Collection(CollectionView):
         """Store documents, in one commit, and return their ids; a document replaces that with the same id.
 
         `rows` are a text, a mapping, a Document, an iterable of them, or a table (Arrow, pandas, polars) with a column
-        text. A row without an id gets one of its content. Members that are no document's own become metadata. `vectors`
+        text. A row without an id gets one of its content. What is no member of a document becomes metadata. `vectors`
         holds one for each row, shape (rows, dimensions), or such matrices by space; a document with vectors is one
         chunk. Nothing is stored where any row is refused. InvalidDocument, InvalidInput, InvalidVector,
         DimensionMismatch, SpaceConflict, StoreLocked, StorageFailed.

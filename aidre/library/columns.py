@@ -27,7 +27,7 @@ BATCH_ROWS: Final = 1 << 14
 """Rows that are written together."""
 _PLAIN: Final = frozenset([str, int, float, bool])
 _OWN: Final = frozenset(["id", "vectors"])
-"""Members of a table that are no metadata: an id may be of any size."""
+"""Members of a table that are not metadata: an id may be of any size."""
 _PARSED: Final = frozenset(["metadata", "semantic_payload"])
 """Members that are parsed where a column of a table has strings; a mapping that has strings there is refused."""
 

@@ -261,7 +261,7 @@ def address_of(uri: str) -> Address:
     backend = _BACKENDS.get(uri.partition("://")[0])
     if backend is None:
         raise InvalidInput(
-            "uri= is no address of an engine: write it like postgresql://user@host:5432/database or milvus://host:19530"
+            "uri= is not an address of an engine: write it like postgresql://user@host:5432/database or milvus://host:19530"
         )
     return Address(backend, uri)
 

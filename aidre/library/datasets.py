@@ -87,7 +87,7 @@ def from_dataset(
 
 
 def _tables(dataset: Any) -> Iterator[pa.Table]:
-    """The rows, some at a time. InvalidInput for what is no dataset."""
+    """The rows, some at a time. InvalidInput for what is not a dataset."""
     if not hasattr(dataset, "with_format") or not hasattr(dataset, "iter"):
         known = "a dict of datasets: choose one of its splits" if isinstance(dataset, dict) else type(dataset).__name__
         raise InvalidInput(f"from_dataset takes a Dataset or an IterableDataset of Hugging Face, not {known}")

@@ -33,7 +33,7 @@ def to_rerank(given: Any, reader: Reader, spaces: Spaces) -> Rerank:
         folder = Path(fspath(given)).expanduser()
         if not folder.is_dir():
             known = ", ".join(one.id for one in reader.collection.spaces)
-            raise InvalidInput(f"rerank={str(given)!r:.100} is no space of the collection ({known}) and no folder")
+            raise InvalidInput(f"rerank={str(given)!r:.100} is not a space of the collection ({known}) and no folder")
         return _ByPairs(_load(str(folder.absolute())).predict)
     predict = getattr(given, "predict", None)
     if callable(predict):
@@ -99,4 +99,4 @@ def _load(folder: str) -> Any:
         return CrossEncoder(folder, local_files_only=True)
     except Exception as error:  # whatever its libraries raise
         why = str(error).partition("\n")[0]
-        raise ModelUnavailable(f"the folder {folder} is no cross-encoder: {why}") from error
+        raise ModelUnavailable(f"the folder {folder} is not a cross-encoder: {why}") from error

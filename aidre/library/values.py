@@ -26,7 +26,7 @@ from aidre_client.values import Hit, Hits
 if TYPE_CHECKING:
     from aidre.engine.retrieve import Answer
 
-NOT_FINITE: Final = "is no finite number: leave it out"
+NOT_FINITE: Final = "is not a finite number: leave it out"
 TOO_LARGE: Final = "is a whole number beyond 64 bits with a sign: write it as a string"
 INEXACT: Final = "is a Decimal with more digits than a number of 64 bits has: write it as a string"
 _NO_TIME: Final = "is no time (NaT): leave it out"
@@ -131,7 +131,7 @@ def _of_datetime64(value: np.datetime64, name: str) -> date | datetime:
     unit = np.datetime_data(value)[0]
     moment: Any = value.astype("datetime64[D]" if unit in "YMWD" else "datetime64[us]").item()
     if not isinstance(moment, date):  # numpy counts where Python has no date
-        raise InvalidDocument(f"{name} is no date of the calendar: {value}")
+        raise InvalidDocument(f"{name} is not a date of the calendar: {value}")
     return moment
 
 
@@ -143,7 +143,7 @@ def _with_zone(value: datetime, name: str) -> datetime:
     try:
         return value.astimezone(UTC)
     except OverflowError:
-        raise InvalidDocument(f"{name} is no date of the calendar in UTC: {value.isoformat()}") from None
+        raise InvalidDocument(f"{name} is not a date of the calendar in UTC: {value.isoformat()}") from None
 
 
 def _to_instant(value: date, name: str) -> Instant:

@@ -80,7 +80,7 @@ class WebOrigins:
         return [(b"vary", b"Origin"), allowed, (b"access-control-expose-headers", EXPOSED)]
 
     def _judge(self, host: bytes, origin: bytes) -> tuple[bool, bool]:
-        """Whether the host is served, and whether the origin may ask; a request without either is no browser's."""
+        """Whether the host is served, and whether the origin may ask; a request without either is not a browser's."""
         is_served = not host or self._serves(_host_name(host.decode("latin-1")))
         if not origin or self._allows_any:
             return is_served, True

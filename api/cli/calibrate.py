@@ -177,7 +177,7 @@ def _read_arrow(path: Path) -> NDArray[np.float32]:
         table = read(content).read_all()
         values = table.column(_VECTOR_MEMBER).to_pylist()
     except (KeyError, pa.ArrowException):
-        raise _refused(path, f"is no Arrow file with a column named {_VECTOR_MEMBER}") from None
+        raise _refused(path, f"is not an Arrow file with a column named {_VECTOR_MEMBER}") from None
     return _rows(path, [(row, value) for row, value in enumerate(values, 1)], "row")
 
 

@@ -95,6 +95,6 @@ def run_benchmarks(arguments: Sequence[str], checkout: Path = CHECKOUT) -> int:
     the benchmarks are part of no wheel."""
     if not (checkout / "benchmarks" / "__main__.py").is_file():
         raise ConfigurationError(
-            "bench: the benchmarks are no part of the installed package: run `make bench` in a clone of the repository"
+            "bench: the benchmarks are not part of the installed package: run `make bench` in a clone of the repository"
         )
     return subprocess.run([sys.executable, "-m", "benchmarks", *arguments], cwd=checkout, check=False).returncode

@@ -103,7 +103,7 @@ class ReplicaWatch:
             fleet.write_state(self._replica.cache, fleet.PULLS, state)
 
     def _last_pull(self, now: float) -> float | None:
-        """The moment of the last complete pull, also of a process before this one; None where this is no replica."""
+        """The moment of the last complete pull, also of a process before this one; None where this is not a replica."""
         from aidre.engine.maintenance import pulled_at
 
         at = pulled_at(self._replica.cache)
@@ -138,7 +138,7 @@ def parse_address(text: str) -> tuple[str, int]:
     """HOST:PORT, or PORT on loopback. ConfigurationError."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
-        raise ConfigurationError(f"--health: {text!r} is no address: give PORT, or HOST:PORT")
+        raise ConfigurationError(f"--health: {text!r} is not an address: give PORT, or HOST:PORT")
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
@@ -158,7 +158,7 @@ def health_port(address: tuple[str, int], record: PublishRecord) -> Iterator[int
         served = type("HealthServer", (ThreadingHTTPServer,), {"address_family": family})
         server: ThreadingHTTPServer = served(address, _answering(is_alive, lines))
     except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or "this is no host"
+        why = getattr(error, "strerror", None) or "this is not a host"
         raise ConfigurationError(f"--health: cannot listen on {address[0]}:{address[1]}: {why}") from error
     thread = threading.Thread(target=server.serve_forever, name="health", daemon=True)
     thread.start()

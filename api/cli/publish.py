@@ -237,7 +237,7 @@ def promote(folder: Path, url: str | None, settings: Settings) -> Promoted:
         Tenure(folder, Bucket(address_of(address, settings))).check_entered("any")
         return Promoted(address, term, {})
     if url is None and replicated is None:
-        raise ConfigurationError(f"{folder} is no replica: name its cache, or a bucket with --from")
+        raise ConfigurationError(f"{folder} is not a replica: name its cache, or a bucket with --from")
     bucket = Bucket(address_of(url or str(replicated), settings))
     return take_over(bucket, folder, signer=publication_signer(settings), keys=publisher_keys(settings))
 

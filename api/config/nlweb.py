@@ -46,7 +46,7 @@ class QuestionSettings(Section):
         if (self.type in {"single_select", "multi_select"}) != bool(self.options):
             raise ValueError(".options must list the choices of a select, and of nothing else")
         if self.default is not None and not self._admits(self.default):
-            raise ValueError(f".default is no answer to a question of type {self.type}")
+            raise ValueError(f".default is not an answer to a question of type {self.type}")
 
     def _admits(self, answer: Any) -> bool:
         if self.type == "boolean":

@@ -151,7 +151,7 @@ def present(value: T | None) -> T | msgspec.UnsetType:
 
 
 def read_message(body: Mapping[str, Any], kind: type[T], refuse: Refusal = BadRequest) -> T:
-    """The struct for a parsed body. Types are strict: true is no number, 5.0 and "5" are no integers.
+    """The struct for a parsed body. Types are strict: true is not a number, 5.0 and "5" are not integers.
 
     Raises the error that `refuse` makes, which names the first member that does not fit and what it must be.
     """
@@ -186,7 +186,7 @@ def _refusal(fault: str, body: Mapping[str, Any], kind: type, refuse: Refusal) -
         return refuse(f"{prefix}{missing[1]} is missing", missing=[prefix + missing[1]])
     if unknown := UNKNOWN.fullmatch(what):
         shown = prefix + printable_name(unknown[1])
-        return refuse(f"{shown} is no member of this message: leave it out", member=shown)
+        return refuse(f"{shown} is not a member of this message: leave it out", member=shown)
     type_ = _type_at(kind, path)
     if not what.startswith(STATED):
         what = f"must be {_describe(type_)}"

@@ -111,6 +111,6 @@ class Operation:
 
 def link(operation: str, description: str, **parameters: str) -> Schema:
     """A link from an answer to a further request, whose parameters are runtime expressions. What goes into the body is
-    said in the description: many generators refuse a document with a `requestBody` here that is no string."""
+    said in the description: many generators refuse a document with a `requestBody` here that is not a string."""
     described: Schema = {"operationId": operation, "description": description}
     return described | ({"parameters": parameters} if parameters else {})

@@ -255,7 +255,7 @@ class Retrieval:
         return self._cursors.write(next_cursor(position, reader, offset), binding)
 
     async def in_thread(self, call: Callable[[], T]) -> T:
-        """What takes long and is no search. Raises Overloaded."""
+        """What takes long and is not a search. Raises Overloaded."""
         return await self._scheduler.run_in_thread(call)
 
     async def read(self, reader: Reader, look_up: Callable[[str], T], name: str) -> T:

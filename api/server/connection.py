@@ -202,7 +202,7 @@ class Connection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._state == HEADER:  # in BODY it is a trailer, which must not pass for a field that a proxy has checked
-            name, value = name.lower(), value.rstrip(b" \t")  # RFC 9110, 5.5: blanks are no part of a value
+            name, value = name.lower(), value.rstrip(b" \t")  # RFC 9110, 5.5: blanks are not part of a value
             if name == b"host":
                 self._host_fields += 1
                 self._host = value
@@ -216,7 +216,7 @@ class Connection(HttpToolsProtocol):
             self._check_header_size()
         if self.parser.should_upgrade():
             if self.parser.get_method() == b"CONNECT":
-                raise ValueError("this server is no proxy")
+                raise ValueError("this server is not a proxy")
             return  # the header is parsed again, see `_without_upgrade`
         version = self.parser.get_http_version()
         if len(self.pipeline) >= MAX_PIPELINED:

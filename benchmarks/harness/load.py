@@ -259,7 +259,7 @@ class Load:
         self._idle.append(self._connect())
 
     def _ended(self, connection: _Connection) -> None:
-        """Replaces an idle connection that the server closed, which is no error."""
+        """Replaces an idle connection that the server closed, which is not an error."""
         self._reconnected += 1
         self._idle.remove(connection)
         self._forget(connection)

@@ -283,6 +283,6 @@ def _paths_in(folder: Path) -> Iterator[str]:
 
 
 def _generation_of(name: str) -> int:
-    """The generation in the file name of a manifest or a pin, -1 where it is no number."""
+    """The generation in the file name of a manifest or a pin, -1 where it is not a number."""
     stem = name.removesuffix(".json")
     return int(stem) if stem.isdigit() else -1

@@ -110,7 +110,7 @@ def is_name(name: str) -> bool:
 def check_name(name: str) -> str:
     """InvalidInput."""
     if not is_name(name):
-        raise InvalidInput(f"{name!r} is no name of a part: use letters, digits and -_.=, at most 200")
+        raise InvalidInput(f"{name!r} is not a name of a part: use letters, digits and -_.=, at most 200")
     return name
 
 
@@ -264,7 +264,7 @@ def _decoded(name: str, record: bytes) -> LooseSegment:
     try:
         segment = msgspec.json.decode(record, type=LooseSegment)
     except (msgspec.DecodeError, ValueError) as error:
-        raise StorageFailed(f"{name}{RECORD} is no record of a segment: write {name} again", file=name) from error
+        raise StorageFailed(f"{name}{RECORD} is not a record of a segment: write {name} again", file=name) from error
     is_inside = _ATTEMPT.fullmatch(segment.attempt) and has_own_names(segment.entry)
     if segment.format != FORMAT or segment.name != name or not is_inside:
         what = "is of another release, or of another segment"
@@ -337,7 +337,8 @@ class FolderPlace:
         for name, file in segment.entry.files.items():
             if not _copy(self._folder / segment.folder / name, target / name, file.size):
                 where = f"{segment.folder}/{name}"
-                raise StorageFailed(f"{where} is no file of {file.size} bytes: write {segment.name} again", file=where)
+                problem = f"{where} is not a file of {file.size} bytes"
+                raise StorageFailed(f"{problem}: write {segment.name} again", file=where)
 
 
 def _copy(source: Path, target: Path, size: int) -> bool:

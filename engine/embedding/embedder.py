@@ -215,7 +215,7 @@ class ModelState:
 
 
 def model_state(space: EmbeddingSpace) -> ModelState | None:
-    """The state of the model of a space, which is neither loaded nor exported; None for one that is no file here.
+    """The state of the model of a space, which is neither loaded nor exported; None for one that is not a file here.
     Raises ModelUnavailable where it is missing or altered."""
     if space.model in {None, "hashing", FUNCTION_MODEL} or space.provider == OPENAI:
         return None

@@ -234,7 +234,7 @@ class EndpointEmbedder:
 
     def _read_vector(self, numbers: Json) -> NDArray[np.float32]:
         if not isinstance(numbers, list) or not all(type(number) in {int, float} for number in numbers):
-            raise self._invalid("answers with a vector that is no list of numbers")
+            raise self._invalid("answers with a vector that is not a list of numbers")
         declared = self.space.dimensions
         if len(numbers) != declared:
             asked = " and request_dimensions is true" if self._endpoint.request_dimensions else ""

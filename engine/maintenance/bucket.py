@@ -88,8 +88,8 @@ class Bucket:
     def get(self, key: str, *, unless: str | None = None) -> tuple[bytes, str] | None:
         """The content of an object and its ETag; None where there is none, or where its ETag is still `unless`.
 
-        StoreDamaged where there is none any more, but was with the ETag `unless`, and where it is no record: that is no
-        fault of the bucket as a whole.
+        StoreDamaged where there is none any more, but was with the ETag `unless`, and where it is not a record: that is
+        not a fault of the bucket as a whole.
         """
         import obstore
         from obstore.exceptions import NotModifiedError
@@ -282,14 +282,14 @@ def _check_address(url: str) -> None:
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise ConfigurationError(f"{url!r} is no bucket: give an address such as s3://bucket/prefix") from error
+        raise ConfigurationError(f"{url!r} is not a bucket: give an address such as s3://bucket/prefix") from error
     if "@" in parts.netloc:
         raise ConfigurationError(
             f"{parts.scheme}://... holds a credential: leave it out, and set it in the environment, such as "
             "AWS_ACCESS_KEY_ID"
         )
     if parts.scheme == "file" and (parts.netloc or not parts.path.strip("/")):
-        raise ConfigurationError(f"{url} is no folder: give an address such as file:///path")
+        raise ConfigurationError(f"{url} is not a folder: give an address such as file:///path")
 
 
 def _open(address: BucketAddress, *, make: bool) -> Any:
@@ -314,7 +314,7 @@ def _open(address: BucketAddress, *, make: bool) -> Any:
     except Exception as error:  # every kind of address has errors of its own
         shown = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ConfigurationError(
-            f"{address.url} is no bucket: give an address such as s3://bucket/prefix ({shown})"
+            f"{address.url} is not a bucket: give an address such as s3://bucket/prefix ({shown})"
         ) from error
 
 
@@ -396,5 +396,5 @@ class _BucketPlace:
             key = f"{segment.folder}/{name}"
             with (target / name).open("xb") as file:
                 if self._bucket.size(key) != entry.size or not self._bucket.download(key, file):
-                    what = f"{key} is no object of {entry.size} bytes in {self.url}"
+                    what = f"{key} is not an object of {entry.size} bytes in {self.url}"
                     raise StorageFailed(f"{what}: write {segment.name} again", file=key)

@@ -222,7 +222,7 @@ def decode_record(content: bytes, kind: type[_T], bucket: Bucket, key: str) -> _
             )
         return msgspec.convert(unfence(value) if kind is Publication else value, kind)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise damaged(bucket, key, "is no record of aidre") from error
+        raise damaged(bucket, key, "is not a record of aidre") from error
 
 
 def damaged(bucket: Objects, key: str, problem: str) -> StoreDamaged:

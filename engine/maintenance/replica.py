@@ -544,7 +544,7 @@ class Replica:
         return (self.cache / REPLICA).exists()
 
     def _promoted(self) -> StorageFailed:
-        what = "is no replica any more, it was promoted: serve it as the store that it is"
+        what = "is not a replica any more, it was promoted: serve it as the store that it is"
         return StorageFailed(f"{self.cache} {what}, by `aidre serve --store {self.cache}`", file=self.cache.name)
 
     def lock(self, name: str) -> WriterLock:
@@ -585,7 +585,7 @@ def pull_problem(folder: Path, collection: str) -> str | None:
 
 
 def pulled_at(folder: Path) -> float | None:
-    """The Unix time of the last complete pull into a folder, None where it is no replica."""
+    """The Unix time of the last complete pull into a folder, None where it is not a replica."""
     try:
         return (folder / REPLICA).stat().st_mtime
     except FileNotFoundError:

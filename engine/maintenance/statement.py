@@ -45,7 +45,7 @@ class Opener(Protocol):
 
     def open(self, statement: str) -> bytes:
         """The payload of a statement. KeyError with the id of its key, where that is none of these; ValueError where
-        it is no statement, or its signature does not hold."""
+        it is not a statement, or its signature does not hold."""
 
 
 class Signer(Opener, Protocol):

@@ -79,7 +79,7 @@ float score_centroids(const struct kernel *kernel, const struct centroids *centr
 
 #define BUCKETS 256
 
-/* The bucket of a score below `top`. What is no number, as between scores that are infinite, is in the first one. */
+/* The bucket of a score below `top`. What is not a number, as between scores that are infinite, is in the first one. */
 static size_t bucket_of(float top, float score, float scale) {
     const float place = (top - score) * scale;
     return !(place > 0) ? 0 : place < BUCKETS - 1 ? (size_t)place : BUCKETS - 1;

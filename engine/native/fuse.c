@@ -1,6 +1,6 @@
 /* Words and vectors: the best chunks by a score that has both.
  *
- * Chunks that are no neighbours of the query are compared in the order of their words, while these could still make a hit
+ * Chunks that are not neighbours of the query are compared in the order of their words, while these could still make a hit
  * of one with the largest cosine that it may have (Fagin, "Optimal Aggregation Algorithms for Middleware", 2003).
  */
 #include "kernel.h"

@@ -76,7 +76,7 @@ bool encode_vector(PyObject *vector, size_t d, bool is_unit, float *query) {
 
 PyDoc_STRVAR(encode_doc, "encode_query(vector, is_unit, query)\n--\n\n"
                          "Write a vector of float32 or float64 to an array of float32, scaled to length 1 if `is_unit`.\n"
-                         "False, with nothing written, for a vector that is no query: not finite, too long, or without\n"
+                         "False, with nothing written, for a vector that is not a query: not finite, too long, or without\n"
                          "a direction.");
 
 static PyObject *encode_query(PyObject *module, PyObject *args) {

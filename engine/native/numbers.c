@@ -65,7 +65,7 @@ static bool narrow(double wide, float *value) {
     return (from_middle > MAX_ERROR || from_middle < -MAX_ERROR) && wide >= FLT_MIN && wide <= FLT_MAX;
 }
 
-/* The value of eight digits (Lemire, "Number Parsing at a Gigabyte per Second", 2021). False if one is no digit. */
+/* The value of eight digits (Lemire, "Number Parsing at a Gigabyte per Second", 2021). False if one is not a digit. */
 static inline bool eight_digits(const uint8_t *bytes, uint64_t *value) {
     uint64_t v = 0;
     for (int i = 7; i >= 0; i--) /* one load where bytes are in this order already */

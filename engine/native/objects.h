@@ -80,7 +80,7 @@ PyObject *as_arrays(struct best *best);
 /* The same of sorted hits, as lists of numbers. */
 PyObject *as_lists(const struct best *best);
 /* Write a one-dimensional array of float32 or float64 as a query (d,); false, without an exception, for anything else, or
- * for a vector that is no query. */
+ * for a vector that is not a query. */
 bool encode_vector(PyObject *vector, size_t d, bool is_unit, float *query);
 
 #endif

@@ -23,7 +23,7 @@ def tells_fields(state: State) -> bool:
 def read(text: str, states: Sequence[State]) -> Generator[Step, Any, list[Reading] | None]:
     """The reading of a question for each of several collections, all with the same text; None where nothing is read.
 
-    Operators are read where all of the collections know words. A condition that any of them applies is no text to
+    Operators are read where all of the collections know words. A condition that any of them applies is not text to
     search for in the others.
     """
     operators = read_operators(text) if all(map(tells_words, states)) else None

@@ -9,8 +9,8 @@ best possible score, then so that the bound of the answer has the relevance RELE
 The bound is the share at which the hit with the most evidence, of the first three, would have just what is demanded
 (`evidence.py`): its own share divided by its strength, which is 1 where the log odds are 0. A hit with less evidence
 than that is irrelevant whatever its score is, and so is one with less than a quarter of the log odds of that hit:
-beside a hit that surely answers, what is only about the same subject is no answer. So relevance falls with the score,
-but for hits that nobody would take for an answer.
+beside a hit that surely answers, what is only about the same subject is not an answer. So relevance falls with the
+score, but for hits that nobody would take for an answer.
 
 NLWeb's percentages, an intake's `min_score` and AIDRE's `relevance` are views of this scale. Where there is no evidence
 (models that are not calibrated), there is no bound, and every hit has at least RELEVANT. Where ranks are fused, scores

@@ -63,7 +63,7 @@ _FEEDBACK_SHARPNESS: Final = 40.0
 """A hit whose score is .05 less than the first one has a seventh of its share in the mean."""
 
 _MAX_COMPARED: Final = 1 << 15
-"""Chunks that are no neighbours, compared because of their words, before more neighbours are searched."""
+"""Chunks that are not neighbours, compared because of their words, before more neighbours are searched."""
 
 _DEEPER: Final = 4
 """Factor by which each step takes more chunks and neighbours than the one before."""

@@ -49,7 +49,7 @@ mixtures need 1.2 to 4 times the candidates of questions about the subject of th
 rotated."""
 
 NO_ROW = -1
-"""The key of a query that is no row."""
+"""The key of a query that is not a row."""
 
 _SEED = 20_260_101
 
@@ -89,7 +89,7 @@ def row_of(key: Any) -> Any:
 
 
 def asked_sample(kind: Kind, queries: NDArray[np.float32]) -> QuerySample:
-    """A sample of queries that are no rows."""
+    """A sample of queries that are not rows."""
     return QuerySample(kind, queries, np.full(len(queries), NO_ROW, np.int64))
 
 

@@ -1,7 +1,7 @@
 """Repairs typing errors in a query and completes its last word, from the words of all segments of a generation.
 
-A word is a typing error only if no live chunk has a term of it, and if it is no common English word: a collection lacks
-many of these, and their neighbours mean something else. It becomes, by the first of these that there is,
+A word is a typing error only if no live chunk has a term of it, and if it is not a common English word: a collection
+lacks many of these, and their neighbours mean something else. It becomes, by the first of these that there is,
 
 1. the most frequent word of the collection that differs by one letter, of equally frequent ones the first; but two
    words of the collection that it is made of, where the rarer of them is _CLEARLY_MORE times as frequent;
@@ -61,7 +61,7 @@ MIN_CORRECTED: Final = 3
 MIN_CORRECTED_CAPITALS: Final = 5
 
 MAX_TEXT_CHARACTERS: Final = 2_000
-"""A longer text is no question."""
+"""A longer text is not a question."""
 
 MAX_REPAIRED: Final = 32
 """Words of one text that are repaired; those that follow are left alone."""

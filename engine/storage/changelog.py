@@ -245,7 +245,7 @@ def _open_pack(path: Path) -> tuple[NDArray[np.int64], pa.Array]:
     """The generations of a pack, in order, and their changelogs. FileProblem, FileMissing."""
     opened = open_bytes(map_file(path), whole=True)
     if opened.schema != PACK_SCHEMA or len(opened.batches) != 1:
-        raise FileProblem("is no pack of changelogs")
+        raise FileProblem("is not a pack of changelogs")
     generations, changelogs = opened.batches[0].columns
     return generations.to_numpy(), changelogs
 

@@ -68,7 +68,7 @@ def adjacent_integers(value: float) -> AdjacentValues:
 
 
 def adjacent_floats(value: float) -> AdjacentValues:
-    """Among the floats. Exact for integers too: 2**53 + 1 is no float and lies between two."""
+    """Among the floats. Exact for integers too: 2**53 + 1 is not a float and lies between two."""
     near = float(value)
     down, up = math.nextafter(near, -math.inf), math.nextafter(near, math.inf)
     lower, floor = near if near < value else down, near if near <= value else down

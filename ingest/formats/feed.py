@@ -89,7 +89,7 @@ def _read_answer(file: File, answer: Json) -> Iterator[Item]:
 def _find_id(entry: Mapping[str, Json], file: File) -> str:
     """The entry's own id, else its link, else a hash of its content.
 
-    An id that is no URI is unique only within its feed, so it gets the name of the source as a prefix.
+    An id that is not a URI is unique only within its feed, so it gets the name of the source as a prefix.
     """
     identity = entry.get("id")
     if type(identity) is str and identity:
@@ -120,7 +120,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> Json:
         io.BytesIO(markup.encode()), response_headers=headers, sanitize_html=False, resolve_relative_uris=False
     )
     if not parsed["entries"] and (broken is not None or not parsed["version"]):
-        raise broken or InvalidDocument("is no feed: neither RSS nor Atom")
+        raise broken or InvalidDocument("is not a feed: neither RSS nor Atom")
     if len(parsed["entries"]) > MAX_ENTRIES:
         raise InvalidDocument(f"has more than {MAX_ENTRIES} entries: split it")
     feed = {"title": _to_line(parsed["feed"].get("title_detail")), "language": parsed["feed"].get("language")}
@@ -141,9 +141,9 @@ def parse_json_feed(content: bytes, options: Mapping[str, Any]) -> Json:
     try:
         value = orjson.loads(decoded.text)
     except orjson.JSONDecodeError as error:
-        raise InvalidDocument(f"is no JSON: {error}") from None
+        raise InvalidDocument(f"is not JSON: {error}") from None
     if not is_json_feed(value):
-        raise InvalidDocument("is no JSON Feed: it has no version of jsonfeed.org, or no items")
+        raise InvalidDocument("is not a JSON Feed: it has no version of jsonfeed.org, or no items")
     items = [item for item in value["items"] if type(item) is dict]
     if len(items) > MAX_ENTRIES:
         raise InvalidDocument(f"has more than {MAX_ENTRIES} entries: split it")

@@ -49,7 +49,7 @@ _MAX_DOTS = 1000
 
 _PLAIN_ID = re.compile(r"^id:[ \t]+([A-Za-z][\w./-]*)[ \t]*\r?$", re.MULTILINE)
 _NO_STRINGS = frozenset({"y", "yes", "n", "no", "true", "false", "on", "off", "null"})
-"""Plain words that are no strings in YAML."""
+"""Plain words that are not strings in YAML."""
 
 _ROW_ONLY_MEMBERS = ("text", "vectors", "@type", "@id")
 """Members with a meaning in rows that are a page author's own fields in front matter."""
@@ -75,7 +75,7 @@ _BLANK_LINE = re.compile(r"\n[ \t]*\r?\n")
 
 
 class _NotReadable(InvalidDocument):
-    """A block in the place of a front matter that is no YAML or no TOML."""
+    """A block in the place of a front matter that is not YAML or not TOML."""
 
 
 class _Block(NamedTuple):
@@ -120,7 +120,7 @@ def _rename(members: dict[str, Json]) -> dict[str, Json]:
 
 
 def _read_lines(text: str) -> dict[str, Any] | bool:
-    """The members of a front matter that its parser refuses, as texts; False if most of its lines are no members.
+    """The members of a front matter that its parser refuses, as texts; False if most of its lines are not members.
 
     Values of several lines are left out, and templates, which their generator would have filled in.
     """

@@ -77,7 +77,7 @@ def page_to_document(page: Extracted, file: File) -> Document:
 
 
 def _to_valid_row(about: Mapping[str, Json]) -> dict[str, Json]:
-    """The object as a row; empty for an invalid object, which is no fault of the page."""
+    """The object as a row; empty for an invalid object, which is not a fault of the page."""
     try:
         row = schemaorg.to_row(about)
         row["updated_at"] = read_date(row["updated_at"])

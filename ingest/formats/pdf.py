@@ -74,7 +74,7 @@ _NO_PAGE_TITLE = re.compile(
     r"(?:table of )?contents?|inhalt(?:sverzeichnis)?|sommaire|table des matières|índice|indice|index|[a-zà-ÿ]\S*\.",
     re.IGNORECASE,
 )
-"""Large type that is no title: the heading of a list of contents, and the only word of a line."""
+"""Large type that is not a title: the heading of a list of contents, and the only word of a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def _open(content: bytes) -> PdfDocument:
     from pypdfium2 import PdfDocument, PdfiumError, raw as pdfium
 
     if b"%PDF-" not in content[:1024]:
-        raise InvalidDocument("is no PDF file, whatever its name says")
+        raise InvalidDocument("is not a PDF file, whatever its name says")
     try:
         document = PdfDocument(content)
     except PdfiumError as error:

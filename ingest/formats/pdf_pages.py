@@ -42,7 +42,7 @@ _ROMAN = re.compile(r"[ivxlc]{1,6}$")
 _MAX_TITLE_LENGTH = 200
 _MAX_SCANNED_CHARACTERS = 3000
 _LARGER = 1.15
-"""The type of a title by the smallest of its page: smaller type is no title."""
+"""The type of a title by the smallest of its page: smaller type is not a title."""
 
 _SAME = 0.95
 """Lines of at least this share of the largest type are of one title."""

@@ -49,7 +49,7 @@ def read_main_type(item: Mapping[str, Any]) -> str | None:
 
 
 def list_types(item: Mapping[str, Any]) -> list[str]:
-    """All types of an object, without the prefix of the vocabulary; values that are no types are skipped."""
+    """All types of an object, without the prefix of the vocabulary; values that are not types are skipped."""
     kinds = item.get("@type")
     return [_strip_prefix(kind) for kind in (kinds if type(kinds) is list else [kinds]) if type(kind) is str]
 
@@ -69,5 +69,5 @@ def _read_url(value: Json) -> str | None:
 
 
 def first_date(values: Iterable[Json]) -> str | None:
-    """The first date in UTC; malformed dates are skipped, which pages often have and which are no fault of theirs."""
+    """The first date in UTC; malformed dates are skipped: pages often have them, and it is not their fault."""
     return next((date for value in values if (date := read_date(value)) is not None), None)

@@ -101,7 +101,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> Json:
         return {"index": False, "addresses": addresses, "notice": notice}
     builder, fault = _read_xml(markup)
     if builder.root not in ("urlset", "sitemapindex"):
-        raise InvalidDocument("is no sitemap: its root is neither <urlset> nor <sitemapindex>")
+        raise InvalidDocument("is not a sitemap: its root is neither <urlset> nor <sitemapindex>")
     addresses = [entry for entry in builder.entries if entry[0]]
     is_whole = fault is None or f"</{builder.root}" in markup[-_END_CHARACTERS:].lower().replace(":", "</")
     answer = {"index": builder.root == "sitemapindex", "addresses": addresses, "whole": is_whole}

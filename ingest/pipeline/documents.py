@@ -196,7 +196,7 @@ class DocumentWriter:
             space = self._writer.spaces.get(name)
             if space is None:
                 raise InvalidDocument(
-                    f"document {document.id!r} has a vector for {name!r}, which is no space of this collection",
+                    f"document {document.id!r} has a vector for {name!r}, which is not a space of this collection",
                     document_id=document.id,
                 )
             if vector.shape != (space.dimensions,):

@@ -67,7 +67,7 @@ def fingerprint(document: Document, settings: bytes) -> bytes:
             option=orjson.OPT_SORT_KEYS,
         )
     except UnicodeEncodeError:
-        raise InvalidDocument("text has half of a surrogate pair, which is no character") from None
+        raise InvalidDocument("text has half of a surrogate pair, which is not a character") from None
     except orjson.JSONEncodeError as error:
         raise InvalidDocument(f"cannot be written as JSON: {error}") from None
     fields = [settings, text, properties]

@@ -60,7 +60,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something worth knowing that is no failure."""
+    """Something worth knowing that is not a failure."""
 
     text: str
 

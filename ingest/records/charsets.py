@@ -113,7 +113,7 @@ def find_mark(content: bytes) -> str | None:
 def decode(content: bytes, declared: str | None = None) -> Decoded:
     """The text of a file, without a byte order mark; `declared` is the label that a server or the file itself gives.
 
-    Zero bytes become U+FFFD, too. Raises InvalidDocument for what is no text, since nearly any bytes could be read as
+    Zero bytes become U+FFFD, too. Raises InvalidDocument for what is not text, since nearly any bytes could be read as
     windows-1252.
     """
     found = _decode(content, declared)
@@ -142,7 +142,7 @@ def _decode(content: bytes, declared: str | None) -> Decoded:
 def find_encoding(content: bytes, declared: str | None = None) -> str:
     """The codec that most of a text, or of a sample of it, can be read with, where none fits all of it.
 
-    `declared` is a codec. Raises InvalidDocument for what is no text.
+    `declared` is a codec. Raises InvalidDocument for what is not text.
     """
     for codec in dict.fromkeys((declared or "utf-8", "utf-8")):
         if _fits_mostly(content, codec):
@@ -179,7 +179,7 @@ def _is_surely_utf8(content: bytes, declared: str | None) -> bool:
 
 @lru_cache(maxsize=64)
 def _known_codec(label: str) -> str | None:
-    """The codec of a label; None for an unknown one, and for codecs that are no encodings, like zip."""
+    """The codec of a label; None for an unknown one, and for codecs that are not encodings, like zip."""
     codec = find_codec(label)
     try:
         info = codecs.lookup(codec)

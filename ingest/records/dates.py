@@ -70,12 +70,12 @@ def _normalize(value: str) -> str:
             zone = datetime.fromisoformat(f"2000-01-01T00:00{offset.lstrip()}").tzinfo
             moment = moment.replace(tzinfo=zone).astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
-        raise InvalidDocument(f"updated_at is no date of the calendar: {value}") from None
+        raise InvalidDocument(f"updated_at is not a date of the calendar: {value}") from None
     return moment.isoformat() + "Z"
 
 
 def read_date(value: Json) -> str | None:
-    """RFC 3339 in UTC with "Z", a time without a zone being UTC; None for what is no date, or could be two."""
+    """RFC 3339 in UTC with "Z", a time without a zone being UTC; None for what is not a date, or could be two."""
     if type(value) in (int, float):
         return _read_number(value)
     text = " ".join(value.split()) if type(value) is str else ""

@@ -89,7 +89,7 @@ def _open_without_links(folder: Path, parts: Sequence[str]) -> int:
 
 
 class LeftOut(NamedTuple):
-    """Why a file is no document, and until when (RFC 3339), if that is known."""
+    """Why a file is not a document, and until when (RFC 3339), if that is known."""
 
     reason: str
     until: str | None = None
@@ -99,7 +99,7 @@ class SitePage(Protocol):
     """The page of one file."""
 
     def left_out(self, as_of: datetime | None) -> LeftOut | None:
-        """Why the file is no document of its own, or not yet; None if it is. Without `as_of` drafts are taken."""
+        """Why the file is not a document of its own, or not yet; None if it is. Without `as_of` drafts are taken."""
         ...
 
     def expand(self, text: str) -> str:

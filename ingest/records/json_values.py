@@ -57,7 +57,7 @@ def parse_json(
     except orjson.JSONDecodeError as error:
         if _NOT_FINITE.search(text) is not None:
             if is_strict:
-                raise InvalidDocument("malformed JSON: NaN and Infinity are no numbers: leave them out") from None
+                raise InvalidDocument("malformed JSON: NaN and Infinity are not numbers: leave them out") from None
             with suppress(ValueError, RecursionError):
                 return json.loads(text, parse_constant=lambda _: None)
         raise InvalidDocument(f"malformed JSON: {error}") from None

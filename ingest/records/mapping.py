@@ -182,7 +182,7 @@ def parse_column_mapping(table: Mapping[str, Any], where: str) -> ColumnMapping 
             vectors = value
         elif name not in MEMBERS:
             names = ", ".join((*MEMBERS, "metadata", "vectors"))
-            raise ConfigurationError(f"{key} is no member of a document: the members are {names}")
+            raise ConfigurationError(f"{key} is not a member of a document: the members are {names}")
         elif type(value) is str and value:
             members[name] = _parse_template(value, key) if "{" in value or "}" in value else value
         else:

@@ -53,7 +53,7 @@ def read_publication(members: Mapping[str, Json], now: datetime) -> Publication:
         if key in ("publishdate", "expirydate") and value is not None and value != "":
             date = read_date(value)
             if date is None:
-                return Publication(f"{_shown(name, value)} is no date that can be read")
+                return Publication(f"{_shown(name, value)} is not a date that can be read")
             is_over = datetime.fromisoformat(date) <= now
             if is_over and key == "expirydate":
                 return Publication(f"{name} {date} has passed")

@@ -63,7 +63,7 @@ class RowDecoder:
             self._codec, self._is_known = decoded.encoding, decoded.encoding != "utf-8"
 
     def decode(self, line: bytes) -> str:
-        """The text of a line; raises InvalidDocument for a file that is no text."""
+        """The text of a line; raises InvalidDocument for a file that is not text."""
         try:
             return line.decode(self._codec)
         except UnicodeError:

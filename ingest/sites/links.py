@@ -116,7 +116,7 @@ def _rewrite_wikilinks(line: str, find_note: Find, keeps_unknown: bool) -> str:
 
 
 def split_wikilink(inner: str) -> Wikilink:
-    """The parts of what stands between the brackets. A block reference (`#^id`) is no heading."""
+    """The parts of what stands between the brackets. A block reference (`#^id`) is not a heading."""
     target, _, words = inner.replace("\\|", "|").partition("|")
     target, _, heading = target.partition("#")
     heading = "" if heading.startswith("^") else heading.partition("#^")[0]
@@ -165,7 +165,7 @@ def to_url_style(name: str) -> UrlStyle:
 
 
 def styled(path: str, style: UrlStyle) -> str:
-    """The address of a file. Files that are no pages, such as PDF, keep their names."""
+    """The address of a file. Files that are not pages, such as PDF, keep their names."""
     folder, stem, suffix = split_name(path)
     if style in ("auto", "file") or suffix not in PAGES:
         return path

@@ -239,7 +239,7 @@ class Sites:
     def url_of(self, origin: str) -> str | None:
         """The address of a file; None if it has none, or the home page's is not known."""
         found = self.find(origin)
-        # A site above the source has other files than these; one inside has files that are no pages.
+        # A site above the source has other files than these; one inside has files that are not pages.
         is_plain = found is None and all(site.is_above for site in self._sites)
         if self.style != "auto" or is_plain:
             path = quote(os.fsencode(styled(origin, self.style)))

@@ -176,7 +176,7 @@ class _SitemapReader:
                 raise FetchFailed("not requested: its host asks for a pause")
             response = self._session.fetch(url, self._folder, {}, self._is_within)
             if response is None or response.kind != "sitemap":
-                raise FetchFailed("is no sitemap")
+                raise FetchFailed("is not a sitemap")
             sitemap = self._parse(response.path, str(url), response.fetched.charset)
         except (AidreError, OSError) as error:
             self._note_pause(url, error)
@@ -242,7 +242,7 @@ class _SitemapReader:
                     else:
                         yield item[0], _with_mark(str(url), item[1])
             elif str(url) in self._session.stored.pages:
-                raise InvalidDocument("is no page any more")
+                raise InvalidDocument("is not a page any more")
             else:
                 self._skipped[fetched.kind or "of no content type"] += 1
         finally:

@@ -30,7 +30,7 @@ JSON = "application/json"
 SESSION, OTHER_SESSION = "0f8fad5b-d9cb-469f-a165-70867728950e", "7d444840-9dc0-41d1-b245-5ffdce74fad2"
 SPACE = "aidre:hashing:64:cosine:v1"
 VECTOR = [0.25] * 64
-"""Of length 2, so that a product with it is no cosine."""
+"""Of length 2, so that a product with it is not a cosine."""
 CHANGING = re.compile(
     r"req_[\w-]{16,18}|\d{4}-\d\d-\d\dT[\d:.]+Z|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
     r'|"(next_cursor|token|message)\\?":\\?"[^"]*"|"(processing_time_ms|estimated_time|progress)\\?":[\d.]+'
@@ -116,7 +116,7 @@ def request_ids(prober: Prober) -> bool:
 
 
 def odd(prober: Prober, path: str, kind: str = JSON) -> httpx.Response:
-    """The answer to a body that is no JSON."""
+    """The answer to a body that is not JSON."""
     return prober.request("POST", path, content=b"{", headers={"content-type": kind})
 
 
@@ -243,10 +243,10 @@ PROBES: dict[str, Probe] = {
     "bind an unknown offer": lambda at: bound(at, offer="no-such-offer"),
     "bind in another session": lambda at: bound(at, session_id=OTHER_SESSION),
     "bind without consent": lambda at: bound(at, agent={"id": "agent-1", "consent_scope": ["intake"]}),
-    "search that is no JSON": lambda at: whole(odd(at, "/search", AIDRE)),
+    "search that is not JSON": lambda at: whole(odd(at, "/search", AIDRE)),
     "search of another media type": lambda at: whole(at.post("/search", {"query": FIXTURES.query}, "text/plain")),
     "search by words": lambda at: whole(at.search(query=FIXTURES.query, mode="lexical", top_k=2)),
-    "ask that is no JSON": lambda at: whole(odd(at, "/ask")),
+    "ask that is not JSON": lambda at: whole(odd(at, "/ask")),
     "ask in an earlier version": lambda at: whole(
         at.post("/ask", {"query": {"text": FIXTURES.query, "max_results": 2}, "meta": {"api_version": "0.54"}})
     ),
@@ -261,11 +261,11 @@ PROBES: dict[str, Probe] = {
         )
     ),
     "await of nothing": lambda at: whole(at.post("/await", {"promise_token": "nothing", "action": "checkin"})),
-    "tool that is no JSON": lambda at: whole(odd(at, "/mcp")),
+    "tool that is not JSON": lambda at: whole(odd(at, "/mcp")),
     "unknown tool": lambda at: whole(at.call("tools/call", name="dance", arguments={})),
     "retrieve without a signature": lambda at: whole(odd(at, "/aip/retrieve")),
     "event without a signature": lambda at: whole(odd(at, "/aip/events")),
-    "submit that is no JSON": lambda at: whole(odd(at, f"/intakes/{FIXTURES.intake}")),
+    "submit that is not JSON": lambda at: whole(odd(at, f"/intakes/{FIXTURES.intake}")),
     "submit to an unknown intake": lambda at: whole(at.submit("nothing")),
     "no such address": lambda at: whole(at.get("/nothing")),
 }
@@ -276,13 +276,13 @@ FOUND = {
 """Probes of searches by text that have results."""
 BAD_SEARCHES = {
     *("search by a longer vector", "search by text and vector", "search for none", "search for less than none"),
-    *("search that is no JSON", "search of another media type"),
+    *("search that is not JSON", "search of another media type"),
 }
 CHUNKS = {"chunk", "chunk with a slash"}
 ANSWERS = {"ask", "ask a site", "ask with a filter", "ask for a summary", "ask for a ChatGPT app"}
 FAILURES = {
     *("ask an unknown site", "ask without text", "ask in an unknown mode", "ask in an unknown format"),
-    "ask that is no JSON",
+    "ask that is not JSON",
 }
 MISMATCHES = {"submit with another value", "submit without what is required"}
 
@@ -352,7 +352,7 @@ SEEN: dict[str, set[str]] = {
     "intake_bind_of_another_session": {"bind in another session"},
     "intake_bind_without_consent": {"bind without consent"},
     "intake_decline_without_reason": {"submit what is declined"},
-    "intake_bare_error": MISMATCHES | {"submit that is no JSON", "bind with less", "bind without consent"},
+    "intake_bare_error": MISMATCHES | {"submit that is not JSON", "bind with less", "bind without consent"},
 }
 """The probes that see each fault."""
 

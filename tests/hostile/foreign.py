@@ -53,7 +53,7 @@ class Subject:
 
 @dataclass(slots=True)
 class Found:
-    """What came of stores like it; `wrong` are those that ended a process, or raised what is no error of aidre."""
+    """What came of stores like it; `wrong` are those that ended a process, or raised what is not an error of aidre."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     raised: Counter[str] = field(default_factory=Counter)

@@ -94,7 +94,7 @@ class Table:
         return any(entry.means(mutant) for entry in self.equivalents)
 
     def check(self) -> None:
-        """AssertionError for a function that does not exist, and for an equivalent that is no mutant."""
+        """AssertionError for a function that does not exist, and for an equivalent that is not a mutant."""
         for target in self.targets:
             missing = set(target.functions) - set(functions_of((ROOT / target.module).read_bytes()))
             assert not missing, f"{target.module} has no {', '.join(sorted(missing))}: change {TABLE.name}"

@@ -65,7 +65,7 @@ def linked_data(folder: Path) -> Parser:
         try:
             value = value_of(content, TERMS)
         except ValueError:
-            with suppress(InvalidDocument):  # text that is no JSON may still be found in a page
+            with suppress(InvalidDocument):  # text that is not JSON may still be found in a page
                 _scripts(content)
             return
         found = [item for _, item in jsonld.find_documents(value)]

@@ -91,7 +91,7 @@ class Map:
 
 
 def test_of(context: str) -> str | None:
-    """`tests/api/test_app.py::test_name` for `tests.api.test_app.test_name`; None for what is no test of a file."""
+    """`tests/api/test_app.py::test_name` for `tests.api.test_app.test_name`; None for what is not a test of a file."""
     parts = context.split(".")
     for end in range(len(parts) - 1, 0, -1):
         file = Path(*parts[:end]).with_suffix(".py")
@@ -123,7 +123,7 @@ def outcome(copies: Copies, mutant: Mutant, tests: Sequence[str]) -> Outcome:
 
 
 def equivalents(path: Path = TABLE) -> list[Equivalent]:
-    """What `sampled.toml` lists. AssertionError for an entry that is no fault of its function any more."""
+    """What `sampled.toml` lists. AssertionError for an entry that is not a fault of its function any more."""
     entries = [Equivalent(**entry) for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("equivalent", [])]
     for entry in entries:
         content = (ROOT / entry.module).read_bytes()

@@ -74,7 +74,7 @@ LONG_SECONDS = 900
 KEPT_SECONDS = 630
 MIB_IN_TEN_MINUTES = 1.0
 ODD_SAMPLES = 8
-"""Descriptors come and go with connections, threads with work; so many more are no growth."""
+"""Descriptors come and go with connections, threads with work; so many more are not growth."""
 
 
 @dataclass(slots=True)

@@ -194,7 +194,7 @@ def _command(stage: Stage) -> str:
     assert last.startswith("aidre: "), f"not one line: {said!r}"
     assert all("what is stored stays" in warning for warning in warnings), said
     assert "Traceback" not in said and "defect" not in said, said
-    assert all(isinstance(cause, AidreError) for cause in causes), f"{causes[-1]!r} is no error of aidre"
+    assert all(isinstance(cause, AidreError) for cause in causes), f"{causes[-1]!r} is not an error of aidre"
     return f"refused: {type(causes[-1]).__name__}: {last}"
 
 

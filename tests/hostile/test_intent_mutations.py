@@ -169,7 +169,7 @@ def test_a_member_that_is_not_known_is_named_in_one_line(name: str) -> None:
     examples = json.loads(EXAMPLES.read_bytes())
     event, request = ({**examples[one]["request"], name: 1} for one in ("reportCitation", "retrieve"))
     for read in (lambda: read_event(event, "0.1", event["publisher"]), lambda: read_retrieve(request, "0.1", 100)):
-        with pytest.raises(Unprocessable, match="is no member") as raised:
+        with pytest.raises(Unprocessable, match="is not a member") as raised:
             read()
         assert str(raised.value).isprintable()
 

@@ -77,7 +77,7 @@ def test_what_is_embedded_never_has_more_tokens_than_the_model_reads(text: str, 
     chunker = Chunker(characters, limit, limit)
     document = Document("d", text, title="T", section="S > x", headings=find_headings(text))
     for chunk in chunker.chunks(document):
-        # The line break between heading and text counts here, but is no token to a model.
+        # The line break between heading and text counts here, but is not a token to a model.
         assert len(chunker.embedding_input(document, chunk)) <= limit + 1
         assert chunk.token_count == len(chunk.text)
 

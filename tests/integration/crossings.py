@@ -10,7 +10,7 @@ whose vector and spelling no cache knows, and an ask that was asked before. Of s
 
 An ingest is `aidre ingest` of three Markdown files into a new collection, until the command ends, in a process that has
 done the same before. It works in several threads: each has a way of its own, and their returns are added up. What one
-hands to another through a queue is no call.
+hands to another through a queue is not a call.
 
 `python -m tests.integration.crossings` prints the ways, and the pairs of files between which most returns are.
 """

@@ -392,8 +392,8 @@ ASK: Final[Mapping[Door, Callable[[Site, Question], Found]]] = {
 def can_ask(door: Door, question: Question) -> bool:
     """Whether a client of the door can put the question at all.
 
-    What a server withholds from its callers is no secret to who runs the library or a command over the store; Agentic
-    Intent, which gives texts, does not open such a collection.
+    What a server withholds from its callers is not a secret to who runs the library or a command over the store;
+    Agentic Intent, which gives texts, does not open such a collection.
     """
     if door == "aidre":
         return True

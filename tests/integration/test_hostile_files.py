@@ -55,7 +55,7 @@ def test_hostile_files_are_named_and_the_others_are_ingested(tmp_path: Path) -> 
     bench.write("scanned.pdf", pdf([[], []]))
     summary = bench.run()
     failed = [problem.split(": ")[0] for problem in bench.problems]
-    # PDFium may get through a stream of nothing: then it has no text, and is no failure.
+    # PDFium may get through a stream of nothing: then it has no text, and is not a failure.
     assert sorted({*failed, "bomb.pdf"}) == sorted(hostile)
     assert (summary.documents, summary.new, summary.exit_status) == (2, 2, 1)
     assert bench.text("docs/a-good.pdf#chunk_1") == "A page."

@@ -250,7 +250,7 @@ def test_each_misuse_of_serve_is_one_line(
     assert "--cache is for replicas" in serve("--store", store, "--cache", cache)
     assert "nothing is published" in serve("--store", url, "--cache", cache)
     assert "does not exist" in serve("--store", "s3://no-such-bucket/x", "--cache", tmp_path / "other")
-    assert "nonsense://x is no bucket" in serve("--store", "nonsense://x", "--cache", tmp_path / "other")
+    assert "nonsense://x is not a bucket" in serve("--store", "nonsense://x", "--cache", tmp_path / "other")
     s3_place.publish(store)
     assert "is not empty: name a new folder" in serve("--store", url, "--cache", store)
     assert "--workers" in serve("--store", url, "--cache", cache, "--workers", "0")

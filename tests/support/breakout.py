@@ -135,7 +135,7 @@ def start_a_program(at: Mapping[str, Any]) -> Any:
 
 @attempt
 def become_a_program(at: Mapping[str, Any]) -> Any:
-    """Where it succeeds, the program's output is no answer: so a program is asked for that does not exist."""
+    """Where it succeeds, the program's output is not an answer: so a program is asked for that does not exist."""
     try:
         os.execv("/bin/true/not", ["true"])
     except (FileNotFoundError, NotADirectoryError):

@@ -74,7 +74,7 @@ def surrogate(content: bytes, options: Options) -> Any:
 
 
 def scribble(content: bytes, options: Options) -> Any:
-    """Bytes that are no answer, into every pipe there is."""
+    """Bytes that are not an answer, into every pipe there is."""
     for number in range(3, 10):
         try:
             os.write(number, b"D" + b"\xff" * 2000)

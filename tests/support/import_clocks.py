@@ -63,7 +63,7 @@ class _Names:
     modules: Mapping[str, _Module]
 
     def meant(self, module: _Module, expression: ast.expr) -> str:
-        """The full name of what an expression names; an empty one for what is no name."""
+        """The full name of what an expression names; an empty one for what is not a name."""
         parts: list[str] = []
         while isinstance(expression, ast.Attribute):
             parts.append(expression.attr)

@@ -111,7 +111,7 @@ def run_tests(kernels: Kernels, files: Sequence[str], options: Sequence[str] = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """What is no option of this command goes to pytest."""
+    """What is not an option of this command goes to pytest."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--list", action="store_true", help="name the combinations and run nothing")
     asked, options = parser.parse_known_args(arguments)

@@ -109,7 +109,7 @@ def _pad(body: Any) -> None:
 
 
 def _numbers(request: Request) -> Request:
-    """What is no number in JSON is read as one."""
+    """What is not a number in JSON is read as one."""
     body = request.body
     for literal in (b"NaN", b"Infinity", b"1e999"):
         body = body.replace(literal, b"0.5")

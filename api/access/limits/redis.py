@@ -1,7 +1,7 @@
 """Rate limits shared by several machines, in Redis or Valkey, by the library `limits`: sliding windows, not buckets.
 
 A request waits for the server for TIMEOUT_SECONDS at most; after that it is charged to the buckets of this machine, so
-that a failure of the server is no outage. The server never sees account names: it gets keyed hashes, and the key is
+that a failure of the server is not an outage. The server never sees account names: it gets keyed hashes, and the key is
 derived from its password, which all machines share and a copy of its data does not contain.
 """
 
@@ -102,7 +102,7 @@ def _account_hash(url: str) -> Callable[[str], str]:
     try:
         password = urlsplit(url).password or ""
     except ValueError as error:
-        raise ConfigurationError("limits.redis is no URL") from error
+        raise ConfigurationError("limits.redis is not a URL") from error
     key = hashlib.blake2b(b"aidre limits" + unquote(password).encode(), digest_size=32).digest()
 
     def hashed(account: str) -> str:

@@ -119,7 +119,8 @@ def _unusable(error: OSError | OverflowError, host: str, number: int, shown: str
     if isinstance(error, PermissionError):
         cure = "use a port from 1024 on, or AmbientCapabilities=CAP_NET_BIND_SERVICE in the systemd unit"
         return Finding("refuses", "port", f"{shown} is for privileged processes", cure)
-    return Finding("refuses", "port", f"{shown} is no address to listen on: {error}", "give another --host or --port")
+    problem = f"{shown} is not an address to listen on: {error}"
+    return Finding("refuses", "port", problem, "give another --host or --port")
 
 
 def _is_served_by_aidre(host: str, number: int) -> bool:

@@ -45,7 +45,7 @@ def _folder_faults(folder: Path) -> Iterator[Finding]:
     if not folder.exists():
         yield Finding("refuses", "store", f"there is none at {folder}", "`aidre ingest` makes one")
     elif not folder.is_dir():
-        yield Finding("refuses", "store", f"{folder} is no folder", "name a folder by --store")
+        yield Finding("refuses", "store", f"{folder} is not a folder", "name a folder by --store")
     elif not os.access(folder, os.R_OK | os.X_OK):
         owner = folder.stat().st_uid
         cure = f"serve as the user that owns it (uid {owner}), or as a member of its group"

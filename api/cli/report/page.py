@@ -1,6 +1,6 @@
 """The report as one page of HTML without scripts, which loads nothing.
 
-All that comes from the store is text: it is escaped, its control characters are spaces, and addresses are no links.
+All that comes from the store is text: it is escaped, its control characters are spaces, and addresses are not links.
 The policy in the page allows its own style sheet alone, so that a mistake here would run nothing.
 """
 

@@ -88,8 +88,8 @@ BEHAVIOUR = {
     "group": "document: a result is the best chunk of its document, and passages beside it are the next best ones, at "
     "most extensions.group.passages_max; top_k, limits.results and pages count documents, and no page repeats one; "
     "every passage is charged as a chunk; chunk if left out",
-    "collapse": "with group document, a document whose best chunk is a near-copy of that of a better one is no result: "
-    "copies of that one counts it, and names up to extensions.group.copies_max; collapse: false makes it a result",
+    "collapse": "with group document, a document whose best chunk is a near-copy of that of a better one is not a "
+    "result: copies of that one counts it, and names up to extensions.group.copies_max; collapse: false makes it one",
     "order": "the relevant ones of the best extensions.order.results results come first, by the greatest number or "
     "date in the field order.field, those without one after them, and then the others by score; meta.ignored names a "
     "field that no document has; an order in the words of query has no effect then",

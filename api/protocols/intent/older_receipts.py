@@ -58,7 +58,7 @@ def take_over(folder: Path, connection: sqlite3.Connection) -> list[list[Any]]:
     Returns the records of the journal, which are left to do. Raises OSError and sqlite3.Error.
     """
     for path, fault, _ in log_faults(folder, connection):
-        logger.warning("%s of the event log %s; what is no event is not taken over", path.name, fault)
+        logger.warning("%s of the event log %s; what is not an event is not taken over", path.name, fault)
     with open_log(folder) as log:
         lines = _event_lines(log, _journaled(connection, "lines"))
         connection.executemany(insertion("events", "event"), ((line.decode(),) for line in lines))

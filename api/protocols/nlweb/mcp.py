@@ -149,8 +149,8 @@ def _create_session_manager(service: Service) -> StreamableHTTPSessionManager:
 
 
 def _reject_malformed(body: bytes, version: str | None) -> Response | None:
-    """A 400 response to a body that is no JSON-RPC message, or of another version than the header field; None for one
-    that the SDK can read."""
+    """A 400 response to a body that is not a JSON-RPC message, or of another version than the header field; None for
+    one that the SDK can read."""
     try:
         message = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -312,7 +312,7 @@ async def _forward_responses(
 
 
 def _reject_unreadable(error: Exception) -> SessionMessage | None:
-    """The error response to a line that is no JSON-RPC message, or JSON but not Unicode; None if it has no id."""
+    """The error response to a line that is not a JSON-RPC message, or JSON but not Unicode; None if it has no id."""
     from mcp.shared.message import SessionMessage
     from mcp_types import ErrorData, JSONRPCError
     from pydantic import ValidationError
@@ -322,7 +322,7 @@ def _reject_unreadable(error: Exception) -> SessionMessage | None:
     objects = (detail["input"] for detail in details if detail["type"] == "missing" and type(detail["input"]) is dict)
     message = next(objects, None)
     if message is not None:
-        code, text = _find_fault(message) or (INVALID_REQUEST, "this is no message of JSON-RPC")
+        code, text = _find_fault(message) or (INVALID_REQUEST, "this is not a message of JSON-RPC")
     else:
         code, text = PARSE_ERROR, "the message is not JSON in Unicode, or nested too deep"
         message = _parse_leniently(details[0]["input"]) if details else None

@@ -52,7 +52,7 @@ class AnswerSigner:
         self._parameters = b""
 
     def target_uri(self, scope: Scope) -> bytes | None:
-        """The URI that the caller asked for; None where the target is no absolute path in ASCII.
+        """The URI that the caller asked for; None where the target is not an absolute path in ASCII.
 
         A well-known document is asked for at the root of the website unless the proxy, or the Host of a `base_url` on
         another host, says otherwise.

@@ -39,7 +39,7 @@ MARGIN_SECONDS = 86_400
 SETTLE_SECONDS = 5.0
 """Between publishing a new key and signing with it, so that by then every worker publishes it."""
 MAX_KEY_FILE_BYTES = 1 << 20
-"""A larger file is an error: it is no key file."""
+"""A larger file is an error: it is not a key file."""
 SIGNATURE_BYTES = 64
 
 BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\n.*?-----END \1-----\n?", re.DOTALL)
@@ -222,7 +222,7 @@ def compact_jws(key: SigningKey, algorithm: str, kind: str, payload: bytes) -> s
 
 def _invalid_file(path: Path, reason: str) -> ConfigurationError:
     return ConfigurationError(
-        f"the key file {path} is no file of `aidre keys new --provenance FILE`: {reason}; the file is unchanged"
+        f"the key file {path} is not a file of `aidre keys new --provenance FILE`: {reason}; the file is unchanged"
     )
 
 

@@ -82,7 +82,7 @@ def open_statement(statement: str, keys: Mapping[str, PublicKey]) -> bytes:
     head, _, payload = text.partition(".")
     header = orjson.loads(from_base64url(head))
     if not isinstance(header, dict) or header.get("typ") != TYPE or str(header.get("alg")) not in ALGORITHMS:
-        raise ValueError("it is no statement about a publication")
+        raise ValueError("it is not a statement about a publication")
     if "crit" in header:
         raise ValueError("it asks for an extension that is unknown")  # RFC 7515, 4.1.11
     key = keys[str(header.get("kid"))]

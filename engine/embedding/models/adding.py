@@ -99,7 +99,8 @@ def _add_folder(source: Path, root: Path | None) -> Path:
     weights = [path for name, path in files.items() if _is_weights(name)]
     if not weights or not ({"config.json", "modules.json"} & files.keys() or weights[0].name == FOUR_BITS):
         raise InvalidInput(
-            f"{source} is no model: a folder of sentence-transformers has *.safetensors and config.json or modules.json"
+            f"{source} is not a model: a folder of sentence-transformers has *.safetensors and config.json or "
+            "modules.json"
         )
     known = known_by_digest(sha256_of(weights[0])) if len(weights) == 1 else None
     name = source.resolve().name if known is None else known.name

@@ -178,7 +178,7 @@ def _open(path: Path) -> _Reader:
     with path.open("rb") as file:
         reader = _Reader(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
     if reader.content_of(len(_MAGIC)) != _MAGIC:
-        raise ValueError("these are no weights in four bits")
+        raise ValueError("these are not weights in four bits")
     return reader
 
 

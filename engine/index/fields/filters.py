@@ -396,7 +396,7 @@ class _Parser:
         if depth > MAX_DEPTH:
             raise InvalidFilter(f"{path} is nested too deep; use at most {MAX_DEPTH} levels")
         if not all(isinstance(name, str) for name in value):
-            raise InvalidFilter(f'{path} has a name that is no string; write it like {{"field": value}}')
+            raise InvalidFilter(f'{path} has a name that is not a string; write it like {{"field": value}}')
         operands = tuple(
             self._member(key, member, f"{path}.{printable_name(key)}", depth) for key, member in value.items()
         )
@@ -492,9 +492,9 @@ def _foreign_cure(op: str) -> str:
 def _check_connective(key: str, value: Json, path: str) -> None:
     """Refuse a connective of another engine; a field may have its name, and is compared with one value."""
     if key in {"$and", "$or", "$not", "AND", "OR", "NOT"} and isinstance(value, list | dict):
-        raise InvalidFilter(f"{path} is no field; here it is {key.lower().removeprefix('$')}")
+        raise InvalidFilter(f"{path} is not a field; here it is {key.lower().removeprefix('$')}")
     if key in _FOREIGN_CONNECTIVES and isinstance(value, list):
-        raise InvalidFilter(f"{path} is no field; here it is {_FOREIGN_CONNECTIVES[key]}")
+        raise InvalidFilter(f"{path} is not a field; here it is {_FOREIGN_CONNECTIVES[key]}")
 
 
 def _cure(value: Json) -> str:

@@ -63,7 +63,7 @@ RUNS: Final = (2, 3)
 """Neighbouring stop words that are a term: two where the second has a capital, and any three."""
 
 _OPERATORS: Final = frozenset({"AND", "OR", "NOT"})
-"""Words in capitals that are no acronyms in a question."""
+"""Words in capitals that are not acronyms in a question."""
 
 _LETTERS_OF_NAME: Final = 1 / 16
 """Occurrences that the letters of a name count in a question, where the collection has the name with its signs: a
@@ -188,7 +188,7 @@ def _capital_term(word: str, stop_words: frozenset[str]) -> str | None:
 
 
 def _stemmed(word: str, rules: Language | None) -> str:
-    """The term of a word that is no stop word."""
+    """The term of a word that is not a stop word."""
     if rules is None:
         return fold(word)
     given = _given(word, rules)

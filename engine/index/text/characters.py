@@ -99,7 +99,7 @@ _BLOCKS: Final = ((0x00DF, 0x02B0), (0x1D00, 0x1DC0), (0x1E00, 0x1F00), (0x2C60,
 """Unicode ranges of the Latin letters beyond ASCII, with their ends."""
 
 _VARIANT: Final = re.compile("LATIN SMALL LETTER ([A-Z])(?: WITH .+)?")
-"""The name of a letter that is a plain one with a stroke, a hook or a tail: ł, ø and đ are no accents in Unicode."""
+"""The name of a letter that is a plain one with a stroke, a hook or a tail: ł, ø and đ are not accents in Unicode."""
 
 
 def fold(word: str) -> str:

@@ -225,8 +225,8 @@ def question_language(text: str, languages: Collection[str]) -> str | None:
 
 
 def _token_evidence(token: str) -> tuple[str, int, tuple[str, ...]]:
-    """The script of a token, if it is no Latin one, with the number of its words; and the Latin languages in which it
-    is a stop word."""
+    """The script of a token, if it is not a Latin one, with the number of its words; and the Latin languages in which
+    it is a stop word."""
     if min(token) > _LAST_LATIN:
         script = script_of(token)
         return (script, len(tokenize_query(token)), ()) if script in _families() else ("", 0, ())

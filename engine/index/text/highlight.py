@@ -129,7 +129,7 @@ MAX_HIGHLIGHTED: Final = 32_768
 _WORD: Final = re.compile(r"\w+")
 _TO_SPACES: Final = {point: " " for point in range(0x80) if _WORD.match(chr(point)) is None}
 _SPACED_TOKEN: Final = re.compile(rf"(?:[^\W{UNSPACED}]|[{MARKS}{NON_JOINER}{characters.SIGN_MARKS}])+")
-"""The tokens of `analysis` that are no runs of a script without spaces."""
+"""The tokens of `analysis` that are not runs of a script without spaces."""
 _SPECIAL: Final = re.compile(f"[{UNSPACED}{MARKS}{NON_JOINER}{characters.SIGN_MARKS}]")
 """Without such a character the tokens of a text are those of _WORD."""
 _SENTENCE_END: Final = re.compile(r"[.!?…؟۔।。！？\n](?:(?<=[。！？\n])[」』”’）]*|[\"'”’»)\]]*(?=\s))\s*")

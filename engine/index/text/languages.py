@@ -70,7 +70,7 @@ class Language:
 
     @cached_property
     def stop_words(self) -> frozenset[str]:
-        """The function words: articles, pronouns, prepositions, conjunctions, auxiliaries. They are no terms, and they
+        """The function words: articles, pronouns, prepositions, conjunctions, auxiliaries. They are not terms, and they
         serve to detect the language of a text."""
         return frozenset(load_stop_words().get(self.tag, "").split())
 

@@ -151,7 +151,7 @@ def build_lexicon(chunks: Iterable[LexicalText], words: WordCounts | None = None
 def _split_long_texts(chunks: Iterable[LexicalText], continuations: list[int]) -> Iterator[LexicalText]:
     """The texts, long ones in pieces. Appends to `continuations` the rows that continue the row before them.
 
-    All pieces have the language of the first. Stop words at the end of one and the beginning of the next are no run.
+    All pieces have the language of the first. Stop words at the end of one and the beginning of the next are not a run.
     """
     row = 0
     for chunk in chunks:

@@ -85,6 +85,6 @@ def open_pack(bucket: Bucket, collection: str, generation: int) -> Packed | None
     try:
         index = msgspec.json.decode(content[_LENGTH_BYTES:start], type=dict[str, _Place])
     except (ValueError, RecursionError) as error:
-        raise damaged(bucket, key, "is no pack of aidre") from error
+        raise damaged(bucket, key, "is not a pack of aidre") from error
     contents = {name: bytes(content[start + offset : start + offset + size]) for name, (offset, size) in index.items()}
     return Packed(bucket, collection, contents)

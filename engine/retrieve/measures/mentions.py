@@ -1,9 +1,9 @@
 """Finds numbers, dates and orders that a question names in words: "under 400 euros", "released after 2023", "newest".
 
-Knows no fields: conditions.py decides whether one of a collection is meant. A number alone is no mention ("HTTP 404",
-"10 tips"): it needs a comparison ("under", "at least", "between ... and ...", "or more"), and a date one, too, or an
-event beside it ("released in 2023"). What the words mean is read by quantities.py and periods.py. English, and the
-common forms of German, French and Spanish.
+Knows no fields: conditions.py decides whether one of a collection is meant. A number alone is not a mention
+("HTTP 404", "10 tips"): it needs a comparison ("under", "at least", "between ... and ...", "or more"), and a date one,
+too, or an event beside it ("released in 2023"). What the words mean is read by quantities.py and periods.py. English,
+and the common forms of German, French and Spanish.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Direction: TypeAlias = Literal["ascending", "descending"]
 Measure: TypeAlias = Literal["date", "price", "rating"]
 
 MAX_MENTION_CHARS: Final = 500
-"""Characters; longer questions are texts, whose numbers are no wishes."""
+"""Characters; longer questions are texts, whose numbers are not wishes."""
 MAX_MENTIONS: Final = 8
 _AROUND: Final = 100
 """Characters in which these are looked for."""

@@ -18,7 +18,7 @@ from aidre.engine.retrieve.measures.quantities import Bounds, read_bounds
 # -- dates -----------------------------------------------------------------------------------------------------
 
 MAX_PERIOD_CHARS: Final = 100
-"""Characters; a longer text is no date."""
+"""Characters; a longer text is not a date."""
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 MONTH: Final = "|".join(
     (
@@ -178,7 +178,7 @@ def _format_instant(moment: datetime) -> str:
 # -- durations -------------------------------------------------------------------------------------------------
 
 MAX_DURATION_CHARS: Final = 200
-"""Characters; a longer text is no duration."""
+"""Characters; a longer text is not a duration."""
 DURATION_MEMBERS: Final = frozenset({"cookTime", "prepTime", "totalTime", "performTime"})
 """Properties of schema.org whose durations are whole minutes."""
 MAX_MINUTES: Final = 1_440

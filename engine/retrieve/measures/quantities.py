@@ -15,7 +15,7 @@ from typing import Final
 from aidre.engine.model import Json
 
 MAX_QUANTITY_CHARS: Final = 200
-"""Characters; a longer text is no quantity."""
+"""Characters; a longer text is not a quantity."""
 _DOLLARS: Final = ("USD", "CAD", "AUD", "NZD", "SGD", "HKD", "MXN")
 _CURRENCY_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "us$": ("USD",), "$": _DOLLARS, "dollar": _DOLLARS, "dollars": _DOLLARS, "buck": _DOLLARS, "bucks": _DOLLARS,

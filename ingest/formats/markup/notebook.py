@@ -29,7 +29,7 @@ def read_notebook(file: File, rules: VectorRules) -> Iterator[Item]:
     content = read_text_file(file).encode("utf-8", "replace")
     value = parse_json(content, MAX_FILE_VALUES, "clear its outputs") if content.strip() else {"cells": []}
     if type(value) is not dict or type(cells := _find_cells(value)) is not list:
-        raise InvalidDocument("is no notebook: it has no cells")
+        raise InvalidDocument("is not a notebook: it has no cells")
     metadata = value.get("metadata")
     metadata = metadata if type(metadata) is dict else {}
     language = _find_language(metadata)

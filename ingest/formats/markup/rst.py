@@ -130,7 +130,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
         try:
             document = read_tree(body)
         except SystemMessage as error:
-            raise InvalidDocument(f"is no reStructuredText: {to_line(str(error))}") from None
+            raise InvalidDocument(f"is not reStructuredText: {to_line(str(error))}") from None
     writer = TextWriter()
     _Walk(writer).walk(document, 0)
     found = _read_fields(document) | members

@@ -123,7 +123,7 @@ def _open(content: bytes) -> Document:
     try:
         return docx.Document(io.BytesIO(content))
     except (OpcError, KeyError, ValueError, AttributeError, TypeError):
-        raise InvalidDocument("is no Word document, or a damaged one: its parts do not fit together") from None
+        raise InvalidDocument("is not a Word document, or a damaged one: its parts do not fit together") from None
     except SyntaxError as error:  # lxml's errors are a subclass
         if error.msg == _NO_MEMORY:
             raise MemoryError from None

@@ -37,7 +37,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
         return {"text": ""}
     head = content[:MAX_HEADER_BYTES].replace(b"\r\n", b"\n").split(b"\n\n", 1)[0]
     if len(head) >= MAX_HEADER_BYTES or b":" not in head.split(b"\n", 1)[0][:200]:
-        raise InvalidDocument("is no message: it does not begin with header fields")
+        raise InvalidDocument("is not a message: it does not begin with header fields")
     message: Message = BytesParser(policy=_Bounded()).parsebytes(content)
     writer = TextWriter()
     mail = _Mail(writer)
@@ -66,7 +66,7 @@ class _Bounded(Compat32):
 
 
 class _Mail:
-    """Writes the parts of a message; `attachments` are the names of those that are no text."""
+    """Writes the parts of a message; `attachments` are the names of those that are not text."""
 
     def __init__(self, writer: TextWriter) -> None:
         self.attachments: list[str] = []

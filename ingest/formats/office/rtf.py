@@ -72,7 +72,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
     if not content.strip():
         return {"text": ""}
     if not content.lstrip()[:5].lower().startswith(b"{\\rt"):
-        raise InvalidDocument("is no RTF file: it does not begin with {\\rtf")
+        raise InvalidDocument("is not an RTF file: it does not begin with {\\rtf")
     reader = _Reader()
     reader.read(content)
     properties = {name: to_line("".join(parts)) for name, parts in reader.properties.items()}

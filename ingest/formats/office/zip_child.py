@@ -48,7 +48,7 @@ def read_members(content: bytes, options: Mapping[str, Any]) -> Iterator[bytes]:
         try:
             archive = zipfile.ZipFile(stream)
         except (zipfile.BadZipFile, UnicodeDecodeError, NotImplementedError, ValueError, OSError):
-            raise InvalidDocument("is no zip archive, or a damaged one") from None
+            raise InvalidDocument("is not a zip archive, or a damaged one") from None
         members = archive.infolist()
         if len(members) > MAX_MEMBERS:
             raise InvalidDocument(f"has more than {MAX_MEMBERS:,} files: unpack it")

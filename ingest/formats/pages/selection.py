@@ -26,7 +26,7 @@ _KIN_ABOVE = 3
 """Blocks of the kind of the text that may be added above its first one."""
 
 _MARGIN_SHARE = 0.3
-"""An element with more of a page's words is no margin, whatever its name is."""
+"""An element with more of a page's words is not a margin, whatever its name is."""
 
 _MAX_MARGINS = 0.5
 """Share of the words that trafilatura finds: if more of them are in margins, the names mean something else here."""
@@ -132,7 +132,7 @@ def _with_missed(
 def _is_among(block: TextBlock, kinds: Counter[tuple[str, ...]]) -> bool:
     """Whether a picture stands among paragraphs of the text, as one of them or beside them.
 
-    Pictures of the news stand in elements of their own, and what describes them is no part of the article.
+    Pictures of the news stand in elements of their own, and what describes them is not part of the article.
     """
     around = {name for kind, words in kinds.items() if words for name in kind[1:]}
     inner, *outer = (*block.kind, "", "")[:2]

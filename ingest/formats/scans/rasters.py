@@ -75,7 +75,7 @@ def decode_images(content: bytes, options: Mapping[str, Any]) -> Iterator[bytes]
     try:
         image = Image.open(BytesIO(content), formats=IMAGE_FORMATS)
     except UnidentifiedImageError:
-        raise InvalidDocument(f"is no image of a kind that is read ({', '.join(IMAGE_FORMATS)})") from None
+        raise InvalidDocument(f"is not an image of a kind that is read ({', '.join(IMAGE_FORMATS)})") from None
     with image:
         if image.format != "TIFF":
             yield _decode(image)

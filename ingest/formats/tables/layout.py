@@ -34,7 +34,7 @@ _YEAR: Final = re.compile(r"(?:1[89]|20|21)\d\d")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`above` rows with any text are no rows of the table; `caption` is what they say. `has_names` is false where the
+    """`above` rows with any text are not rows of the table; `caption` is what they say. `has_names` is false where the
     next row is the first of the table already."""
 
     delimiter: str = ","
@@ -64,7 +64,7 @@ def find_layout(sample: str) -> Layout:
 
 
 def find_names(rows: Sequence[Sequence[str]]) -> int:
-    """The number of the row that names the columns, among rows with any text: the first that is no title or comment."""
+    """The number of the row that names the columns, among rows with any text: the first but titles and comments."""
     widths = [_width(row) for row in rows]
     usual = Counter(width for width in widths if width > 1).most_common(1)
     if not usual:

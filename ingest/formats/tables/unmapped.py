@@ -24,7 +24,7 @@ _TEXT_CHARACTERS: Final = 80
 """A longer text comes first in the text of a row."""
 
 _FREE_CHARACTERS: Final = 200
-"""A longer text, or one of several lines, is no metadata: no filter compares it."""
+"""A longer text, or one of several lines, is not metadata: no filter compares it."""
 
 _TITLE_CHARACTERS: Final = 300
 _NAME_CHARACTERS: Final = 100

@@ -57,7 +57,7 @@ def _read_sheet(sheet: str, rows: Iterator[_Row], file: File, rules: VectorRules
 
 
 def _read_names(head: Sequence[_Row], file: File) -> tuple[dict[int, str], int, str | None]:
-    """The names of the columns, how many of the first rows are no rows of the table, and what the rows above say."""
+    """The names of the columns, how many of the first rows are not rows of the table, and what the rows above say."""
     columns = sorted({column for _, _, cells in head for column in cells})
     table = [[_to_text(cells.get(column, "")) for column in columns] for _, _, cells in head]
     number = find_names(table)

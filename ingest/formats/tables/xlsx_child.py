@@ -110,7 +110,7 @@ def _open_archive(descriptor: int) -> Iterator[zipfile.ZipFile]:
         try:
             archive = zipfile.ZipFile(stream)
         except (zipfile.BadZipFile, UnicodeDecodeError):
-            raise InvalidDocument("is no XLSX file, or a damaged one: its archive cannot be read") from None
+            raise InvalidDocument("is not an XLSX file, or a damaged one: its archive cannot be read") from None
         with archive:
             yield archive
 
@@ -144,7 +144,7 @@ def _parse(
         nonlocal depth
         depth += 1
         if depth > MAX_DEPTH:
-            raise InvalidDocument("is no workbook: its elements are nested too deep")
+            raise InvalidDocument("is not a workbook: its elements are nested too deep")
         start(name.rpartition(":")[2], attributes)
 
     def handle_end(name: str) -> None:

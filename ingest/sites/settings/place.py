@@ -164,7 +164,7 @@ def to_order(value: Any) -> float | None:
 
 
 def left_out(reason: str) -> Place:
-    """The place of a file that is no page."""
+    """The place of a file that is not a page."""
     return Place(reason=reason)
 
 

@@ -93,7 +93,7 @@ def _equal(name: str, value: Any) -> dict[str, Any] | None:
 
 
 def _field(field: str) -> str | None:
-    """The field of aidre: the id, or a member of the metadata that is no object's."""
+    """The field of aidre: the id, or a member of the metadata that is not an object's."""
     if field == "id":
         return "document_id"
     name = field.removeprefix("meta.")

@@ -235,7 +235,7 @@ def invalid_answer(response: Response, problem: str) -> RequestFailed:
 
 
 def error_of(response: Response, now: float) -> AidreError:
-    """The exception for an answer of AIDRE that is no success: that of the library where the server says the same."""
+    """The exception for an answer of AIDRE that is an error: that of the library where the server says the same."""
     try:
         said = msgspec.json.decode(response.body, type=ErrorAnswer)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):

@@ -226,7 +226,7 @@ def read_answer(response: Response, now: float, asked: Dialect | None = None) ->
     if response.status != 200:
         raise error_of(response, now)
     raise RequestFailed(
-        f"{response.request.url}: the answer is no JSON", url=response.request.url, error="invalid_answer"
+        f"{response.request.url}: the answer is not JSON", url=response.request.url, error="invalid_answer"
     )
 
 
@@ -379,7 +379,7 @@ class EventReader:
         try:
             data = msgspec.json.decode(b"\n".join(lines), type=dict[str, Any])
         except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
-            raise self._broken(f"a frame is no JSON: {error}") from error
+            raise self._broken(f"a frame is not JSON: {error}") from error
         self._spoken = _version_of(data) or self._spoken
         yield from self._events(name or self._name_of(data), data)
 
@@ -428,7 +428,7 @@ class EventReader:
         for number, item in enumerate(listed):
             index = data["index"] + number if type(data.get("index")) is int else self._next
             if not isinstance(item, dict) or index < 0:
-                raise self._broken("a result is no object")
+                raise self._broken("a result is not an object")
             self._next = max(self._next, index + 1)
             if index in self._items:
                 continue

@@ -174,7 +174,7 @@ class Session:
             origin = origin_of(whole)
         except InvalidInput as error:
             raise RequestFailed(
-                f"{self.url} names {url!r}, which is no URL", url=url, error="invalid_answer"
+                f"{self.url} names {url!r}, which is not a URL", url=url, error="invalid_answer"
             ) from error
         host = urlsplit(whole).hostname
         if origin.startswith("http:") and self.url.startswith("https:") and host not in LOOPBACK:
@@ -237,4 +237,4 @@ def encode(members: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(members)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidInput(f"the request is no JSON: {error}") from error
+        raise InvalidInput(f"the request is not JSON: {error}") from error

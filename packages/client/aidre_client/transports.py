@@ -129,7 +129,7 @@ class Transport:
         except httpx.TransportError as error:
             return to_no_answer(error)
         except httpx.InvalidURL as error:
-            raise RequestFailed(f"{request.url!r} is no URL: {error}", url=request.url, error="no_answer") from error
+            raise RequestFailed(f"{request.url!r} is not a URL: {error}", url=request.url, error="no_answer") from error
 
     @staticmethod
     def _parts(url: str, response: httpx.Response) -> Iterator[bytes]:
@@ -202,7 +202,7 @@ class AsyncTransport:
         except httpx.TransportError as error:
             return to_no_answer(error)
         except httpx.InvalidURL as error:
-            raise RequestFailed(f"{request.url!r} is no URL: {error}", url=request.url, error="no_answer") from error
+            raise RequestFailed(f"{request.url!r} is not a URL: {error}", url=request.url, error="no_answer") from error
 
     @staticmethod
     async def _whole(url: str, response: httpx.Response) -> bytes:

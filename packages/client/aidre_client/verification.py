@@ -71,7 +71,7 @@ def origin_of(url: str) -> str:
         parts, port = urlsplit(""), None
     is_written = isinstance(url, str) and url.isprintable() and " " not in url
     if not is_written or parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise InvalidInput(f"{url!r:.200} is no http or https URL: write one such as 'https://example.com'")
+        raise InvalidInput(f"{url!r:.200} is not an http or https URL: write one such as 'https://example.com'")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     default = {"http": 80, "https": 443}[parts.scheme]
     return f"{parts.scheme}://{host}" + ("" if port in {None, default} else f":{port}")
@@ -220,7 +220,7 @@ class Verifier:
             document = msgspec.json.decode(response.body, type=dict[str, Any])
             return KeySet.import_key_set(document)  # type: ignore[arg-type]
         except (msgspec.DecodeError, JoseError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise failed(url, f"this is no set of keys: {error}") from error
+            raise failed(url, f"this is not a set of keys: {error}") from error
 
     # -- chunks ------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""When a request is sent again, how long is waited, and what an answer that is no success becomes."""
+"""When a request is sent again, how long is waited, and what an answer that is not a success becomes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Sends requests exactly as they are written and keeps what was exchanged.
 
 Not the client of this project, nor a comfortable HTTP library: a kit sends header fields with spaces, paths with
-encoded slashes and bodies that are no JSON, follows no redirect and decodes nothing by itself.
+encoded slashes and bodies that are not JSON, follows no redirect and decodes nothing by itself.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ class Exchange:
         try:
             return json.loads(self.content.decode("utf-8"), parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
-            raise Failed(f"{self.name}: the body is no JSON in UTF-8: {shortened(str(error))}") from None
+            raise Failed(f"{self.name}: the body is not JSON in UTF-8: {shortened(str(error))}") from None
 
     @property
     def object(self) -> dict[str, Any]:
         """The body as a JSON object. Failed where it is none."""
         value = self.json
         if not isinstance(value, dict):
-            raise Failed(f"{self.name}: the body is no JSON object")
+            raise Failed(f"{self.name}: the body is not a JSON object")
         return value
 
     @property
@@ -90,7 +90,7 @@ class Exchange:
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ class Failed(Exception):
 
 
 class NotTestable(Exception):
-    """The check cannot be made with this server and these fixtures; that is no failure."""
+    """The check cannot be made with this server and these fixtures; that is not a failure."""
 
 
 def fail(message: str) -> NoReturn:

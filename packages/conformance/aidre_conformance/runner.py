@@ -126,7 +126,7 @@ def read_expected(file: Path) -> list[str]:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError:
-        raise InvalidInput(f"{shortened(file.name)} is no text in UTF-8") from None
+        raise InvalidInput(f"{shortened(file.name)} is not text in UTF-8") from None
     return [name for line in lines if (name := line.partition("#")[0].strip())]
 
 
@@ -141,7 +141,7 @@ def _selected(checks: list[Check], protocols: Collection[str]) -> list[Check]:
 def _plain(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise InvalidInput(f"{url!r} is no http or https URL")
+        raise InvalidInput(f"{url!r} is not an http or https URL")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 

@@ -65,7 +65,7 @@ def read_fixtures(file: Path) -> Fixtures:
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{shortened(file.name)} is no TOML: {error}") from None
+        raise InvalidInput(f"{shortened(file.name)} is not TOML: {error}") from None
     known = {one.name: one for one in fields(Fixtures)}
     for name, value in table.items():
         if name not in known:
@@ -125,7 +125,7 @@ class Target:
         body: bytes | None = None,
     ) -> Exchange:
         """Sends a request and records it; NotTestable for an address that is none, Failed where nothing answers."""
-        require(urlsplit(url).scheme in {"http", "https"} and urlsplit(url).netloc, f"{url!r} is no http(s) URL")
+        require(urlsplit(url).scheme in {"http", "https"} and urlsplit(url).netloc, f"{url!r} is not an http(s) URL")
         listed = tuple(headers.items() if isinstance(headers, Mapping) else headers)
         for exchange in self.sender.send(method, url, listed, body):
             self.exchanges.append(exchange)

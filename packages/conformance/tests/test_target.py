@@ -33,7 +33,7 @@ def test_fixtures_are_read_from_toml_and_secrets_from_the_environment(
         ("intake_data = 'x'", "intake_data must be a table"),
         ("brief_seconds = 'x'", "brief_seconds must be a number"),
         ("key = 'env:NO_SUCH_VARIABLE'", "NO_SUCH_VARIABLE"),
-        ("query = ", "is no TOML"),
+        ("query = ", "is not TOML"),
     ],
 )
 def test_a_misused_fixture_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:

@@ -164,7 +164,7 @@ class Server:
 
     def _failure(self, error: Exception) -> BackendUnavailable:
         code, text = getattr(error, "code", 0), str(getattr(error, "message", "") or error)
-        if callable(code):  # of gRPC itself, whose codes are no integers
+        if callable(code):  # of gRPC itself, whose codes are not integers
             code = code()
         is_unknown = getattr(code, "name", "") == "UNIMPLEMENTED"
         secret = self._options["token"]
@@ -188,7 +188,7 @@ def _parse(uri: str) -> tuple[dict[str, str], str, str]:
             raise ValueError
     except ValueError:
         raise ConfigurationError(
-            "store.uri is no address of Milvus: write it like milvus://user:password@host:19530/database"
+            "store.uri is not an address of Milvus: write it like milvus://user:password@host:19530/database"
         ) from None
     if re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,62}", store) is None:
         raise ConfigurationError("store.uri: store must be a name of 1 to 63 letters, digits and _, no digit first")

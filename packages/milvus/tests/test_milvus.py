@@ -429,9 +429,9 @@ def test_wrong_addresses_are_errors_without_the_password(tmp_path: Path, caplog:
     for uri, error, word in (
         ("milvus://me:s3cret@127.0.0.1:1/there", BackendUnavailable, "127.0.0.1:1/there does not answer"),
         ("milvus://me:s3cret@nowhere.invalid", BackendUnavailable, "nowhere.invalid:19530 does not answer"),
-        ("milvus://me:s3cret@host:port", ConfigurationError, "is no address of Milvus"),
-        ("http://me:s3cret@host", ConfigurationError, "is no address of Milvus"),
-        ("milvus://me:s3cret@host?unknown=1", ConfigurationError, "is no address of Milvus"),
+        ("milvus://me:s3cret@host:port", ConfigurationError, "is not an address of Milvus"),
+        ("http://me:s3cret@host", ConfigurationError, "is not an address of Milvus"),
+        ("milvus://me:s3cret@host?unknown=1", ConfigurationError, "is not an address of Milvus"),
         ("milvus://me:s3cret@host?store=a-b", ConfigurationError, "store must be"),
     ):
         with pytest.raises(error, match=word) as refused:

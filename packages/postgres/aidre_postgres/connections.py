@@ -192,7 +192,7 @@ def _parse(uri: str) -> tuple[dict[str, Any], str]:
         parameters = dict(conninfo_to_dict(uri))
     except (ValueError, psycopg.Error):
         raise ConfigurationError(
-            "store.uri is no address of PostgreSQL: write it like postgresql://user@host:5432/database"
+            "store.uri is not an address of PostgreSQL: write it like postgresql://user@host:5432/database"
         ) from None
     if not 0 < len(schema.encode()) <= _MOST_SCHEMA_BYTES or "\0" in schema or schema.startswith("pg_"):
         raise ConfigurationError(

@@ -310,9 +310,9 @@ def test_a_server_that_cannot_be_reached_is_an_error_without_the_password(
     for uri, error, word in (
         (f"postgresql://me:{quoted}@127.0.0.1:1/there", BackendUnavailable, "127.0.0.1:1/there does not answer"),
         (f"postgresql://me:{quoted}@nowhere.invalid/there", BackendUnavailable, "nowhere.invalid"),
-        ("postgresql://me:s3cret%zz@host/there", ConfigurationError, "is no address of PostgreSQL"),
+        ("postgresql://me:s3cret%zz@host/there", ConfigurationError, "is not an address of PostgreSQL"),
         (f"postgresql://me:{quoted}@host/there?schema=pg_x", ConfigurationError, "schema must be"),
-        (f"postgresql://me:{quoted}@host/there?unknown=1", ConfigurationError, "is no address of PostgreSQL"),
+        (f"postgresql://me:{quoted}@host/there?unknown=1", ConfigurationError, "is not an address of PostgreSQL"),
     ):
         with pytest.raises(error, match=word) as refused:
             open_source(tmp_path, Address("postgres", uri)).collections()

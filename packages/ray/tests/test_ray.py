@@ -245,7 +245,7 @@ def test_the_command_ingests_on_a_cluster_that_runs(tmp_path: Path, cluster: tup
         command = [sys.executable, "-m", "aidre", "ingest", str(docs), "--store", str(tmp_path / store)]
         command += ["--collection", "c", "--config", str(config), "--json", *options]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
-        assert done.returncode == 1, done.stderr  # one of the pages is no text
+        assert done.returncode == 1, done.stderr  # one of the pages is not text
         assert "bad.md: " in done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -54,7 +54,7 @@ def test_values_of_a_program_become_json_at_any_depth(docs: aidre.Collection) ->
         ([{"deep": datetime(2026, 4, 1)}], "when is a time without a zone"),
         (np.datetime64("2026-04-01T10:00"), "when is a time without a zone"),
         (np.array(["2026-04-01T10:00"], "datetime64[ns]"), "when is a time without a zone"),
-        (datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=2))), "when is no date of the calendar in UTC"),
+        (datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=2))), "when is not a date of the calendar in UTC"),
         (np.timedelta64(5, "s"), "when is a span of time"),
         (b"bytes", "when holds a value that JSON cannot express"),
     ],

@@ -82,7 +82,7 @@ def test_vectors_come_as_npy_as_arrow_or_as_json_lines(tmp_path: Path, kind: str
         ("queries.jsonl", '{"vector": [1, 2]}\n\n{"vector": [1]}', "the vector of line 3 is not as long as the first"),
         ("queries.npy", b"text", "is no .npy file"),
         ("queries.npy", b"", "is no .npy file"),
-        ("queries.arrow", b"text", "is no Arrow file with a column named vector"),
+        ("queries.arrow", b"text", "is not an Arrow file with a column named vector"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_with_its_line(

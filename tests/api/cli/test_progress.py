@@ -16,10 +16,10 @@ SUMMARY = Summary(
 
 def test_an_ingest_names_what_failed_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     with Reporter(as_json=True) as report:
-        for event in (Problem("a.jsonl:3", "is no object"), Notice("two files left out"), Committed(1, 2, 3)):
+        for event in (Problem("a.jsonl:3", "is not an object"), Notice("two files left out"), Committed(1, 2, 3)):
             report(event)
     printed = capsys.readouterr()
-    assert printed.err == "aidre: a.jsonl:3: is no object\naidre: two files left out\n"
+    assert printed.err == "aidre: a.jsonl:3: is not an object\naidre: two files left out\n"
     assert printed.out == '{"event":"commit","generation":1,"documents":2,"chunks":3}\n'
 
 

@@ -97,7 +97,7 @@ def test_a_member_that_is_missing_and_one_that_is_too_many_are_named() -> None:
     assert refused({"inner": {}}).details == {"missing": ["inner.flag"]}
     assert refused({"inner": {}}).message == "inner.flag is missing"
     unknown = refused({"inner": {"flag": True, "price": 1}})
-    assert unknown.message == "inner.price is no member of this message: leave it out"
+    assert unknown.message == "inner.price is not a member of this message: leave it out"
 
 
 class Closed(ClosedMessage):
@@ -115,7 +115,7 @@ def test_a_name_that_looks_like_a_path_is_shown_as_a_name(name: str) -> None:
     for body, place in ({name: 1}, ""), ({"inner": {"flag": True, name: 1}}, "inner."):
         with pytest.raises(BadRequest) as caught:
             read_message(body, Closed)
-        assert caught.value.message == f"{place}{shown} is no member of this message: leave it out"
+        assert caught.value.message == f"{place}{shown} is not a member of this message: leave it out"
         assert caught.value.details == {"member": place + shown}
 
 

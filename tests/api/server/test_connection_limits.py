@@ -1,4 +1,4 @@
-"""Connections that send too much, or what is no request, and more connections than there is room for."""
+"""Connections that send too much, or what is not a request, and more connections than there is room for."""
 
 from __future__ import annotations
 

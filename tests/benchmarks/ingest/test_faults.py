@@ -142,7 +142,7 @@ def test_shares_are_of_chunks_titles_and_paragraphs() -> None:
 def test_html_says_what_is_code_a_table_a_link_and_a_paragraph() -> None:
     found = read_html_markup(
         "<head><title>x</title></head><p>One two three four five six seven <b>eight</b> words.<p>Few words.</p>"
-        '<p><a href="x">a link of many words is no paragraph of text</a></p><pre>a\n b</pre>'
+        '<p><a href="x">a link of many words is not a paragraph of text</a></p><pre>a\n b</pre>'
         '<table><tr><th>n<th>m<tr><td><p>1</p><td>2</table><a rel="next" href="b">Next</a><a href="c">Other</a>'
         "<script>p</script>"
     )

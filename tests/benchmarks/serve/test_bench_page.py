@@ -1,4 +1,4 @@
-"""The benchmark of the search page: its store can be searched, and its questions are no passages."""
+"""The benchmark of the search page: its store can be searched, and its questions are not passages."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def promised(client: Client, **members: Any) -> str:
 
 
 def settled(client: Client, token: str) -> httpx.Response:
-    """The answer of /await when it is no promise any more."""
+    """The answer of /await when it is not a promise any more."""
     answers: list[httpx.Response] = []
 
     def answered() -> bool:

@@ -96,7 +96,7 @@ def test_both_modes_over_http_and_standard_input_get_the_same_answers(filled: Pa
 
 
 def settled(post: Callable[[str, Any], httpx.Response], token: str) -> httpx.Response:
-    """The answer of /await when it is no promise any more."""
+    """The answer of /await when it is not a promise any more."""
     checking = {"promise_token": token, "action": "checkin"}
     until(lambda: post("/await", checking).status_code != 202)
     return post("/await", checking)

@@ -259,12 +259,12 @@ def test_a_replica_that_still_runs_changes_nothing_in_the_folder_of_the_home_nod
     promote(place.bucket, replica)
     write(replica, ["new"], 4)
     write_one(replica, "more", "x")
-    with pytest.raises(StorageFailed, match="is no replica any more, it was promoted"):
+    with pytest.raises(StorageFailed, match="is not a replica any more, it was promoted"):
         running.pull()
     assert running.fetch(NAME, 1)
     assert everything(Store(replica).open(NAME)) == ["a", "b", "c", "new"]
     assert Store(replica).collections() == [NAME, "more"]
-    with pytest.raises(StorageFailed, match="is no replica any more"):
+    with pytest.raises(StorageFailed, match="is not a replica any more"):
         place.unpulled(replica)
 
 

@@ -56,7 +56,7 @@ def test_mixtures_lie_farther_from_the_rows_than_rows_do() -> None:
     nearest = [np.sort(sample.queries @ stored.T, axis=1)[:, -2].mean() for sample in (rows, mixtures, pairs)]
     assert nearest[1] < nearest[2] < nearest[0]
     assert nearest[1] < nearest[0] - 0.1
-    assert nearest[1] > 0.3  # and are no noise alone
+    assert nearest[1] > 0.3  # and are not noise alone
     np.testing.assert_allclose(np.linalg.norm(mixtures.queries, axis=1), 1, rtol=1e-5)
 
 

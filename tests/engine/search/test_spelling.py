@@ -181,7 +181,7 @@ def test_words_that_were_joined_are_split(english: Snapshot, typed: str, correct
 @pytest.mark.parametrize(
     "typed",
     [
-        "rerecord warmness",  # a prefix or an ending is no word
+        "rerecord warmness",  # a prefix or an ending is not a word
         "MACHINELEARNING",  # an abbreviation or a name
         "xqzjmachine",
     ],

@@ -174,8 +174,8 @@ def tree(pages: bytes) -> bytes:
 
 
 BROKEN: dict[str, tuple[bytes, str]] = {
-    "empty": (b"", "is no PDF file, whatever its name says"),
-    "another format": (b"<html><p>Hello", "is no PDF file, whatever its name says"),
+    "empty": (b"", "is not a PDF file, whatever its name says"),
+    "another format": (b"<html><p>Hello", "is not a PDF file, whatever its name says"),
     "garbage": (b"%PDF-1.7\n" + bytes(range(256)) * 400, "is a damaged PDF file: it cannot be opened"),
     "truncated": (pdf([["x"]] * 50)[:4000], "is a damaged PDF file: it cannot be opened"),
     "encrypted": (

@@ -1,4 +1,4 @@
-"""Tables of a PDF between ruled lines as tables of Markdown, and pages whose lines are no table."""
+"""Tables of a PDF between ruled lines as tables of Markdown, and pages whose lines are not a table."""
 
 from __future__ import annotations
 

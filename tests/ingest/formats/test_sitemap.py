@@ -41,7 +41,7 @@ def test_an_index_lists_sitemaps() -> None:
         (b"<urlset>" + b"<url>" * 1_000_000, "open inside each other"),
         (b"<urlset>" + b"<url/>" * (MAX_ADDRESSES + 1) + b"</urlset>", "more than 50000 addresses"),
         (b"<urlset><url>", "malformed XML"),
-        (b"<rss/>", "is no sitemap"),
+        (b"<rss/>", "is not a sitemap"),
         (b"", "malformed XML"),
     ],
 )

@@ -67,7 +67,7 @@ def test_other_values_have_no_integer_beyond() -> None:
 def test_what_is_no_number_is_null_in_files_and_refused_elsewhere() -> None:
     assert parse_json(b'{"n": NaN, "m": [-Infinity]}') == {"n": None, "m": [None]}
     for text in (b'{"n": NaN}', b"[Infinity]", b'{"n": -Infinity}'):
-        with pytest.raises(InvalidDocument, match="are no numbers"):
+        with pytest.raises(InvalidDocument, match="are not numbers"):
             parse_json(text, is_strict=True)
     assert parse_json(b'"NaN"', is_strict=True) == "NaN"
 

@@ -44,7 +44,7 @@ class Request:
 
     @property
     def json(self) -> Any:
-        """None where the body is no JSON."""
+        """None where the body is not JSON."""
         return _parsed(self.body)
 
     def with_header(self, name: str, value: str) -> Request:
@@ -91,7 +91,7 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """None where the body is no JSON."""
+        """None where the body is not JSON."""
         return _parsed(self.body)
 
     def with_header(self, name: str, value: str | None) -> Answer:

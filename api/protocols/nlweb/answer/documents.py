@@ -143,7 +143,7 @@ def _build_filter(ask: Ask, scopes: Sequence[SearchScope]) -> AttributeFilter:
     snapshots = [collection.snapshot for collection in collections]
     fields = frozenset[str]().union(*(snapshot.fields() for snapshot in snapshots))
     for collection in collections:
-        if not collection.settings.return_text:  # its texts are no fields to ask for, as if no document had them
+        if not collection.settings.return_text:  # its texts are not fields to ask for, as if no document had them
             fields -= {name for name in fields if tells_text(name, collection.snapshot, collection.settings)}
     fields = frozenset(map(unmistakable_name, fields))
     dates = frozenset[str]().union(*(snapshot.dates for snapshot in snapshots))
@@ -179,7 +179,7 @@ def _resolve_sites(retrieval: Retrieval, sites: Sequence[str], caller: Caller) -
     hosts, names = [parse_host(site) for site in sites], frozenset(map(str.lower, sites))
     if not sites or not own_hosts.isdisjoint(hosts) or not ALL_SITES.isdisjoint(names):
         return [SearchScope(collection) for collection in collections]
-    # The name of a collection without a dot is no host: the other collections are not filtered by it.
+    # The name of a collection without a dot is not a host: the other collections are not filtered by it.
     dotless = {collection.name for collection in collections if "." not in collection.name}
     spellings = chain.from_iterable(_spell_host(host) for host in hosts if host and host not in dotless)
     site_fields = list(dict.fromkeys(spellings))

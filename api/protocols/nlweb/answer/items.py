@@ -215,7 +215,7 @@ def _default_object(chunk: RetrievedChunk, returns_text: bool, as_article: bool)
 
 
 def _properties(metadata: Mapping[str, Json]) -> dict[str, Json]:
-    """The metadata with names of schema.org that are no text; a price is that of an offer, too."""
+    """The metadata with names of schema.org that are not text; a price is that of an offer, too."""
     shown = {name: value for name, value in metadata.items() if name in _PROPERTIES or is_schema_date(name)}
     if "price" in shown and "offers" not in shown:
         terms = {name: shown[name] for name in ("price", "priceCurrency", "availability") if name in shown}

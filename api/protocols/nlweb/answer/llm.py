@@ -151,7 +151,7 @@ def _extract_content(status: int, body: bytes) -> Json:
     if type(content) is list:
         content = "".join(str(part.get("text", "")) for part in content if type(part) is dict)
     if type(content) is not str:
-        raise _UnusableResponse("its answer is no chat completion")
+        raise _UnusableResponse("its answer is not a chat completion")
     return content
 
 

@@ -110,7 +110,7 @@ def _unflatten(body: Mapping[str, Json]) -> Body:
 
 
 def _section(body: Mapping[str, Json], name: str) -> Body:
-    """A copy of a section. In a flat body a member of this name that is no object is a client's own parameter."""
+    """A copy of a section. In a flat body a member of this name that is not an object is a client's own parameter."""
     section = body.get(name)
     return dict(section) if type(section) is dict else {}
 
@@ -123,7 +123,7 @@ def _split_sites(query: Body) -> None:
 
 
 def _parse_list(value: Json) -> Json:
-    """The values of a JSON list or a list with commas; a value that is no string is returned unchanged."""
+    """The values of a JSON list or a list with commas; a value that is not a string is returned unchanged."""
     if type(value) is not str:
         return value
     if value.lstrip().startswith("["):

@@ -31,7 +31,7 @@ _LOCATING_MEMBERS: Final = PLACE_MEMBERS | {
 """First members of the paths of fields that locate the item itself, not its author."""
 _AROUND: Final = re.compile(r"(?:somewhere )?(?:in|near|around|at|within|from|close to|bei) (?:the )?", re.IGNORECASE)
 _MAX_PARTS: Final = 8
-"""Parts between commas; a text of more is no place."""
+"""Parts between commas; a text of more is not a place."""
 _MAX_NAMES: Final = 16
 _MAX_NAME_CHARS: Final = 200
 """Characters of a name that is searched for in texts."""
@@ -94,7 +94,7 @@ def collect_texts(value: Json) -> list[str]:
 
 def place_pattern(name: str) -> str | None:
     """A regular expression that finds a place, by this name or a synonym, as whole words in an address. The two letters
-    of a state match after a comma only. None for a text that is no name."""
+    of a state match after a comma only. None for a text that is not a name."""
     if len(name) > _MAX_NAME_CHARS or not name.isprintable():
         return None
     states = place_names("addressRegion", name)

@@ -38,7 +38,7 @@ MAX_SITES = 64
 MAX_START = 10_000
 """Documents to skip; a larger number counts as this one."""
 NON_FILTERS = frozenset({"text", "site", "start_num", "decontextualized_query", *COUNT_NAMES})
-"""Members of `query` that are no filter attributes."""
+"""Members of `query` that are not filter attributes."""
 MIN_SCORE_DIALECTS = frozenset[Dialect]({"0.54", "legacy"})
 """Dialects in which `query.min_score` is the least score of a result; in 0.55 it is a filter attribute as any other."""
 MAX_SCORE = 100

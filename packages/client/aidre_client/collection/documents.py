@@ -355,4 +355,4 @@ def _quoted(document_id: str) -> str:
     try:
         return quote(document_id, safe="-._~")
     except UnicodeEncodeError:
-        raise InvalidInput(f"the id {document_id!a:.80} has half of a surrogate pair, which is no text") from None
+        raise InvalidInput(f"the id {document_id!a:.80} has half of a surrogate pair, which is not text") from None

@@ -33,7 +33,7 @@ def read_rows(rows: Any, vectors: Any) -> Iterator[tuple[str, bytes]]:
             yield members["id"], msgspec.json.encode(members)
         except (InvalidInput, UnicodeEncodeError) as error:
             fault = (
-                error.message if isinstance(error, InvalidInput) else "has half of a surrogate pair, which is no text"
+                error.message if isinstance(error, InvalidInput) else "has half of a surrogate pair, which is not text"
             )
             raise InvalidDocument(f"document {count - 1}: {fault}", row=count - 1) from None
     for space, matrix in matrices.items():

@@ -113,7 +113,7 @@ def to_ids(ids: Any, verb: str) -> list[str]:
 
 
 def not_a_row(row: Any) -> str:
-    """Why something in the rows of `add` is no document."""
+    """Why something in the rows of `add` is not a document."""
     cure = "; vectors are vectors=, beside the rows" if hasattr(row, "__array__") else ""
     return f"is {type(row).__name__}: a document is a text, a mapping or a Document{cure}"
 

@@ -81,7 +81,7 @@ def _to_number(value: float | Decimal, name: str) -> int | float:
             raise InvalidDocument(f"{name} is a whole number beyond 64 bits with a sign: write it as a string")
         return int(value)
     if not math.isfinite(value):
-        raise InvalidDocument(f"{name} is no finite number: leave it out")
+        raise InvalidDocument(f"{name} is not a finite number: leave it out")
     nearest = float(value)
     if isinstance(value, Decimal) and Decimal(repr(nearest)) != value:
         raise InvalidDocument(f"{name} is a Decimal with more digits than a number has: write it as a string")
@@ -95,7 +95,7 @@ def _of_datetime(value: datetime, name: str) -> str:
     try:
         return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
     except OverflowError:
-        raise InvalidDocument(f"{name} is no date of the calendar in UTC: {value.isoformat()}") from None
+        raise InvalidDocument(f"{name} is not a date of the calendar in UTC: {value.isoformat()}") from None
 
 
 _SCALARS: Sequence[tuple[tuple[type, ...], Callable[[Any, str], Json]]] = (

@@ -31,7 +31,7 @@ def _lines(answer: Exchange) -> list[Any]:
             try:
                 found.append(orjson.loads(line[6:]))
             except orjson.JSONDecodeError:
-                raise Failed(f"a line is no JSON: {shown(line)}") from None
+                raise Failed(f"a line is not JSON: {shown(line)}") from None
     return [one for one in found if isinstance(one, dict)]
 
 

@@ -128,8 +128,8 @@ def results_of(answer: Exchange) -> list[dict[str, Any]]:
     """The results of a search. Failed where it did not succeed."""
     expect(answer.status == 200, f"{answer.name}, expected 200: {shown(answer.body[:200].decode(errors='replace'))}")
     results = answer.object.get("results")
-    expect(isinstance(results, list), f"{answer.name}: `results` is no array")
-    expect(all(isinstance(one, dict) for one in results or ()), f"{answer.name}: a result is no object")
+    expect(isinstance(results, list), f"{answer.name}: `results` is not an array")
+    expect(all(isinstance(one, dict) for one in results or ()), f"{answer.name}: a result is not an object")
     return list(results or ())
 
 
@@ -168,7 +168,7 @@ def _document(target: Target) -> None:
     answer = target.well_known(WELL_KNOWN)
     require(answer.status not in {404, 410}, f"{answer.name}: the server does not speak AIDRE")
     expect(answer.status == 200, f"{answer.name}, expected 200")
-    expect(isinstance(answer.object, dict), "it is no object")
+    expect(isinstance(answer.object, dict), "it is not an object")
 
 
 @CHECKS.add("3.2", "MUST", "The discovery document MUST be served as application/json.")

@@ -247,7 +247,7 @@ def expect_error(answer: Exchange, code: str | None = None, *others: str) -> Non
     expect(400 <= answer.status < 500, f"{answer.name}, expected a refusal")
     body = answer.object
     error = body.get("error")
-    expect(body.get("status") == "error" and isinstance(error, dict), f"{answer.name}: {shown(body)} is no error")
+    expect(body.get("status") == "error" and isinstance(error, dict), f"{answer.name}: {shown(body)} is not an error")
     found = error.get("code") if isinstance(error, dict) else None
     expect(code is None or found in {code, *others}, f"{answer.name}: code is {shown(found)}, expected {code}")
     if found in CODES:

@@ -415,7 +415,7 @@ def _denied(target: Target) -> None:
     "RetrieveRequest",
     "MUST",
     "A request that violates the schema is refused.",
-    reading="it has no status ok; auction, pricing and user identity are no members",
+    reading="it has no status ok; auction, pricing and user identity are not members",
 )
 def _malformed(target: Target) -> None:
     granted(target)
@@ -435,7 +435,7 @@ def _malformed(target: Target) -> None:
 
 
 @CHECKS.add(
-    "RetrieveRequest", "MUST", "A request that violates the schema is refused.", reading="a body that is no JSON"
+    "RetrieveRequest", "MUST", "A request that violates the schema is refused.", reading="a body that is not JSON"
 )
 def _no_json(target: Target) -> None:
     url = address(target, "retrieve")

@@ -127,7 +127,7 @@ def asked(target: Target, **members: Any) -> Exchange:
 
 def expect_envelope(body: Any, name: str) -> str:
     """The response type of an answer that has the form of section 4. Failed of any other."""
-    expect(isinstance(body, dict), f"{name}: it is no object")
+    expect(isinstance(body, dict), f"{name}: it is not an object")
     expect(isinstance(body.get("_meta"), dict), f"{name}: _meta is {shown(body.get('_meta'))}")
     expect_shape(body["_meta"], META, f"{name}: _meta")
     kind = str(body["_meta"]["response_type"])
@@ -241,7 +241,7 @@ def _site(target: Target) -> None:
     sites = sites_of(part)
     expect(len(sites) <= 1, f"results of {shown(sorted(sites))} for the site {shown(site)}")
     if identities(part) != identities(whole) or sites == {site}:
-        return  # it is no fault that all of the best results are of this site
+        return  # it is not a fault that all of the best results are of this site
     elsewhere = asked(target, query={"site": "no-such-site-5b1f.example"})
     if expect_envelope(elsewhere.object, elsewhere.name) == "answer":
         same = identities(elsewhere.object.get("results", [])) == identities(whole)
@@ -477,7 +477,7 @@ def promised(target: Target) -> Exchange:
         known = body.get(name)
         body[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, Mapping) else value
     answer = ask(target, body)
-    require(answer.object.get("_meta", {}).get("response_type") == "promise", f"{answer.name}: it is no promise")
+    require(answer.object.get("_meta", {}).get("response_type") == "promise", f"{answer.name}: it is not a promise")
     return answer
 
 

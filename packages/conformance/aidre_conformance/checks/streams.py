@@ -36,7 +36,7 @@ class Event:
 
 
 def events_of(answer: Exchange) -> list[Event]:
-    """The events of a stream (HTML standard, 9.2). Failed where data are no JSON."""
+    """The events of a stream (HTML standard, 9.2). Failed where data are not JSON."""
     text = answer.content.decode("utf-8", errors="replace").replace("\r\n", "\n").replace("\r", "\n")
     events = []
     for block in text.split("\n\n"):
@@ -57,7 +57,7 @@ def _data(text: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise Failed(f"the data of an event are no JSON: {error}: {shortened(text)}") from None
+        raise Failed(f"the data of an event are not JSON: {error}: {shortened(text)}") from None
 
 
 def streamed(target: Target, **members: Any) -> tuple[Exchange, list[Event]]:

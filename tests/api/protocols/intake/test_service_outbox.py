@@ -209,7 +209,7 @@ def test_a_bind_of_another_key_is_not_delivered() -> None:
 def test_a_webhook_that_drips_does_not_outlast_the_lease(
     begin: bytes, part: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each part of its answer comes in time, and the last one does not: what was cut off is no acceptance."""
+    """Each part of its answer comes in time, and the last one does not: what was cut off is not an acceptance."""
     monkeypatch.setattr(service, "DELIVERY_SECONDS", 0.1)
 
     def drip(listener: socket.socket) -> None:

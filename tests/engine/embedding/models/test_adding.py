@@ -149,9 +149,9 @@ def test_a_folder_with_the_weights_of_a_known_model_is_that_model(
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"notes.txt": b"no model"}, "is no model: a folder of sentence-transformers has"),
-        ({"model.safetensors": b"weights alone"}, "is no model"),
-        ({"config.json": b"{}", "pytorch_model.bin": b"a pickle"}, "is no model"),
+        ({"notes.txt": b"no model"}, "is not a model: a folder of sentence-transformers has"),
+        ({"model.safetensors": b"weights alone"}, "is not a model"),
+        ({"config.json": b"{}", "pytorch_model.bin": b"a pickle"}, "is not a model"),
     ],
 )
 def test_a_folder_that_is_no_model_is_refused(

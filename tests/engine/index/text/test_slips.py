@@ -15,7 +15,7 @@ from aidre.engine.index.text.slips import is_affix, may_be_slip, share_ending
         ("bibliotheqeu", "bibliothèque"),  # no accent was typed
         ("bibliohtéque", "bibliothèque"),  # the wrong accent
         ("ифнормация", "информация"),
-        ("hawai\u02bbi", "hawaii"),  # the sign is no accent
+        ("hawai\u02bbi", "hawaii"),  # the sign is not an accent
         ("qur\u02beam", "qur\u02bean"),
         ("er", "re"),
         ("etrieval", "retrieval"),

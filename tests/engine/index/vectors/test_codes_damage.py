@@ -99,7 +99,7 @@ def with_value(name: str, value: int) -> Damage:
 
 
 DAMAGES: dict[str, Damage] = {
-    "a codeword is no number": with_codeword(np.nan),
+    "a codeword is not a number": with_codeword(np.nan),
     "a codeword is infinite": with_codeword(np.inf),
     "codewords are missing": with_codewords(16 * DIMENSIONS - 1),
     "there are no codewords": with_codewords(0),
@@ -123,7 +123,7 @@ DAMAGES: dict[str, Damage] = {
 @pytest.mark.parametrize("make", [plain, listed])
 def test_a_codebook_that_does_not_fit_is_refused(make: Callable[[], pa.RecordBatch], name: str) -> None:
     if make is listed and name in {"other blocks", "more rows", "fewer rows"}:
-        pytest.skip("its lists are no part of the codebook")
+        pytest.skip("its lists are not part of the codebook")
     batch = make()
     values = values_of(batch)
     index = faiss.deserialize_index(values[0])

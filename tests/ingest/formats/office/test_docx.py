@@ -167,8 +167,8 @@ def test_a_document_without_text_or_body_is_empty() -> None:
 
 
 BIG = "inflates to more than 4 MiB: split it"
-NO_ARCHIVE = "is no DOCX file, or a damaged one: its archive cannot be read"
-UNFIT = "is no Word document, or a damaged one: its parts do not fit together"
+NO_ARCHIVE = "is not a DOCX file, or a damaged one: its archive cannot be read"
+UNFIT = "is not a Word document, or a damaged one: its parts do not fit together"
 ENTITIES = "defines XML entities, which no Word document does"
 LIE = "is a damaged archive: a part is not as large as it says"
 

@@ -74,7 +74,7 @@ def test_odd_fields_cost_no_message(field: str) -> None:
 
 def test_what_is_no_message_and_what_is_too_deep_is_refused() -> None:
     for content in (b"no header here\n\nwords", b"\x00\x01\x02", b"a" * 3_000_000):
-        with pytest.raises(InvalidDocument, match="is no message"):
+        with pytest.raises(InvalidDocument, match="is not a message"):
             parse(content, {})
     deep = b"words"
     for _ in range(MAX_DEPTH + 2):

@@ -53,7 +53,7 @@ def test_protected_pages_are_refused_and_hidden_fonts_are_not() -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"PK\x03\x04", "is no EPUB file"),
+        (b"PK\x03\x04", "is not an EPUB file"),
         (archive({"a": "b"}), "META-INF/container.xml is missing"),
         (repacked(epub(["x"]), {"OEBPS/book.opf": None}), "OEBPS/book.opf is missing"),
         (epub(["x"], more={"a.xml": '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'}), "defines XML entities"),

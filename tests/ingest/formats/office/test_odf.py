@@ -79,7 +79,7 @@ def test_what_is_repeated_a_million_times_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is no OpenDocument file"),
+        (b"", "is not an OpenDocument file"),
         (archive({"a": "b"}), "content.xml is missing"),
         (archive({"content.xml": "<a"}), "is a damaged OpenDocument text: "),
         (

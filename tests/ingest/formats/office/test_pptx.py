@@ -62,7 +62,7 @@ def test_hidden_slides_and_empty_presentations_have_no_text() -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"no zip", "is no PPTX file, or a damaged one"),
+        (b"no zip", "is not a PPTX file, or a damaged one"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "older PowerPoint format: save it as .pptx"),
         (repacked(pptx(["HERE"]), {"ppt/presentation.xml": None}), "ppt/presentation.xml is missing"),
         (repacked(pptx(["x"]), {SLIDE: b"<p:sld"}), "is a damaged PowerPoint presentation: "),

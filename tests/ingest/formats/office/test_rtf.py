@@ -1,4 +1,4 @@
-"""RTF as a document: text in its encodings, headings, tables, and groups that are no text."""
+"""RTF as a document: text in its encodings, headings, tables, and groups that are not text."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_information_of_a_file_is_members() -> None:
 
 
 def test_what_is_no_rtf_and_what_is_too_deep_is_refused() -> None:
-    with pytest.raises(InvalidDocument, match="is no RTF file"):
+    with pytest.raises(InvalidDocument, match="is not an RTF file"):
         parse(b"plain", {})
     with pytest.raises(InvalidDocument, match="inside each other"):
         read("{" * (MAX_DEPTH + 1))

@@ -1,4 +1,4 @@
-"""`data:` addresses are no words of a text."""
+"""`data:` addresses are not words of a text."""
 
 from __future__ import annotations
 

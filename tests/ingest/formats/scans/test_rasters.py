@@ -109,7 +109,7 @@ def test_large_images_are_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_no_image_is_refused() -> None:
     gif = encoded(images.new("L", (4, 4)), "GIF")
     for content in (b"", b"text", gif, b"\x89PNG\r\n\x1a\n"):
-        with pytest.raises(InvalidDocument, match="is no image of a kind that is read"):
+        with pytest.raises(InvalidDocument, match="is not an image of a kind that is read"):
             list(decode_images(content, {}))
 
 
