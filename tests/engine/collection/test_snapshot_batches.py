@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from aidre.engine.collection import snapshot as module
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import InvalidInput
 from aidre.engine.index.fields import parse_filter
 from aidre.engine.model import Query
 from aidre.engine.search import search_dense_batch
-from aidre.engine.segment import view as module
+from aidre.engine.segment import view
 from tests.support.stores import NAME, ROWS, SPACE, names, put, record
 
 
@@ -96,7 +97,7 @@ def test_documents_are_found_where_they_live(snapshot: Snapshot) -> None:
 
 def test_segments_are_shared_where_the_same_documents_are_deleted() -> None:
     some, same, other = np.array([True, False]), np.array([True, False]), np.array([True, True])
-    assert module._is_same_mask(None, None) is True
-    assert module._is_same_mask(some, same) is True
+    assert view._is_same_mask(None, None) is True
+    assert view._is_same_mask(some, same) is True
     for old, new in ((None, some), (some, None), (some, other)):
-        assert module._is_same_mask(old, new) is False
+        assert view._is_same_mask(old, new) is False
