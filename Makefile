@@ -120,12 +120,12 @@ hostile: $(VENV)/.tools
 	$(BIN)/python -m tests.hostile $(NAME) $(ARGS)
 
 processors: $(VENV)/.tools
-	$(BIN)/python -m tests.support.processors -n auto --dist worksteal
+	$(BIN)/python -m tests.commands.processors -n auto --dist worksteal
 
 # What CI does without: several hundred MB of libraries, and servers that take half a minute to start.
 SCALE := ray,milvus,scale
 # The Milvus server listens on every interface: it runs in a network namespace of its own, and the tests with it.
-MILVUS := $(BIN)/python -m tests.support.milvus_server
+MILVUS := $(BIN)/python -m tests.commands.milvus_server
 scale: $(VENV)/.tools
 	$(PIP) install -c constraints.txt -e '.[$(SCALE)]'
 	$(BIN)/python -m pytest -q packages/ray/tests/test_ray.py $(ARGS)
@@ -141,13 +141,13 @@ docs: $(VENV)/.tools
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 sites: $(VENV)/.tools
-	$(BIN)/python -m tests.support.site_builds $(NAME)
+	$(BIN)/python -m tests.commands.site_builds $(NAME)
 
 reference: $(VENV)/.tools
-	$(BIN)/python -m tests.support.reference
+	$(BIN)/python -m tests.commands.reference
 
 twins: $(VENV)/.tools
-	$(BIN)/python -m tests.support.twins
+	$(BIN)/python -m tests.commands.twins
 
 screenshots: $(VENV)/.tools
 	$(BIN)/python demo/screenshots.py
@@ -171,10 +171,10 @@ integrations:
 # Version, changelog and tag must agree, and the working tree be clean.
 release: $(VENV)/.tools
 	$(PIP) install -c constraints.txt -e '.[release]'
-	$(BIN)/python -m tests.support.release $(ARGS)
+	$(BIN)/python -m tests.commands.release $(ARGS)
 
 smoke: $(VENV)/.tools
-	$(BIN)/python -m tests.support.empty_root $(ARGS)
+	$(BIN)/python -m tests.commands.empty_root $(ARGS)
 
 clean:
 	rm -rf $(VENV) .venv-integrations .demo build dist *.egg-info packages/*/build packages/*/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks

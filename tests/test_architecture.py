@@ -20,9 +20,9 @@ from setuptools import find_packages
 
 from aidre.engine.native import kernel_name
 from tests import ROOT
-from tests.support.import_clocks import clocks_read_at_import
-from tests.support.seams import ANY, CLIENT_SEAM, ENGINE_SEAM
-from tests.support.source_tree import (
+from tests.rules.import_clocks import clocks_read_at_import
+from tests.rules.seams import ANY, CLIENT_SEAM, ENGINE_SEAM
+from tests.rules.source_tree import (
     BENCHMARKS,
     BESIDE,
     CLIENT,
@@ -30,6 +30,7 @@ from tests.support.source_tree import (
     PACKAGES,
     RANK,
     Tree,
+    asked_by,
     defined,
     foreign,
     outside_functions,
@@ -87,7 +88,10 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
 """The rooms of each folder from the ground up. A room imports rooms of lower layers; `index/vectors` is a room inside
 the room `index`, and the two may import each other's public names as long as no module is in a circle."""
 MIRRORED = (*PACKAGES, "aidre", BENCHMARKS)
-KINDS = {"backends", "conformance", "examples", "integration", "hostile", "quality", "support", "upgrade"}
+SHARED = {"support", "commands", "rules", "wrong_servers"}
+KINDS = {"backends", "conformance", "examples", "integration", "hostile", "quality", "upgrade", *SHARED}
+UNMIRRORED = {*SHARED, "hostile", "integration", "upgrade"}
+NO_MODULE = re.compile("__init__$|__main__$|conftest$|test_")
 TEST_FOLDERS = {*MIRRORED, *KINDS}
 MOST_ROOMS = 9
 MOST_MODULES = 14
@@ -383,7 +387,7 @@ def no_test_reads_a_clock_at_import(tree: Tree) -> Iterator[str]:
 
 def folders_of_tests_mirror_the_packages(tree: Tree) -> Iterator[str]:
     """`tests/engine/search/test_hybrid.py` tests `engine/search/hybrid.py`, and `packages/milvus/tests/test_tables.py`
-    tests `packages/milvus/aidre_milvus/tables.py`; tests share what is in tests/support."""
+    tests `packages/milvus/aidre_milvus/tables.py`."""
     stems = {source.path.removesuffix(".py") for source in tree.sources}
     for source in (source for source in tree.sources if source.folder == "tests"):
         if source.path.startswith(f"{BESIDE}/"):
@@ -395,12 +399,22 @@ def folders_of_tests_mirror_the_packages(tree: Tree) -> Iterator[str]:
         top = folder.split("/")[0]
         if top and top not in TEST_FOLDERS:
             yield f"{source.path} is in no known folder of tests"
-        if name in {"__init__", "__main__", "conftest"} or top in {"support", "hostile", "integration", "upgrade"}:
-            continue
-        if not name.startswith("test_"):
-            yield f"{source.path} is not a test and not in tests/support"
-        elif top in MIRRORED and not is_named_after(folder, folder.rpartition("/")[2], name, stems):
+        whole = folder.rpartition("/")[2]
+        if name.startswith("test_") and top in MIRRORED and not is_named_after(folder, whole, name, stems):
             yield f"{source.path} names neither a module of {folder}/ nor the folder"
+
+
+def what_tests_of_one_folder_share_is_in_it(tree: Tree) -> Iterator[str]:
+    """A module that is no test lies in the folder of all that ask it, or in a folder of what tests share."""
+    asking = asked_by(tree)
+    for source in (one for one in tree.sources if one.path.startswith("tests/")):
+        folder, _, name = source.path.removesuffix(".py").rpartition("/")
+        if folder == "tests" or folder.split("/")[1] in UNMIRRORED or NO_MODULE.match(name):
+            continue
+        if not asking[source.module]:
+            yield f"{source.path} is no test, and no test asks it"
+        elif not all(path.startswith(f"{folder}/") for path in asking[source.module]):
+            yield f"{source.path} is asked by tests of other folders, and not in tests/support"
 
 
 def is_named_after(folder: str, whole: str, name: str, stems: Collection[str]) -> bool:
@@ -448,6 +462,10 @@ PLANTED: dict[Rule, Mapping[str, str]] = {
         "packages/milvus/aidre_milvus/tables.py": "from aidre.engine.segment import StoredChunk\n",
     },
     folders_of_tests_mirror_the_packages: {"tests/engine/search/test_ranking.py": ""},
+    what_tests_of_one_folder_share_is_in_it: {
+        "tests/engine/frames.py": "",
+        "tests/api/test_app.py": "from tests.engine.frames import f\n",
+    },
     no_test_reads_a_clock_at_import: {
         "tests/test_api.py": "from datetime import UTC, datetime\nNOW = datetime.now(UTC)\n"
     },

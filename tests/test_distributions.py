@@ -16,11 +16,11 @@ import pytest
 import yaml
 
 from tests import ROOT
+from tests.commands.distributions import disagreements, distributions, missing_archives, platform_of, unraised
+from tests.commands.kernel_wheels import KERNEL, PLATFORMS, cross_compiled, kernel_faults
+from tests.commands.release import main
 from tests.support.compiler import zig
-from tests.support.distributions import disagreements, distributions, missing_archives, platform_of, unraised
-from tests.support.kernel_wheels import KERNEL, PLATFORMS, cross_compiled, kernel_faults
 from tests.support.native import kernel
-from tests.support.release import main
 
 PYTHON = 'requires-python = ">=3.11"\n'
 AIDRE = f'[project]\nname = "aidre"\ndynamic = ["version"]\n{PYTHON}dependencies = ["aidre-low==1.2.3"]\n'

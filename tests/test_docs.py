@@ -30,15 +30,18 @@ from aidre.engine.storage.manifest import MIN_KEPT_GENERATIONS
 from benchmarks.__main__ import names as benchmark_names
 from benchmarks.report import readme
 from tests import ROOT
+from tests.commands import reference
+from tests.commands.site.links import SHOWN, rewritten
+from tests.commands.site.pages import GENERATED
+from tests.commands.site.rooms import Room, columns, drawing
 from tests.conformance.nlweb.test_published_mcp_clients import VERSIONS as CLIENT_VERSIONS
-from tests.support import reference
-from tests.support.site.links import SHOWN, rewritten
-from tests.support.site.pages import GENERATED
-from tests.support.site.rooms import Room, columns, drawing
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
 CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+FOLDERS_OF_MODULES = {"support", "commands", "rules", "wrong_servers"}
+"""Folders of tests/ that have no tests, but what tests share."""
+DESCRIBED_WHERE_THEY_ARE = {"hostile", "integration", "upgrade"}
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 SITE = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 NAVIGATION = yaml.safe_load(SITE)["nav"]
@@ -160,10 +163,18 @@ def test_the_link_checks_find_what_leads_nowhere(tmp_path: Path) -> None:
 
 def test_the_map_of_what_tests_share_names_every_module_and_no_other() -> None:
     listed = re.findall(r"^\| `([\w/]+)` \|", (ROOT / "tests/README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    support = ROOT / "tests/support"
-    paths = [path.relative_to(support) for pattern in ("*.py", "*/*.py") for path in support.glob(pattern)]
+    tests = ROOT / "tests"
+    paths = [path.relative_to(tests) for path in tests.rglob("*.py") if is_shared_by_tests(path.relative_to(tests))]
     modules = {str(path.parent if path.stem == "__init__" else path.with_suffix("")) for path in paths}
-    assert sorted(listed) == sorted(modules - {"."})
+    assert sorted(listed) == sorted(one.removeprefix("support/") for one in modules - FOLDERS_OF_MODULES)
+
+
+def is_shared_by_tests(path: Path) -> bool:
+    """Of a file below tests/: whether the map has to name it. Folders of several modules are named as one, too."""
+    top = path.parts[0]
+    if top in DESCRIBED_WHERE_THEY_ARE or "site_samples" in path.parts or path.name.startswith("test_"):
+        return False
+    return top in FOLDERS_OF_MODULES if path.stem == "__init__" else len(path.parts) > 1 and path.stem != "conftest"
 
 
 def test_the_page_on_benchmarks_names_every_benchmark_and_no_other() -> None:

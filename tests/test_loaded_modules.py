@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from tests import ROOT
-from tests.support.source_tree import Tree
+from tests.rules.source_tree import Tree
 
 HERE = Tree(ROOT)
 

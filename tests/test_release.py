@@ -9,8 +9,8 @@ import pytest
 
 from aidre import __version__
 from tests import ROOT
-from tests.support.distributions import version_of
-from tests.support.release import faults, narrowed, needed, notes_of, requirements
+from tests.commands.distributions import version_of
+from tests.commands.release import faults, narrowed, needed, notes_of, requirements
 
 CHANGELOG = "# Changelog\n\n## [1.2.3] - 2026-11-25\n\n### Fixed\n\n- A fault.\n\n## [1.2.2] - 2026-11-01\n\n- Older.\n"
 

@@ -4,9 +4,8 @@
 
 Rows are real embeddings, queries unseen passages and questions, see `harness.real`. Single queries on one thread,
 the engines in turns, top 10; without a filter, and with filters that let half, a tenth and a hundredth of them pass.
-Recall@10 is against exact search. PostgreSQL is that of `--uri`, or one from a wheel, with its default settings; beside
-it is SQL as a person would write it, over one table with the same graph and an index on the field of the filter. Milvus
-is that of `--milvus`; tests/support/milvus_server.py starts one for a command and names it in the environment.
+Recall@10 is against exact search. PostgreSQL is that of `--uri`, or one from a wheel, with its default settings. Milvus
+is that of `--milvus`; tests/commands/milvus_server.py starts one for a command and names it in the environment.
 """
 
 from __future__ import annotations

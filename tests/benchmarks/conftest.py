@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.report import plots, results as report
-from tests.support.measurements import CONTEST, CURVES, SERVED
+from tests.benchmarks.measurements import CONTEST, CURVES, SERVED
 
 
 @pytest.fixture(autouse=True)

@@ -24,8 +24,8 @@ from benchmarks.search import bench_cost, bench_filter, bench_index, bench_searc
 from benchmarks.serve import bench_trust
 from benchmarks.text import bench_embed, bench_text
 from tests import ROOT
+from tests.benchmarks.judged_sets import judged
 from tests.support.clients import TEXT
-from tests.support.judged_sets import judged
 
 ELSEWHERE = {
     "codes", "extraction", "feedback", "footprint", "group", "languages", "page", "quality", "relevance", "typos",

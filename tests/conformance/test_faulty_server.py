@@ -20,10 +20,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tests.support.clients import AIDRE
 from tests.support.clocks import WAIT_SECONDS, until
-from tests.support.faults import FAULTS
-from tests.support.faults.fixtures import FIXTURES
-from tests.support.faulty_server import faulty_app, faulty_server, fill_store, sound_app
 from tests.support.intent_platform import Platform, Refused, Sent
+from tests.wrong_servers.faults import FAULTS
+from tests.wrong_servers.faults.fixtures import FIXTURES
+from tests.wrong_servers.faulty_server import faulty_app, faulty_server, fill_store, sound_app
 
 BASE = "http://127.0.0.1:8000"
 JSON = "application/json"

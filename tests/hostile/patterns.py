@@ -22,7 +22,7 @@ from typing import Any
 from aidre.engine.retrieve.measures import mentions, periods, quantities
 from tests import ROOT
 from tests.hostile.report import Report
-from tests.support.source_tree import files_in, module_of
+from tests.rules.source_tree import files_in, module_of
 
 # The parser of patterns has no public name since 3.13.
 from re import _constants as constants  # isort: skip

@@ -14,7 +14,7 @@ import pytest
 
 from aidre.ingest.sandbox.walls import available
 from tests import ROOT
-from tests.support.breakout import TRIES
+from tests.hostile.breakout import TRIES
 
 NOBODY = 65534
 

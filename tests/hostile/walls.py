@@ -1,4 +1,4 @@
-"""What a parser that was taken over can do: every try of `tests.support.breakout`, in a child of the sandbox.
+"""What a parser that was taken over can do: every try of `tests.hostile.breakout`, in a child of the sandbox.
 
     python -m tests.hostile.walls [bare]
 
@@ -17,9 +17,9 @@ from pathlib import Path
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.sandbox.parent import Sandbox, SandboxLimits
 from tests import ROOT
-from tests.support.breakout import TRIES
+from tests.hostile.breakout import TRIES
 
-PROGRAM = str(ROOT / "tests" / "support" / "breakout.py")
+PROGRAM = str(ROOT / "tests" / "hostile" / "breakout.py")
 SECRET = ctypes.create_string_buffer(b"a secret of the parent")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.processors import SAMPLE, Kernels, combinations, core_types, run_tests, running, simd_levels
+from tests.commands.processors import SAMPLE, Kernels, combinations, core_types, run_tests, running, simd_levels
 
 pytestmark = pytest.mark.process
 

@@ -8,7 +8,7 @@ import inspect
 import pytest
 
 import aidre_client
-from tests.support.twins import CLASSES, SOURCE, TARGET, twin
+from tests.commands.twins import CLASSES, SOURCE, TARGET, twin
 
 TWINS = [name for name in CLASSES if name != "Transport"]
 

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from aidre_conformance import Fixtures
-from tests.support.faults.fixtures import FIXTURES
-from tests.support.faulty_server import faulty_server, fill_store
 from tests.support.servers import Server
+from tests.wrong_servers.faults.fixtures import FIXTURES
+from tests.wrong_servers.faulty_server import faulty_server, fill_store
 
 GIVEN = Fixtures(
     key=FIXTURES.bearer,

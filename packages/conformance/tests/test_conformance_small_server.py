@@ -12,10 +12,10 @@ import pytest
 import aidre_client
 from aidre_conformance import Fixtures, Report, run
 from tests import ROOT
-from tests.support.faults import Fault
-from tests.support.small_faults import AIDRE_PLANTED, Planted
-from tests.support.small_faults_nlweb import NLWEB_PLANTED
-from tests.support.small_server import PAGE, QUERY, SITE, SmallServer, published_program
+from tests.wrong_servers.faults import Fault
+from tests.wrong_servers.small_faults import AIDRE_PLANTED, Planted
+from tests.wrong_servers.small_faults_nlweb import NLWEB_PLANTED
+from tests.wrong_servers.small_server import PAGE, QUERY, SITE, SmallServer, published_program
 
 GIVEN = Fixtures(query=QUERY, site=SITE, promise={"prefer": {"respond-async": True}})
 PLANTED: dict[str, Planted] = {one[0]: one for one in (*AIDRE_PLANTED, *NLWEB_PLANTED)}

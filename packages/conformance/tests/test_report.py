@@ -21,7 +21,7 @@ from aidre_conformance import (
     verdict_record,
 )
 from conftest import GIVEN
-from tests.support.faulty_server import faulty_server
+from tests.wrong_servers.faulty_server import faulty_server
 
 
 @pytest.fixture(scope="module")

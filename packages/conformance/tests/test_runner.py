@@ -13,8 +13,8 @@ import pytest
 from aidre.engine.errors import InvalidInput, RequestFailed
 from aidre_conformance import Fixtures, Report, checks_of, read_expected, run
 from conftest import GIVEN, Answering
-from tests.support.faults import FAULTS
-from tests.support.faulty_server import faulty_server
+from tests.wrong_servers.faults import FAULTS
+from tests.wrong_servers.faulty_server import faulty_server
 
 NAMED = {
     "aidre_discovery_without_version": "aidre.23.1.version",

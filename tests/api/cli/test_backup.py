@@ -19,9 +19,9 @@ from aidre.engine.collection.store import Store
 from aidre.engine.errors import StorageFailed
 from aidre.engine.maintenance.backup import back_up
 from aidre.engine.maintenance.restore import restore_archive
+from tests.api.cli.backups import STAGES, interrupted_backup
 from tests.hostile.nursery import started
 from tests.hostile.older_receipts import older_receipts
-from tests.support.backups import STAGES, interrupted_backup
 from tests.support.stores import NAME, everything, write
 
 LIMITS = '[limits]\nrate = "9/minute"\nchunks_per_day = 9\n'

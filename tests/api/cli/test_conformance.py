@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 import pytest
 
 from aidre.api.cli import conformance as command
-from tests.support.faulty_server import faulty_server, fill_store
 from tests.support.shell import Shell
+from tests.wrong_servers.faulty_server import faulty_server, fill_store
 
 WRONG = "aidre.23.1.version"
 

@@ -13,7 +13,7 @@ from aidre.api.config.nlweb import ActionSettings, ElicitationSettings
 from aidre.api.config.settings import OAuth, Settings, Space, settings_of
 from aidre.api.config.toml import Secret, Section, bare, is_section, members, path, read
 from aidre.engine.errors import ConfigurationError
-from tests.support import reference
+from tests.commands import reference
 
 Steps: TypeAlias = tuple[str | int, ...]
 """A path in tables: keys, and places in lists."""

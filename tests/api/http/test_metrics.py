@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aidre.api.http.metrics import BUCKET_BOUNDS, STATUSES
-from tests.support.counts import CODES, ROUTES, answered, counted, counting
+from tests.api.counts import CODES, ROUTES, answered, counted, counting
 
 # -- counting --------------------------------------------------------------------------------------------------------
 

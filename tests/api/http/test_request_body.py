@@ -13,7 +13,7 @@ from starlette.types import Message
 
 from aidre.api.http.errors import BadRequest, PayloadTooLarge, RequestTimeout, UnsupportedMediaType
 from aidre.api.http.request import BODY_SECONDS, read_body, read_object
-from tests.support.loops import run_virtually
+from tests.api.loops import run_virtually
 
 JSON = frozenset({"application/json"})
 SHA_256 = b64encode(hashlib.sha256(b"{}").digest()).decode()

@@ -14,8 +14,8 @@ from aidre.api.operations import monitoring
 from aidre.engine.collection.store import Store
 from aidre.engine.native import kernel_name
 from aidre.engine.storage.manifest import Calibration, Depth, SpaceState
+from tests.api.counts import counting, samples
 from tests.support.clients import COSINE, TEXT, a_document, delete, fill, serving
-from tests.support.counts import counting, samples
 
 
 @pytest.fixture(scope="module")

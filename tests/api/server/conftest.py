@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.api.server.timed_server import TimedServer, timed
 from tests.support.clients import TEXT, a_document, fill
-from tests.support.timed_server import TimedServer, timed
 
 
 @pytest.fixture(scope="module")

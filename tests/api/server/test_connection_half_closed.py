@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 
 from aidre.api.server.connection import Connection
+from tests.api.server.timed_server import GET, LARGE, TimedServer, body_head, get, timed
 from tests.support.clocks import until
 from tests.support.servers import Server, until_closed
-from tests.support.timed_server import GET, LARGE, TimedServer, body_head, get, timed
 
 
 def left_open(server: Server, *parts: bytes) -> bytes:

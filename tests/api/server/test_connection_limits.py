@@ -9,9 +9,9 @@ from contextlib import closing
 import pytest
 
 from aidre.api.server.connection import Connection, connection_capacity
+from tests.api.server.timed_server import GET, TimedConnection, TimedServer
 from tests.support.clocks import until
 from tests.support.servers import until_closed
-from tests.support.timed_server import GET, TimedConnection, TimedServer
 
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large"
 

@@ -13,10 +13,10 @@ import pytest
 from aidre.api.http import RequestTimeout, Unavailable
 from aidre.api.server.connection import FULL_SECONDS, MAX_PIPELINED, PRESSED_SHARE, Connection
 from aidre.api.server.memory import ADDRESS_SHARE, QUEUED_BYTES, REQUEST_BYTES, SMALL_BYTES, ClientMemory
+from tests.api.server.timed_server import GET, LARGE, TimedServer, get, timed
 from tests.support.clients import AGENTS
 from tests.support.clocks import until
 from tests.support.servers import Served, until_closed
-from tests.support.timed_server import GET, LARGE, TimedServer, get, timed
 
 MOST = 1 << 20
 """Bytes of the budget."""

@@ -12,9 +12,9 @@ from itertools import chain, repeat
 import pytest
 
 from aidre.api.server.connection import PROGRESS_BYTES, Connection
+from tests.api.server.timed_server import GET, LARGE, TimedServer, body_head, get, timed
 from tests.support.clocks import until
 from tests.support.servers import until_closed
-from tests.support.timed_server import GET, LARGE, TimedServer, body_head, get, timed
 
 STEP = 4.0
 """Seconds between two pieces of a trickle, fewer than half of any time-out."""

@@ -19,8 +19,8 @@ from aidre.api.access.guard import Guard
 from aidre.api.config.settings import parse_settings
 from aidre.api.http.metrics import Metrics
 from aidre.api.server import frame
-from tests.support.counts import counted, counting, total
-from tests.support.frames import framed, whole
+from tests.api.counts import counted, counting, total
+from tests.api.frames import framed, whole
 
 SECRET = "the secret of a reader"
 ORIGIN = "https://pages.example"

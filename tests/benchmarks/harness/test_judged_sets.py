@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.harness.judged_sets import Topic, ndcg, read_set, recall, sets_in
-from tests.support.judged_sets import judged
+from tests.benchmarks.judged_sets import judged
 
 
 def test_ndcg_discounts_by_place_and_normalises_by_the_best_order() -> None:

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from benchmarks.harness.metrics import Ratio, cheapest, exponent, figure, growth, points, ratio
-from tests.support.measurements import RUNS, case
+from tests.benchmarks.measurements import RUNS, case
 
 
 def test_a_ratio_is_taken_turn_by_turn() -> None:

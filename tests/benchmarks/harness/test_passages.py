@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.harness import passages
-from tests.support.judged_sets import judged
+from tests.benchmarks.judged_sets import judged
 
 
 def test_passages_are_cut_cleaned_and_told_apart(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from aidre.engine.embedding.embedder import load_embedder
 from benchmarks.harness import real
 from benchmarks.harness.passages import Material
+from tests.benchmarks.judged_sets import judged
 from tests.support.clients import TEXT
-from tests.support.judged_sets import judged
 
 
 def test_mixes_follow_the_real_rows_and_do_not_depend_on_how_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.quality import bench_group
-from tests.support.judged_sets import judged
+from tests.benchmarks.judged_sets import judged
 
 
 @pytest.mark.slow

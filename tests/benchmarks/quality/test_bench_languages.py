@@ -11,8 +11,8 @@ import pytest
 from aidre.engine.embedding.graph import HashingEmbedder
 from benchmarks.harness.judged_sets import read_set
 from benchmarks.quality.bench_languages import Mixed, Scores, _mixed_row, _row, measure, merged
+from tests.benchmarks.judged_sets import judged
 from tests.support.ingests import WORDS
-from tests.support.judged_sets import judged
 
 ENGLISH = ["the cat sleeps in the warm house", "a dog runs through the green wood", "the bird sings on its branch"]
 GERMAN = ["die Katze schläft in dem warmen Haus", "der Hund rennt durch den Wald", "ein Vogel singt auf dem Ast"]

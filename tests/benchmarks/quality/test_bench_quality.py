@@ -15,8 +15,8 @@ from benchmarks.quality import bench_quality, rankings
 from benchmarks.quality.bench_feedback import tuned
 from benchmarks.quality.bench_quality import figures, ingested, measure
 from benchmarks.quality.rankings import DOCUMENTS, MODES, Outcome, Parts, Result, anew, outcome, ranking
+from tests.benchmarks.judged_sets import judged
 from tests.support.ingests import WORDS, CountingEmbedder
-from tests.support.judged_sets import judged
 
 NO_FEEDBACK = (0.0, 1.0, 1)
 

@@ -28,8 +28,8 @@ from benchmarks.quality.bench_typos import (
     split,
     two_letters,
 )
+from tests.benchmarks.judged_sets import judged
 from tests.support.clients import TEXT
-from tests.support.judged_sets import judged
 
 
 def test_a_third_of_the_words_get_one_wrong_letter() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.report import pages
-from tests.support.measurements import written
+from tests.benchmarks.measurements import written
 
 
 def test_the_page_tells_each_peer_as_a_ratio_with_its_spread(measured: Path) -> None:

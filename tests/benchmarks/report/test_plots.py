@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks.report import pages, plots
-from tests.support.measurements import written
+from tests.benchmarks.measurements import written
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.kernel_wheels import TARGETS
 from tests.support.compiler import (
     SANITIZED,
     STRICT,
@@ -19,7 +20,6 @@ from tests.support.compiler import (
     sources,
     zig,
 )
-from tests.support.kernel_wheels import TARGETS
 
 SECONDS = 4
 """`make hostile` takes thirty minutes."""

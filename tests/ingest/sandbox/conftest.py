@@ -1,3 +1,3 @@
 from __future__ import annotations
 
-from tests.support.sandboxes import sandbox
+from tests.ingest.sandbox.sandboxes import sandbox

@@ -13,7 +13,7 @@ import pytest
 
 from aidre.ingest.sandbox.child import KINDS
 from aidre.ingest.sandbox.parent import Sandbox
-from tests.support.sandboxes import reason
+from tests.ingest.sandbox.sandboxes import reason
 
 
 def test_what_a_library_prints_goes_nowhere(sandbox: Sandbox, capfd: pytest.CaptureFixture[str]) -> None:

@@ -18,8 +18,8 @@ import pytest
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.sandbox import parent as module
 from aidre.ingest.sandbox.parent import Sandbox, SandboxLimits
+from tests.ingest.sandbox.sandboxes import LIMITS, PROGRAM, is_alive, pid, reason
 from tests.support.clocks import Clock, until
-from tests.support.sandboxes import LIMITS, PROGRAM, is_alive, pid, reason
 
 
 def test_one_child_reads_many_documents_and_is_another_process(sandbox: Sandbox) -> None:

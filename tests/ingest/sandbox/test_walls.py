@@ -16,7 +16,7 @@ from aidre.ingest.sandbox.parent import SHARED, TABLES, Sandbox, SandboxLimits, 
 from aidre.ingest.sandbox.walls import Walls, available, check_walls
 from tests import ROOT
 
-BARE = (str(ROOT / "tests" / "support" / "breakout.py"), "bare")
+BARE = (str(ROOT / "tests" / "hostile" / "breakout.py"), "bare")
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="walls are Linux's")
 
 

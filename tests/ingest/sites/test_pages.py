@@ -9,8 +9,8 @@ import pytest
 from aidre.engine.model import Document
 from aidre.ingest.records import File, Unpublished
 from aidre.ingest.sites import Sites, UrlStyle
+from tests.commands.site_builds import SAMPLES
 from tests.support.folders import found_in, write
-from tests.support.site_builds import SAMPLES
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ import pytest
 
 from aidre.ingest.records import File, read_publication
 from aidre.ingest.sites import Sites
-from tests.support.site_builds import BUILDS, LIST, SAMPLES
+from tests.commands.site_builds import BUILDS, LIST, SAMPLES
 
 HOME = "https://site.example.org"
 BUILT_AT = datetime(2026, 11, 1, tzinfo=UTC)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.site_builds import BUILDS, LIST, SAMPLES, build, build_in, install, is_listed
 from tests.support.programs import needed
-from tests.support.site_builds import BUILDS, LIST, SAMPLES, build, build_in, install, is_listed
 from tests.support.tools import tool
 
 

@@ -15,8 +15,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from aidre.api.access.limits.concurrency import CHECKS_PER_DEADLINE
 from aidre.api.http.errors import Overloaded
-from tests.support.frames import PLACES, Door, hear_all, refused, turns, whole, working
-from tests.support.loops import run_virtually
+from tests.api.frames import PLACES, Door, hear_all, refused, turns, whole, working
+from tests.api.loops import run_virtually
 
 FREE = ("/healthz", "/readyz", "/metrics", "/.well-known/ai-discovery")
 

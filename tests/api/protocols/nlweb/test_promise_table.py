@@ -15,8 +15,8 @@ from aidre.api.access.caller import ANONYMOUS, Caller
 from aidre.api.protocols.nlweb import promise_table
 from aidre.api.protocols.nlweb.promise_table import PromiseTable
 from aidre.api.protocols.nlweb.promises import PROMISES_FILE, RESULT_SECONDS
+from tests.api.protocols.nlweb.promises import Gate, cancelled, failed, kept, promised, rendered, settled, worker
 from tests.support.clocks import Clock, until_in_loop
-from tests.support.promises import Gate, cancelled, failed, kept, promised, rendered, settled, worker
 
 SECRET = "the words of a result that nobody else may keep"
 

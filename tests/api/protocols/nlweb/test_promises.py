@@ -14,8 +14,8 @@ from aidre.api.protocols.nlweb.envelope import NlwebFailure, PromiseResponse
 from aidre.api.protocols.nlweb.promise_table import PromiseTable
 from aidre.api.protocols.nlweb.promises import WORKER_TIMEOUT_SECONDS, Progress, Promises
 from aidre.engine.errors import InvalidInput
+from tests.api.protocols.nlweb.promises import Gate, cancelled, failed, kept, promised, rendered, settled, worker
 from tests.support.clocks import WAIT_SECONDS, Clock, until_in_loop
-from tests.support.promises import Gate, cancelled, failed, kept, promised, rendered, settled, worker
 
 TOKEN_LENGTH = 43
 

@@ -23,9 +23,9 @@ from aidre.api.config.settings import parse_settings
 from aidre.api.protocols.provenance.answers import AnswerSigner, signed_headers
 from aidre.api.protocols.provenance.keys import KeyRing, make_key, parse_keys
 from aidre.api.server.frame import FrameMiddleware
+from tests.api.frames import framed
 from tests.support.clients import TEXT, a_document, fill
 from tests.support.clocks import Clock
-from tests.support.frames import framed
 from tests.support.servers import served
 from tests.support.signatures import RFC9421_KEY, Published, Received, Sent, verified_answer
 

@@ -36,8 +36,7 @@ from aidre.engine.index.vectors.transform import Transform, train_transform
 from aidre.engine.model import Distance
 from aidre.engine.storage.arrow import FileProblem, open_file, write_file
 from aidre.engine.storage.format import INDEX_SCHEMA
-from tests.support.stores import DISTANCES, space_of, structured
-from tests.support.vector_indexes import (
+from tests.engine.index.vectors.vector_indexes import (
     DIMENSIONS,
     LISTS,
     ROWS,
@@ -49,6 +48,7 @@ from tests.support.vector_indexes import (
     query_of,
     rotated_index,
 )
+from tests.support.stores import DISTANCES, space_of, structured
 
 # -- on disk -----------------------------------------------------------------------------------------------
 

@@ -20,10 +20,10 @@ from aidre.engine.index.vectors.distance import VectorColumn, native_columns
 from aidre.engine.index.vectors.scan import Scan, ScanGroup
 from aidre.engine.native import native
 from aidre.engine.storage.arrow import FileProblem
+from tests.engine.index.vectors.vector_indexes import DIMENSIONS, ROWS, column_of, index_of, listed_index, query_of
 from tests.hostile.victim import peak_memory
 from tests.support.calibrations import measured_quickly
 from tests.support.stores import NAME, ask, best, fill, names, space_of, structured, true_scores
-from tests.support.vector_indexes import DIMENSIONS, ROWS, column_of, index_of, listed_index, query_of
 
 CODE_SIZE = 12
 Damage = Callable[[Any], None]

@@ -10,8 +10,8 @@ import pytest
 from aidre.engine.index.vectors.distance import VectorColumn, metric_of, score_rows
 from aidre.engine.index.vectors.encoding import encode, encode_query
 from aidre.engine.model import Distance
+from tests.engine.index.vectors.vector_indexes import DIMENSIONS, bits_of, column_of, evaluate, every
 from tests.support.stores import DISTANCES, normal, space_of, true_scores
-from tests.support.vector_indexes import DIMENSIONS, bits_of, column_of, evaluate, every
 
 
 @pytest.mark.parametrize("distance", DISTANCES)

@@ -26,12 +26,7 @@ from aidre.engine.index.vectors.quantizer import (
 from aidre.engine.index.vectors.scan import Scan, ScanGroup
 from aidre.engine.model import Distance
 from aidre.engine.storage.arrow import FileProblem
-from tests.support.stores import (
-    DISTANCES,
-    space_of,
-    structured,
-)
-from tests.support.vector_indexes import (
+from tests.engine.index.vectors.vector_indexes import (
     DIMENSIONS,
     LISTS,
     ROWS,
@@ -40,6 +35,10 @@ from tests.support.vector_indexes import (
     listed_index,
     probing,
     query_of,
+)
+from tests.support.stores import (
+    DISTANCES,
+    structured,
 )
 
 

@@ -27,8 +27,7 @@ from aidre.engine.index.vectors.quantizer import (
 from aidre.engine.index.vectors.scan import Scan, ScanGroup
 from aidre.engine.model import Distance
 from aidre.engine.native import native
-from tests.support.stores import DISTANCES, space_of, structured
-from tests.support.vector_indexes import (
+from tests.engine.index.vectors.vector_indexes import (
     DIMENSIONS,
     LISTS,
     ROWS,
@@ -37,6 +36,7 @@ from tests.support.vector_indexes import (
     index_of,
     listed_index,
 )
+from tests.support.stores import DISTANCES, space_of, structured
 
 
 def test_dimensions_that_the_code_size_does_not_divide_are_padded() -> None:

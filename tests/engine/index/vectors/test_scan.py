@@ -28,8 +28,7 @@ from aidre.engine.index.vectors.scan import Scan, ScanGroup, SearchDepth, search
 from aidre.engine.model import Distance
 from aidre.engine.storage.format import MAX_SEGMENT_ROWS
 from aidre.engine.storage.manifest import Calibration, Depth, TargetDepths
-from tests.support.stores import DISTANCES, space_of, structured
-from tests.support.vector_indexes import (
+from tests.engine.index.vectors.vector_indexes import (
     DIMENSIONS,
     LISTS,
     ROWS,
@@ -43,6 +42,7 @@ from tests.support.vector_indexes import (
     query_of,
     rotated_index,
 )
+from tests.support.stores import DISTANCES, space_of, structured
 
 
 def test_candidates_grow_with_the_rows_that_were_written_since_the_calibration() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.maintenance.fleet.tenants import make_tenants, tenants
 from tests.support.stores import copied
-from tests.support.tenants import make_tenants, tenants
 
 MANY = 20
 

@@ -14,10 +14,10 @@ from aidre.engine.errors import BucketFailed, PublicationRefused
 from aidre.engine.maintenance.fleet import catalog as catalog_module
 from aidre.engine.maintenance.publication import CATALOG, Catalog, encode_record, read_catalog, read_publication
 from aidre.engine.maintenance.replica import Replica
+from tests.engine.maintenance.fleet.tenants import methods, tenants, write_tenants
 from tests.support.buckets import S3, FolderPlace, Once, Place, S3Place, denied, proxy_of
 from tests.support.signers import PublisherKey
 from tests.support.stores import NAME, everything
-from tests.support.tenants import methods, tenants, write_tenants
 
 
 @pytest.fixture

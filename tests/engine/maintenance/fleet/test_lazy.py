@@ -17,10 +17,10 @@ from aidre.engine.maintenance.replica import Replica
 from aidre.engine.maintenance.scrub import Scrub
 from aidre.engine.ports import Unpulled
 from aidre.engine.storage.lock import WriterLock
+from tests.engine.maintenance.fleet.tenants import methods, tenants, write_tenants
 from tests.support.buckets import S3, FolderPlace, S3Place, proxy_of
 from tests.support.signers import PublisherKey
 from tests.support.stores import everything
-from tests.support.tenants import methods, tenants, write_tenants
 
 HOUR = 3_600.0
 

@@ -9,9 +9,9 @@ import pytest
 from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.fleet import retention
 from aidre.engine.maintenance.fleet.retention import KEEP, SLOT, Superseded
+from tests.engine.maintenance.fleet.tenants import methods
 from tests.support.buckets import S3, S3Place, proxy_of
 from tests.support.stores import NAME, write
-from tests.support.tenants import methods
 
 BEGAN = 1_800_000_000 // SLOT * SLOT
 DAY = KEEP.total_seconds()

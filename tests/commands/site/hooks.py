@@ -9,9 +9,9 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from tests import ROOT
-from tests.support.site.links import SHOWN, rewritten
-from tests.support.site.pages import GENERATED, MARKS
-from tests.support.site.rooms import FOLDERS, room_page, rooms
+from tests.commands.site.links import SHOWN, rewritten
+from tests.commands.site.pages import GENERATED, MARKS
+from tests.commands.site.rooms import FOLDERS, room_page, rooms
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 
 from tests import ROOT
-from tests.support.source_tree import module_of
+from tests.rules.source_tree import module_of
 
 FOLDERS = ("engine", "ingest", "api", "aidre", "packages", "benchmarks", "tests")
 PATTERNS = {"tests": "*/__init__.py", "packages": "*/aidre_*/**/__init__.py"}

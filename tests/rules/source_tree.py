@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -137,6 +138,19 @@ class Tree:
 def files_in(folder: Path, pattern: str) -> Iterator[Path]:
     """The files of a folder but those that setuptools made."""
     return (path for path in folder.rglob(pattern) if "build" not in path.relative_to(folder).parts)
+
+
+def asked_by(tree: Tree) -> Mapping[str, set[str]]:
+    """By module the paths of the files that import it of tests/, or name its file as a program."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for source in tree.sources:
+        for node in source.nodes:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
+                for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names)):
+                    found[name or ""].add(source.path)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.endswith(".py"):
+                found[f"{module_of(source.path.rpartition('/')[0])}.{node.value[:-3]}"].add(source.path)
+    return found
 
 
 def module_of(path: str) -> str:

@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tests.support.faults.fixtures import FIXTURES
 from tests.support.intent_platform import signature_of
+from tests.wrong_servers.faults.fixtures import FIXTURES
 
 Protocol: TypeAlias = Literal["aidre", "nlweb", "intent", "intake"]
 Level: TypeAlias = Literal["MUST", "SHOULD", "definition"]

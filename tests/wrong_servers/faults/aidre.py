@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from tests.support.faults.exchange import (
+from tests.wrong_servers.faults.exchange import (
     Answer,
     App,
     Fault,
@@ -21,7 +21,7 @@ from tests.support.faults.exchange import (
     on_request,
     on_request_json,
 )
-from tests.support.faults.fixtures import FIXTURES
+from tests.wrong_servers.faults.fixtures import FIXTURES
 
 SEARCH, CHUNK, COLLECTIONS, DISCOVERY = "/search", "/chunks/", "/collections", "/.well-known/ai-discovery"
 AIDRE = "application/aidre+json"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from tests.support.faults.exchange import (
+from tests.wrong_servers.faults.exchange import (
     Answer,
     App,
     Fault,
@@ -17,7 +17,7 @@ from tests.support.faults.exchange import (
     on_json,
     on_request_json,
 )
-from tests.support.faults.fixtures import FIXTURES
+from tests.wrong_servers.faults.fixtures import FIXTURES
 
 MANIFEST, SUBMIT, BIND = "/.well-known/agent-intake.json", "/intakes/", "/intakes/bind"
 CODES = "Error Codes"

@@ -1,6 +1,6 @@
-"""Builds the small sites of tests/support/site_samples with their real generators, and renews the lists of addresses.
+"""Builds the small sites of tests/commands/site_samples with their real generators, and renews the lists of addresses.
 
-`python -m tests.support.site_builds [NAME ...]` needs the registries of Python and npm, Node, and Jekyll. Each list is
+`python -m tests.commands.site_builds [NAME ...]` needs the registries of Python and npm, Node, and Jekyll. Each list is
 what the generator built; tests hold the addresses that ingest derives against it.
 """
 

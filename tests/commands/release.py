@@ -27,8 +27,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests import ROOT
-from tests.support.distributions import disagreements, distributions, missing_archives, unraised, version_of
-from tests.support.kernel_wheels import PLATFORMS, TARGETS, cross_compiled, kernel_faults
+from tests.commands.distributions import disagreements, distributions, missing_archives, unraised, version_of
+from tests.commands.kernel_wheels import PLATFORMS, TARGETS, cross_compiled, kernel_faults
 
 RELEASED = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:(?:a|b|rc)(?:0|[1-9]\d*))?")
 """Semantic versions as PEP 440 writes them: 1.2.3, and 1.2.3rc1 before it."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from tests.support.faults.exchange import (
+from tests.wrong_servers.faults.exchange import (
     Answer,
     App,
     Fault,

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.support.faults.exchange import (
+from tests.support.intent_platform import FIELDS, timestamp
+from tests.wrong_servers.faults.exchange import (
     Answer,
     App,
     Fault,
@@ -18,7 +19,6 @@ from tests.support.faults.exchange import (
     on_json,
     on_request,
 )
-from tests.support.intent_platform import FIELDS, timestamp
 
 DECLARATION, CAPABILITIES = "/.well-known/aip.json", "/aip/capabilities"
 RETRIEVE, EVENTS = "/aip/retrieve", "/aip/events"

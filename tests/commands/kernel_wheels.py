@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.support.distributions import platform_of
+from tests.commands.distributions import platform_of
 
 KERNEL: Final = "aidre/engine/native/kernel.abi3.so"
 TARGETS: Final[Mapping[str, str]] = {

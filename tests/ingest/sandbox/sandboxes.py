@@ -12,7 +12,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.ingest.sandbox.parent import Sandbox, SandboxLimits
 from tests import ROOT
 
-PROGRAM = (str(ROOT / "tests" / "support" / "hostile_parsers.py"),)
+PROGRAM = (str(ROOT / "tests" / "ingest" / "sandbox" / "hostile_parsers.py"),)
 LIMITS = SandboxLimits(seconds=60, memory=1 << 30, answer=1 << 20, documents=1 << 20)
 
 

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.support.source_tree import Source
+from tests.rules.source_tree import Source
 
 CLOCKS = frozenset(
     {

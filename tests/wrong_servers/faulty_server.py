@@ -1,4 +1,4 @@
-"""A server that breaks one sentence of a protocol: the application of aidre behind a fault (tests/support/faults).
+"""A server that breaks one sentence of a protocol: the application of aidre behind one of `faults`.
 
 A conformance kit is worth what it finds: it must pass the sound server and find each of these. What a kit cannot
 discover over HTTP (keys, data of intakes, a private chunk) is in FIXTURES.
@@ -24,11 +24,11 @@ from aidre.api.app import create_app
 from aidre.api.config.settings import parse_settings
 from aidre.engine.collection.store import Store
 from tests.support.clients import a_document, fill
-from tests.support.faults import FAULTS, Fault, FaultMiddleware
-from tests.support.faults.fixtures import FIXTURES
 from tests.support.publishers import fill_chunks
 from tests.support.recipes import documents
 from tests.support.servers import Server
+from tests.wrong_servers.faults import FAULTS, Fault, FaultMiddleware
+from tests.wrong_servers.faults.fixtures import FIXTURES
 
 CONFIGURATION = f"""
 [server]
@@ -136,7 +136,7 @@ def faulty_server(store: Path, name: str | None = None) -> Iterator[str]:
 
 
 def main(words: list[str]) -> None:
-    """Serves a fault (`python -m tests.support.faulty_server [NAME]`) until it is interrupted; prints how to ask it."""
+    """Serves a fault (`python -m tests.wrong_servers.faulty_server [NAME]`) until interrupted; prints how to ask it."""
     name = words[0] if words else None
     fault: Fault | None = None if name is None else FAULTS[name]
     with (

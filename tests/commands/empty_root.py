@@ -1,6 +1,6 @@
 """`make smoke`: the wheels of `dist/` in a root that has nothing but Debian's Python: they install, ingest and search.
 
-`python -m tests.support.empty_root arm64` does so on another machine, under qemu. Needs Linux, root and debootstrap;
+`python -m tests.commands.empty_root arm64` does so on another machine, under qemu. Needs Linux, root and debootstrap;
 for another machine qemu-user-static, with its binary format registered. What the wheels need is fetched beforehand: in
 the root there is no network. `--keep FOLDER` keeps the root, and takes it up again.
 """
@@ -20,8 +20,8 @@ from typing import Final
 
 from aidre.engine.embedding.models import DEFAULT
 from tests import ROOT
-from tests.support.distributions import distributions, version_of
-from tests.support.release import wanted
+from tests.commands.distributions import distributions, version_of
+from tests.commands.release import wanted
 
 MACHINES: Final = {"amd64": "x86_64", "arm64": "aarch64"}
 """Debian's names, and those of wheels and of the kernel's platform."""

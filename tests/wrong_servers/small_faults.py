@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from tests.support.faults.exchange import (
+from tests.wrong_servers.faults.exchange import (
     Answer,
     App,
     Request,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.faults.exchange import (
+from tests.wrong_servers.faults.exchange import (
     Answer,
     Request,
     Transformation,
@@ -15,7 +15,7 @@ from tests.support.faults.exchange import (
     on_request,
     on_request_json,
 )
-from tests.support.small_faults import Planted, drop, in_, set_, status, to, when
+from tests.wrong_servers.small_faults import Planted, drop, in_, set_, status, to, when
 
 ASK, AWAIT, MCP = "/ask", "/await", "/mcp"
 

@@ -1,4 +1,4 @@
-"""A Milvus server for one command: `python -m tests.support.milvus_server COMMAND...`; its environment names it.
+"""A Milvus server for one command: `python -m tests.commands.milvus_server COMMAND...`; its environment names it.
 
 The server of the wheel `milvus` listens on every interface, and asks nobody who they are. So it runs in a network
 namespace that has the loopback interface alone, and the command runs there, too. Nothing is started where there is
@@ -34,7 +34,7 @@ _LINK_UP = 0x8914, 0x1 | 0x40
 def main(words: Sequence[str]) -> int:
     if words[:1] == [_INSIDE]:
         return _inside(words[1:])
-    own = [sys.executable, "-m", "tests.support.milvus_server", _INSIDE, *words]
+    own = [sys.executable, "-m", "tests.commands.milvus_server", _INSIDE, *words]
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
     return subprocess.run(["unshare", "--net", *user, *own], check=False).returncode
 

@@ -18,8 +18,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests import ROOT
-from tests.support.faults import Fault, FaultMiddleware
 from tests.support.servers import Server
+from tests.wrong_servers.faults import Fault, FaultMiddleware
 
 PAGE = (ROOT / "docs/implement.md").read_text(encoding="utf-8")
 QUERY, SITE = "keys of the address", "guides.example"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tests.support.site.commands import commands_page
-from tests.support.site.errors import errors_page
-from tests.support.site.formats import FORMAT, behaviour, schemas
-from tests.support.site.http import http_page
-from tests.support.site.python import python_page
+from tests.commands.site.commands import commands_page
+from tests.commands.site.errors import errors_page
+from tests.commands.site.formats import FORMAT, behaviour, schemas
+from tests.commands.site.http import http_page
+from tests.commands.site.python import python_page
 
 GENERATED: Mapping[str, Callable[[], str]] = {
     "reference/commands.md": commands_page,

@@ -1,0 +1,1 @@
+"""Programs that make or a workflow runs, with what only they share; tests ask some of them."""
