@@ -38,6 +38,7 @@ from tests.engine.index.vectors.vector_indexes import (
 )
 from tests.support.stores import (
     DISTANCES,
+    space_of,
     structured,
 )
 
