@@ -506,8 +506,11 @@ def _report(error: Exception) -> int:
 
 
 def _ran_out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error, or what caused it, says that there is no more memory; libraries have words of their own."""
-    while error is not None:
+    """Whether an error, or what caused it, says that there is no more memory; libraries have words of their own, and
+    some raise errors that are their own cause."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
         if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
             return True
         if any(words in str(error).lower() for words in _NO_MEMORY):

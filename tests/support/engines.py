@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +25,15 @@ CHOSEN = os.environ.get("AIDRE_TEST_BACKEND", "local")
 MILVUS_VARIABLE = "AIDRE_TEST_MILVUS"
 MILVUS = os.environ.get(MILVUS_VARIABLE)
 """The URI of a Milvus server without a store; nothing is started for single tests, see `milvus_server`."""
+
+_LITE_SERVER = """
+import sys
+from milvus_lite.adapter.grpc.server import start_server_in_thread
+server, database, port = start_server_in_thread(sys.argv[1])
+print(port, flush=True)
+sys.stdin.read()
+"""
+"""A process of its own: commands that are tested fork, and gRPC does not outlive that."""
 
 
 @contextmanager
@@ -73,15 +84,21 @@ def lite_uri() -> Iterator[str]:
     """The URI of a server of Milvus Lite with nothing in it; the test is skipped where that is not installed."""
     pytest.importorskip("pymilvus", reason="pymilvus is not installed: `make scale` installs it")
     pytest.importorskip("milvus_lite", reason="milvus-lite is not installed: `make scale` installs it")
-    from milvus_lite.adapter.grpc.server import start_server_in_thread
-
-    with tempfile.TemporaryDirectory(prefix="aidre-milvus-lite-") as folder:
-        server, database, port = start_server_in_thread(folder)
+    with (
+        tempfile.TemporaryDirectory(prefix="aidre-milvus-lite-") as folder,
+        subprocess.Popen(
+            [sys.executable, "-c", _LITE_SERVER, folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as server,
+    ):
+        assert server.stdout is not None
         try:
-            yield f"milvus://127.0.0.1:{port}"
+            yield f"milvus://127.0.0.1:{int(server.stdout.readline())}"
         finally:
-            server.stop(grace=0).wait()
-            database.close()
+            server.kill()
 
 
 def chosen_uri(path: Path) -> str | None:

@@ -108,6 +108,8 @@ class MilvusReader(RowsReader):
         return {term: number for term, number in counts.items() if number}
 
     def _languages_of(self, chunk_ids: Sequence[str]) -> Mapping[str, str]:
+        if not self.can.highlight:
+            self._refuse("highlight")
         names = {name_of(one): one for one in chunk_ids}
         where = f"kind == {CHUNK} and digest in {literal(names)} and {self.commit.visible}"
         named = {

@@ -35,6 +35,7 @@ _ABSENT: Final = 100
 """The code of a collection that does not exist."""
 _INSERTED_ROWS: Final = 500
 """Rows of one call, with 60 kB each at most: a server takes 64 MB."""
+_REPLACED_ROWS: Final = 5_000
 _DELETED_ROWS: Final = 5_000
 _WORDS_SINCE: Final = (2, 5)
 """The first release that scores texts by BM25."""
@@ -93,11 +94,16 @@ class Server:
         [row] = self.rows(collection, expression, ["count(*)"], strong=strong)
         return int(row["count(*)"])
 
-    def insert(self, collection: str, rows: Sequence[Row], *, method: str = "insert") -> None:
-        """With the method `upsert`, in place of the rows of these numbers."""
+    def insert(self, collection: str, rows: Sequence[Row]) -> None:
         for first in range(0, len(rows), _INSERTED_ROWS):
             block = list(rows[first : first + _INSERTED_ROWS])
-            self.call(method, collection, block, seconds=_WRITE_SECONDS)
+            self.call("insert", collection, block, seconds=_WRITE_SECONDS)
+
+    def replace(self, collection: str, rows: Sequence[Row]) -> None:
+        """Insert small rows in place of those with the same numbers, where there are any."""
+        for first in range(0, len(rows), _REPLACED_ROWS):
+            block = list(rows[first : first + _REPLACED_ROWS])
+            self.call("upsert", collection, block, seconds=_WRITE_SECONDS)
 
     def delete(self, collection: str, numbers: Sequence[int]) -> None:
         """Remove rows by their numbers, which need not exist."""

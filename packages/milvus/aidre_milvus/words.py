@@ -95,8 +95,8 @@ def counts_of(rows: Iterable[Row]) -> Counts:
 
 
 def newest_counts(server: Server, table: str, commit: Commit, codes: Iterable[str]) -> dict[str, Row]:
-    """The rows that tell how many chunks of a state have each of some terms, by code. Where a reader is two commits
-    behind and finds none, the next ones."""
+    """The rows that tell how many chunks of a state have each of some terms, by code. Where there is none, as for a
+    reader that is two commits behind, the next one: a word too many that no chunk has changes no score."""
     found: dict[str, Row] = {}
     named = {place: code for code in codes for place in _places(code)}
     places = sorted(named)
@@ -115,9 +115,10 @@ def count_rows(server: Server, table: str, commit: Commit, born: int, added: Map
     newest, rows = newest_counts(server, table, commit, added), list[Row]()
     for code, number in added.items():
         first, second = _places(code)
-        row = newest.get(code, {"row": second, "chunks": 0})
+        row = newest.get(code, {"row": second, "born": 0, "chunks": 0})
         place = first if row["row"] == second else second
-        rows.append({"row": place, "born": born, "chunks": row["chunks"] + number, "vector": UNUSED})
+        stored = row["chunks"] if row["born"] <= commit.born else 0
+        rows.append({"row": place, "born": born, "chunks": stored + number, "vector": UNUSED})
     return rows
 
 

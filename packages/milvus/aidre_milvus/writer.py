@@ -261,7 +261,8 @@ class MilvusWriter(PendingSink):
             counts, state = self._counted(before, born, words, [row["document"] for row in gone])
             sent += [words, counts]
         for name, inserted in zip(self._names, sent, strict=True):
-            self._server.insert(name, inserted, method="upsert" if name == self._tables.terms else "insert")
+            send = self._server.replace if name == self._tables.terms else self._server.insert
+            send(name, inserted)
             if inserted or before.dead:
                 self._check_count(name, f"born == {literal(born)}", len(inserted))
         state = replace(

@@ -31,6 +31,7 @@ from tests.support.stores import NAME, record, space_of
 pytest.importorskip("pymilvus")
 from aidre_milvus import catalog, server as server_module, writer as writer_module
 from aidre_milvus.expressions import Expressions, literal
+from aidre_milvus.tables import FORMAT
 
 pytestmark = pytest.mark.skipif(MILVUS is None, reason=f"no Milvus is named by {MILVUS_VARIABLE}: see `make scale`")
 
@@ -444,9 +445,9 @@ def test_wrong_addresses_are_errors_without_the_password(tmp_path: Path, caplog:
 def test_a_collection_of_a_newer_release_is_refused(store: Source) -> None:
     with store.writer(NAME, spaces=[SPACE]) as sink:
         put(sink, "a")
-        sink._state = replace(sink._state, format=3)  # type: ignore[attr-defined]
+        sink._state = replace(sink._state, format=FORMAT + 1)  # type: ignore[attr-defined]
         sink.commit()
-    with pytest.raises(FormatTooNew, match="'docs' has format 3"):
+    with pytest.raises(FormatTooNew, match=f"'docs' has format {FORMAT + 1}"):
         store.open(NAME)
     with pytest.raises(FormatTooNew):
         store.writer(NAME, spaces=[SPACE])

@@ -125,6 +125,13 @@ def test_help_is_no_error(shell: Shell) -> None:
 # -- what escapes nowhere ----------------------------------------------------------------------------------
 
 
+def its_own_cause() -> Exception:
+    """As pymilvus raises errors of gRPC."""
+    error = RuntimeError("lost")
+    error.__cause__ = error
+    return error
+
+
 @pytest.mark.parametrize(
     ("raised", "status", "said"),
     [
@@ -145,8 +152,20 @@ def test_help_is_no_error(shell: Shell) -> None:
         (OSError(5, "Input/output error"), 1, "aidre: Input/output error"),
         (OSError(2, "No such file", "queries.txt"), 1, "aidre: queries.txt: No such file"),
         (OSError("no number"), 1, "aidre: no number"),
+        (its_own_cause(), 70, "aidre: a defect of aidre: RuntimeError: lost"),
     ],
-    ids=["interruption", "no memory", "system", "C++", "thread", "defect", "disk", "file", "no number"],
+    ids=[
+        "interruption",
+        "no memory",
+        "system",
+        "C++",
+        "thread",
+        "defect",
+        "disk",
+        "file",
+        "no number",
+        "its own cause",
+    ],
 )
 def test_no_traceback_reaches_the_user(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, raised: BaseException, status: int, said: str
