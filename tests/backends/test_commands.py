@@ -174,7 +174,7 @@ def test_the_library_opens_an_engine_by_its_uri(elsewhere: Shell, tmp_path: Path
             with pytest.raises(aidre.Unsupported, match="lexical"):
                 docs.search("tea", mode="lexical")
         database.drop("docs")
-    with pytest.raises(aidre.InvalidInput, match="no address of an engine"):
+    with pytest.raises(aidre.InvalidInput, match="not an address of an engine"):
         aidre.open(tmp_path, uri="mysql://host")
     with pytest.raises(aidre.BackendUnavailable):
         aidre.open(tmp_path, uri="postgresql://127.0.0.1:1/x").collections()

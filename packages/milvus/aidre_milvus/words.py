@@ -15,9 +15,9 @@ from __future__ import annotations
 import hashlib
 from base64 import b32encode
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from aidre_rows import ChunkRow, DocumentRow, Numbers, QueryWords, Ranked, Score
 if TYPE_CHECKING:
     from aidre.engine.types import RetrievedChunk
     from aidre_milvus.catalog import Commit
-    from aidre_milvus.reader import MilvusReader
+    from aidre_milvus.tables import Tables
 
 WORD_COLUMNS: Final = ("row", "document", "words", "length")
 _CODE_BYTES: Final = 5
@@ -133,11 +133,26 @@ _DIGITS: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz234567", "0123456789ab
 # -- searches ------------------------------------------------------------------------------------------------------
 
 
+class Rows(Protocol):
+    """What a search needs of its reader: `spans` reads rows, however many they are."""
+
+    server: Server
+    tables: Tables
+    commit: Commit
+
+    @property
+    def chunks(self) -> int: ...
+    def spans(self, table: str, where: str, columns: list[str]) -> Iterator[Row]: ...
+    def chunks_by_number(
+        self, documents: Mapping[int, int], vectors: Mapping[int, Mapping[int, Row]]
+    ) -> Mapping[int, RetrievedChunk]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class WordRows:
     """The members of a `WordSearch` (aidre_rows.words) among the rows that an expression selects."""
 
-    reader: MilvusReader
+    reader: Rows
     where: str
     words: QueryWords | None
     word_rows: dict[int, Row] = field(default_factory=dict, kw_only=True)

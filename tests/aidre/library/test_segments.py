@@ -93,7 +93,7 @@ def test_a_refused_row_is_named_and_its_segment_is_not_written(tmp_path: Path) -
         aidre.segments.write([{"id": "a", "text": "a"}, {"id": "b"}], tmp_path / "parts", embed=letters, space=SMALL)
     with pytest.raises(aidre.InvalidInput, match="8 vectors for 9"):
         aidre.segments.write(ROWS, tmp_path / "parts", vectors=VECTORS[:8], space=MINE)
-    with pytest.raises(aidre.InvalidInput, match="no name"):
+    with pytest.raises(aidre.InvalidInput, match="not a name"):
         aidre.segments.write(ROWS, tmp_path / "parts", partition="a/b", vectors=VECTORS, space=MINE)
     assert not list(tmp_path.glob("parts/*.json"))
 
