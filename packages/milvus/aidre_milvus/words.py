@@ -15,21 +15,18 @@ from __future__ import annotations
 import hashlib
 from base64 import b32encode
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
+from aidre.engine.types import RetrievedChunk
+from aidre_milvus.catalog import Commit
 from aidre_milvus.expressions import Values, literal
 from aidre_milvus.server import Row, Server
-from aidre_milvus.tables import MOST_CHARACTERS, UNUSED
+from aidre_milvus.tables import MOST_CHARACTERS, UNUSED, Tables
 from aidre_rows import ChunkRow, DocumentRow, Numbers, QueryWords, Ranked, Scores, chunk_words
-
-if TYPE_CHECKING:
-    from aidre.engine.types import RetrievedChunk
-    from aidre_milvus.catalog import Commit
-    from aidre_milvus.reader import MilvusReader
 
 WORD_COLUMNS: Final = ("row", "document", "words", "length")
 _CODE_BYTES: Final = 5
@@ -133,11 +130,21 @@ _DIGITS: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz234567", "0123456789ab
 # -- searches ------------------------------------------------------------------------------------------------------
 
 
+class Rows(Protocol):
+    """What a search by words needs of its reader."""
+
+    server: Server
+    tables: Tables
+    commit: Commit
+
+    def spans(self, table: str, where: str, columns: list[str]) -> Iterator[Row]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class WordRows:
     """The members of a `WordSearch` (aidre_rows.words) among the rows that an expression selects."""
 
-    reader: MilvusReader
+    reader: Rows
     where: str
     words: QueryWords | None
     word_rows: dict[int, Row] = field(default_factory=dict, kw_only=True)
