@@ -105,7 +105,7 @@ def test_members_are_compared_as_brute_force_compares_them(reader: Reader, writt
 def test_what_is_searched_is_refused(reader: Reader, name: str) -> None:
     for written in ({name: "a"}, {"not": {"or": [{"kind": "new"}, {name: {"exists": False}}]}}):
         filter_ = parse_filter(written)
-        with pytest.raises(InvalidFilter, match=f"filter.{name} .* mode lexical"):
+        with pytest.raises(InvalidFilter, match=f"filter.{name} is searched text"):
             reader.count(filter_)
         with pytest.raises(InvalidFilter, match=f"filter.{name} "):
             list(reader.scan(filter_))

@@ -39,23 +39,20 @@ _TEXTUAL: Final = frozenset({"document_id", "url", "site", "type", TITLE})
 """Fields whose values are all strings."""
 
 
-def meant_field(name: str, has_field: HasField, path: str) -> str:
+def meant_field(name: str, has_field: HasField, path: str, *, by_words: bool = True) -> str:
     """The stored name of the field that a name means, as `field_name` returns it. Raises InvalidFilter for a member
-    that is searched; `path` is how its message names it."""
+    that is searched; `path` is how its message names it, `by_words` whether the engine searches by words."""
     if name not in MEMBERS or has_field(name):
         return stored_name(name)
     if name not in _MEANINGS:
-        raise InvalidFilter(
-            f"{path} is searched text, not a field of filters: search for its words in mode lexical, a "
-            "phrase in double quotes",
-            member=path.partition(".")[0],
-        )
+        cure = "search for its words in mode lexical, a phrase in double quotes" if by_words else "search for it"
+        raise InvalidFilter(f"{path} is searched text, not a field of filters: {cure}", member=path.partition(".")[0])
     return _MEANINGS[name]
 
 
-def with_members(filter_: Filter, has_field: HasField) -> Filter:
+def with_members(filter_: Filter, has_field: HasField, *, by_words: bool = True) -> Filter:
     """The filter with the stored names of the fields that it means. Raises InvalidFilter."""
-    meant = {name: meant_field(name, has_field, _path(name)) for name in filter_fields(filter_)}
+    meant = {name: meant_field(name, has_field, _path(name), by_words=by_words) for name in filter_fields(filter_)}
     return filter_ if all(name == stored for name, stored in meant.items()) else _renamed(filter_, meant)
 
 

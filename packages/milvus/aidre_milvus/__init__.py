@@ -1,7 +1,7 @@
 """Collections in Milvus behind the seam (`aidre.engine.ports`), where rows are visible by a commit record.
 
-`open_source` finds it by the entry point `aidre.engines`. Tested with one standalone server of release 2.3.5. Start
-with `source`, then `writer`, which says how a commit is atomic without transactions.
+`open_source` finds it by the entry point `aidre.engines`. Tested with one standalone server of release 2.3.5, and with
+Milvus Lite. Start with `source`, then `writer`, which says how a commit is atomic without transactions, then `words`.
 """
 
 import lazy_loader

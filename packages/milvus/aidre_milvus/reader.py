@@ -325,6 +325,7 @@ class MilvusSearch(WordRows):
     """A `Search` (aidre_rows.lacking) among the rows that an expression selects, of which there are `passing`. `stored`
     is None where the collection has no space."""
 
+    reader: MilvusReader
     stored: StoredSpace | None
     vector: NDArray[np.float32] | None
     passing: int

@@ -17,19 +17,16 @@ from base64 import b32encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
+from aidre.engine.types import RetrievedChunk
+from aidre_milvus.catalog import Commit
 from aidre_milvus.expressions import Values, literal
 from aidre_milvus.server import Row, Server
-from aidre_milvus.tables import MOST_CHARACTERS, UNUSED
+from aidre_milvus.tables import MOST_CHARACTERS, UNUSED, Tables
 from aidre_rows import ChunkRow, DocumentRow, Numbers, QueryWords, Ranked, Scores, chunk_words
-
-if TYPE_CHECKING:
-    from aidre.engine.types import RetrievedChunk
-    from aidre_milvus.catalog import Commit
-    from aidre_milvus.tables import Tables
 
 WORD_COLUMNS: Final = ("row", "document", "words", "length")
 _CODE_BYTES: Final = 5
@@ -134,18 +131,13 @@ _DIGITS: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz234567", "0123456789ab
 
 
 class Rows(Protocol):
-    """What a search needs of its reader: `spans` reads rows, however many they are."""
+    """What a search by words needs of its reader."""
 
     server: Server
     tables: Tables
     commit: Commit
 
-    @property
-    def chunks(self) -> int: ...
     def spans(self, table: str, where: str, columns: list[str]) -> Iterator[Row]: ...
-    def chunks_by_number(
-        self, documents: Mapping[int, int], vectors: Mapping[int, Mapping[int, Row]]
-    ) -> Mapping[int, RetrievedChunk]: ...
 
 
 @dataclass(frozen=True, slots=True)

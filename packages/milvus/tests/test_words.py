@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from aidre.engine import Address, open_source
-from aidre.engine.errors import BackendUnavailable, Unsupported
+from aidre.engine.errors import BackendUnavailable, InvalidFilter, Unsupported
 from aidre.engine.index.fields import parse_filter
 from aidre.engine.model import HighlightLimits, Query, Record
 from aidre.engine.ports import Reader, Source
@@ -143,5 +143,7 @@ def test_a_collection_that_was_written_without_words_says_so_and_goes_on(
     ):
         with pytest.raises(Unsupported, match=r"'docs' has no words in Milvus.*write it anew on Milvus 2\.5 or later"):
             ask()
+    with pytest.raises(InvalidFilter, match=r"is searched text, not a field of filters: search for it$"):
+        reader.count(parse_filter({"text": "tea"}))
     store.drop(NAME)
     assert [name for name, _ in found(add(store, record("a", ["green tea"])), "tea")] == ["a"]

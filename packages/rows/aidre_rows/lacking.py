@@ -219,7 +219,7 @@ class RowsReader:
         ranges: Sequence[ValueRange] = (),
     ) -> Facet:
         path = f"facets.{printable_name(field)}"
-        field = meant_field(field, self.has_field, path)
+        field = meant_field(field, self.has_field, path, by_words=self.can.lexical)
         wanted = [range_with_dates(field, one, self.dates) for one in ranges]
         words = None if text is None else self._words(text)
         found = self._counts(field, self._resolved(filter), words, wanted)
@@ -329,7 +329,9 @@ class RowsReader:
 
     def _resolved(self, filter_: Filter | None) -> Filter | None:
         """The filter over stored fields, those that are declared dates compared as instants."""
-        return None if filter_ is None else with_dates(with_members(filter_, self.has_field), self.dates)
+        if filter_ is None:
+            return None
+        return with_dates(with_members(filter_, self.has_field, by_words=self.can.lexical), self.dates)
 
 
 def _ordered(search: VectorRows, numbers: Numbers, scores: Scores, most: int) -> Ranked:
