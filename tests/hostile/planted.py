@@ -39,7 +39,10 @@ BASELINE_SECONDS = 1_800.0
 PATIENCE_SECONDS = 60.0
 PATIENCE_FACTOR = 6
 """A run may take so many times as long as that without a fault, and `PATIENCE_SECONDS` more."""
-NOT_COPIED = shutil.ignore_patterns(".git", ".venv*", ".*_cache", ".hypothesis", ".benchmarks", ".demo", "*.egg-info")
+NOT_COPIED = shutil.ignore_patterns(
+    ".git", ".venv*", ".*_cache", ".hypothesis", ".benchmarks", ".demo", "*.egg-info", "*.pyc.*"
+)
+"""The last are files of bytecode that another process writes at the moment."""
 OPTIONS = ("-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider")
 
 UNUSABLE = {4, 5, ELSEWHERE}

@@ -1,7 +1,7 @@
-"""The bind key: loading or creating its secret, encryption and digests, and the binds that the operator reads with it.
+"""The bind key: loading or creating its secret, encryption and digests. The secret is never kept in the store.
 
-The secret is never kept in the store. Two keys are derived from it (scrypt): one encrypts the data of binds
-(AES-256-GCM), the other makes the digests (HMAC-SHA-256) by which a repeated bind is recognized.
+Two keys are derived from the secret (scrypt): one encrypts the data of binds (AES-256-GCM), the other makes the digests
+(HMAC-SHA-256) by which a repeated bind is recognized.
 """
 
 from __future__ import annotations
@@ -10,19 +10,14 @@ import hashlib
 import hmac
 import os
 import secrets
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import orjson
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from aidre.api.config import MIN_SECRET_CHARS, Intake
-from aidre.api.http import rfc3339
-from aidre.api.protocols.intake.ledger import LEDGER_FILE, Ledger
 from aidre.engine.errors import ConfigurationError, StorageFailed
 from aidre.engine.storage import create_private_file, make_folder, sync_folder, sync_name
 
@@ -119,33 +114,3 @@ def _make_secret(settings: Intake, store: Path) -> str:
         tried = ", ".join(map(str, paths)) or "no path outside the store"
         raise ConfigurationError(f"no bind key can be written ({tried}): set intake.bind_key or intake.key_file")
     return secret
-
-
-def decrypted_binds(store: Path, settings: Intake, folder: Path) -> Iterator[dict[str, Any]]:
-    """All binds in the folder of receipts, oldest first; no server has to run. `bind_data` is None after
-    delivery to a webhook or the end of the retention period.
-
-    Raises ConfigurationError after the last one if some were sealed with a key other than the configured one.
-    """
-    if not (folder / LEDGER_FILE).exists():
-        return
-    ledger = Ledger(folder)
-    try:
-        key = existing_bind_key(settings, store)
-        undecryptable: list[str] = []
-        for bind in ledger.binds():
-            data: Any = None
-            if bind.sealed is not None and bind.forget > time.time():
-                plaintext = None if key is None or key.id != bind.key else key.open(bind.sealed, bind.offer)
-                if plaintext is None:
-                    undecryptable.append(bind.offer)
-                    continue
-                data = orjson.loads(plaintext)["bind_data"]
-            yield {"offer_id": bind.offer, "bound_at": rfc3339(bind.bound), "bind_data": data}
-        if undecryptable:
-            raise ConfigurationError(
-                f"{len(undecryptable)} binds were sealed with another bind key, the first of offer {undecryptable[0]}: "
-                "name the configuration that was served, with --config"
-            )
-    finally:
-        ledger.close()

@@ -7,16 +7,19 @@ submission are not stored. Every function here blocks.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from aidre.api.http import connect, create_tables, transaction, truncate_wal
-from aidre.engine.errors import StorageFailed
+from aidre.api.config import Intake
+from aidre.api.http import connect, create_tables, rfc3339, transaction, truncate_wal
+from aidre.api.protocols.intake.bind_key import existing_bind_key
+from aidre.engine.errors import ConfigurationError, StorageFailed
 from aidre.engine.storage import sync_folder
 
 SCHEMA_VERSION = 3
@@ -211,3 +214,33 @@ def _storage_errors() -> Iterator[None]:
         yield
     except (OSError, sqlite3.Error) as error:
         raise StorageFailed(f"offers and binds cannot be stored: {error}") from error
+
+
+def decrypted_binds(store: Path, settings: Intake, folder: Path) -> Iterator[dict[str, Any]]:
+    """All binds in the folder of receipts, oldest first; no server has to run. `bind_data` is None after
+    delivery to a webhook or the end of the retention period.
+
+    Raises ConfigurationError after the last one if some were sealed with a key other than the configured one.
+    """
+    if not (folder / LEDGER_FILE).exists():
+        return
+    ledger = Ledger(folder)
+    try:
+        key = existing_bind_key(settings, store)
+        undecryptable: list[str] = []
+        for bind in ledger.binds():
+            data: Any = None
+            if bind.sealed is not None and bind.forget > time.time():
+                plaintext = None if key is None or key.id != bind.key else key.open(bind.sealed, bind.offer)
+                if plaintext is None:
+                    undecryptable.append(bind.offer)
+                    continue
+                data = orjson.loads(plaintext)["bind_data"]
+            yield {"offer_id": bind.offer, "bound_at": rfc3339(bind.bound), "bind_data": data}
+        if undecryptable:
+            raise ConfigurationError(
+                f"{len(undecryptable)} binds were sealed with another bind key, the first of offer {undecryptable[0]}: "
+                "name the configuration that was served, with --config"
+            )
+    finally:
+        ledger.close()

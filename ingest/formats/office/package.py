@@ -60,7 +60,12 @@ def check_package(content: bytes, kind: Kind) -> None:
             for member in members:
                 budget -= _measure_member(archive, member, budget, kind)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError):
-        raise InvalidDocument(f"is no {kind.name} file, or a damaged one: its archive cannot be read") from None
+        problem = f"is not {_with_article(kind.name)} file, or a damaged one"
+        raise InvalidDocument(f"{problem}: its archive cannot be read") from None
+
+
+def _with_article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'AEIO' else 'a'} {noun}"
 
 
 def _measure_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, budget: int, kind: Kind) -> int:
@@ -104,7 +109,8 @@ class Package:
     def read(self, name: str) -> bytes:
         """The bytes of a part; raises InvalidDocument for one that is missing."""
         if name not in self._names:
-            raise InvalidDocument(f"is no {self._kind.noun}, or a damaged one: {name[:100] or 'a part'} is missing")
+            problem = f"is not {_with_article(self._kind.noun)}, or a damaged one"
+            raise InvalidDocument(f"{problem}: {name[:100] or 'a part'} is missing")
         return self._archive.read(name)
 
     def parse(self, name: str) -> Element:

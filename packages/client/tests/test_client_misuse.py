@@ -83,7 +83,7 @@ CASES: list[Case] = [
     *((INVALID, "size must be", lambda d, _, v=v: list(d.pages("x", size=v))) for v in (0, -1, "3", None)),
     *((INVALID, "a mapping", lambda d, _, v=v: d.search("x", filter=v)) for v in ("x", [1], 3)),
     (FILTER, "use one of eq", lambda d, _: d.search("x", filter={"a": {"like": 1}})),
-    (FILTER, "no JSON", lambda d, _: d.search("x", filter={"a": object()})),
+    (FILTER, "not JSON", lambda d, _: d.search("x", filter={"a": object()})),
     *((INVALID, "use hybrid, dense or lexical", lambda d, _, v=v: d.search("x", mode=v)) for v in ("f", 3, ["dense"])),
     (INVALID, "needs a text", lambda d, _: d.search(vector=[1, 0, 0, 0], mode="lexical")),
     ("space_missing", "does not exist; the collection has", lambda d, _: d.search("x", space="nope")),

@@ -202,8 +202,8 @@ def test_a_server_that_does_not_answer_is_one_error() -> None:
 @pytest.mark.parametrize(
     ("url", "protocols", "expected", "said"),
     [
-        ("ftp://x", (), (), "no http or https URL"),
-        ("example.com", (), (), "no http or https URL"),
+        ("ftp://x", (), (), "not an http or https URL"),
+        ("example.com", (), (), "not an http or https URL"),
         ("http://127.0.0.1:1", ("aidree",), (), "use one of aidre"),
         ("http://127.0.0.1:1", (), ("aidre.23.1.versio",), "aidre.23.1.version is the nearest"),
     ],

@@ -37,7 +37,7 @@ from aidre_milvus.tables import (
     unpacked_rows,
     vector_of,
 )
-from aidre_milvus.words import WordRows, code_of, matching, newest_counts
+from aidre_milvus.words import WordRows, code_of, having_any, newest_counts
 from aidre_rows import (
     WITH_WORDS,
     ChunkRow,
@@ -265,7 +265,7 @@ class MilvusReader(RowsReader):
         have one of them in a chunk."""
         numbers = [extent.document for extent in self.extents(where)]
         if words is not None:
-            having = f"{self.commit.visible} and {matching(words.terms)}"
+            having = f"{self.commit.visible} and {having_any(words.terms)}"
             rows = self.spans(self.tables.words, having, ["document"]) if words.terms else ()
             numbers = sorted({row["document"] for row in rows}.intersection(numbers))
         for block in _blocks(numbers):

@@ -160,7 +160,7 @@ class WordRows:
         if not codes:
             return Ranked(np.empty(0, np.int64), np.empty(0))
         if n > _MOST_FOUND:
-            where = f"{self.where} and {matching(self._words.terms)}"
+            where = f"{self.where} and {having_any(self._words.terms)}"
             found = list(reader.spans(reader.tables.words, where, list(WORD_COLUMNS)))
         else:
             [hits] = reader.server.call(
@@ -201,7 +201,7 @@ class WordRows:
     def with_terms(self, groups: Sequence[tuple[str, ...]], most: int) -> tuple[int, Numbers]:
         if not all(any(self._words.find(terms).values()) for terms in groups):
             return 0, np.empty(0, np.int64)
-        reader, every = self.reader, " and ".join(map(matching, groups))
+        reader, every = self.reader, " and ".join(map(having_any, groups))
         counted = reader.server.count(reader.tables.words, f"{reader.commit.visible} and {every}")
         found = reader.server.rows(reader.tables.words, f"{self.where} and {every}", ["row"], most=most)
         return min(counted, most + 1), np.array(sorted(row["row"] for row in found), np.int64)
@@ -217,6 +217,6 @@ class WordRows:
         raise NotImplementedError
 
 
-def matching(terms: Sequence[str]) -> str:
+def having_any(terms: Sequence[str]) -> str:
     """The rows that have one of some terms."""
     return f"text_match(words, {literal(' '.join(map(code_of, terms)))})"

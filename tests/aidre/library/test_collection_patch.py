@@ -53,7 +53,7 @@ def test_vectors_that_come_with_rows_come_with_a_new_text(db: aidre.Database) ->
     [
         ({"text": None}, aidre.InvalidDocument, "text must be a string"),
         ({"text": " "}, aidre.InvalidDocument, "no text"),
-        ({"text": "x", "vectors": {"nope": [1, 2, 3]}}, aidre.InvalidDocument, "no space of this collection"),
+        ({"text": "x", "vectors": {"nope": [1, 2, 3]}}, aidre.InvalidDocument, "not a space of this collection"),
         ({"text": "x", "vectors": {"small": [1, 2]}}, aidre.DimensionMismatch, "3 dimensions"),
         ({"text": "x", "etag": "e"}, aidre.InvalidDocument, "reserved"),
         ({"vectors": [1, 2, 3]}, aidre.InvalidDocument, "mapping of spaces"),

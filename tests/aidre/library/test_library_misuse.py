@@ -135,7 +135,7 @@ FILTERS: list[tuple[Any, str]] = [
     ({"a": {1}}, "for several values"),
     ({"a": b"x"}, "write one value"),
     ({"a": object()}, "write one value"),
-    ({1: 2}, "no string"),
+    ({1: 2}, "not a string"),
     ({"price": {"in": 1}}, "must be a list"),
     ({"not": {"not": "x"}}, "must be an object"),
 ]
@@ -165,7 +165,7 @@ ROWS: list[tuple[Any, str, str]] = [
     ({"text": "x", "metadata": 3}, DOCUMENT, "metadata must be"),
     ({"text": "x", "vectors": [1, 2]}, DOCUMENT, "mapping of spaces"),
     ({"text": "x", "vectors": {"small": "abc"}}, DOCUMENT, "not numbers"),
-    ({"text": "x", "vectors": {"nope": [1, 0, 0]}}, DOCUMENT, "no space of this collection"),
+    ({"text": "x", "vectors": {"nope": [1, 0, 0]}}, DOCUMENT, "not a space of this collection"),
     ({"text": "x", "vectors": {"small": [1]}}, DIMENSION, "3 dimensions"),
     ({"text": "x", "vectors": {"small": [NAN, 1, 1]}}, VECTOR, "not finite"),
     (aidre.Document("q", ""), DOCUMENT, "no text"),

@@ -97,7 +97,7 @@ def test_a_second_space_orders_the_best_hits(db: aidre.Database) -> None:
     ("rerank", "words"),
     [
         (3, "a function"),
-        ("nowhere", "no space of the collection"),
+        ("nowhere", "not a space of the collection"),
         (lambda text, texts: texts, "finite number"),
         (lambda text, texts: [1.0], "finite number"),
         (lambda text, texts: [float("nan")] * len(texts), "finite number"),
@@ -135,5 +135,5 @@ def test_a_folder_of_a_cross_encoder_orders_the_best_hits(rows: aidre.Collection
     expected = sorted(zip(scores.tolist(), best, strict=True), key=lambda pair: (-pair[0], pair[1].id))
     found = rows.search("banana", k=5, rerank=folder)
     assert [hit.score for hit in found] == pytest.approx([score for score, _ in expected[:5]], abs=1e-6)
-    with pytest.raises(aidre.ModelUnavailable, match="no cross-encoder"):
+    with pytest.raises(aidre.ModelUnavailable, match="not a cross-encoder"):
         rows.search("banana", rerank=str(tmp_path))

@@ -95,14 +95,14 @@ def test_a_declared_date_makes_instants_of_strings(db: aidre.Database) -> None:
 
 
 WRONG: list[tuple[Any, str]] = [
-    (math.nan, "no finite number"),
-    (-math.inf, "no finite number"),
-    (np.float32("nan"), "no finite number"),
-    ([1.0, math.inf], "no finite number"),
-    ({"deep": [math.nan]}, "no finite number"),
-    (np.array([1, math.nan]), "no finite number"),
-    (Decimal("NaN"), "no finite number"),
-    (Decimal("1e999"), "no finite number"),
+    (math.nan, "not a finite number"),
+    (-math.inf, "not a finite number"),
+    (np.float32("nan"), "not a finite number"),
+    ([1.0, math.inf], "not a finite number"),
+    ({"deep": [math.nan]}, "not a finite number"),
+    (np.array([1, math.nan]), "not a finite number"),
+    (Decimal("NaN"), "not a finite number"),
+    (Decimal("1e999"), "not a finite number"),
     (Decimal("0.10000000000000000001"), "more digits"),
     (2**63, "beyond 64 bits"),
     (-(2**63) - 1, "beyond 64 bits"),
@@ -134,13 +134,13 @@ def test_what_cannot_be_kept_is_refused_by_name_and_nothing_is_stored(
 
 
 def columns() -> Iterator[tuple[Any, str]]:
-    yield pa.array([1.0, math.nan]), "no finite number"
-    yield pa.array([np.float16(1), np.float16("inf")], pa.float16()), "no finite number"
+    yield pa.array([1.0, math.nan]), "not a finite number"
+    yield pa.array([np.float16(1), np.float16("inf")], pa.float16()), "not a finite number"
     yield pa.array([1, 2**63], pa.uint64()), "beyond 64 bits"
-    yield pa.array([[1.0], [2.0, math.nan]]), "no finite number"
+    yield pa.array([[1.0], [2.0, math.nan]]), "not a finite number"
     yield pa.array([[1, 2], [3, 2**64 - 1]], pa.list_(pa.uint64(), 2)), "beyond 64 bits"
-    yield pa.array([{"a": 1.0}, {"a": math.inf}]), "no finite number"
-    yield pa.array([1.0, math.nan]).dictionary_encode(), "no finite number"
+    yield pa.array([{"a": 1.0}, {"a": math.inf}]), "not a finite number"
+    yield pa.array([1.0, math.nan]).dictionary_encode(), "not a finite number"
     yield pa.array([Decimal("1.00"), Decimal("0.10000000000000000001")]), "more digits"
 
 

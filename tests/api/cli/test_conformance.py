@@ -104,7 +104,7 @@ def test_the_checks_are_listed(read_only: Shell) -> None:
     ("arguments", "status", "said"),
     [
         ([], 2, "name the address of a server"),
-        (["example.com"], 2, "no http or https URL"),
+        (["example.com"], 2, "not an http or https URL"),
         (["http://127.0.0.1:1"], 1, "does not answer"),
         (["http://127.0.0.1:1", "--protocol", "aidr"], 2, "use one of aidre"),
         (["http://127.0.0.1:1", "--profile", "spirit"], 2, "spirit"),
