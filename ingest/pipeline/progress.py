@@ -173,8 +173,8 @@ class Tally:
         self.counts.unchanged += documents
 
     def add_batch(self, *, unchanged: int, written: int, new: int, chunks: int) -> None:
-        """Documents were compared with those that are stored, and `written` of them, of which some are new. Reported as
-        progress."""
+        """Count a batch of documents: those that are stored as they are, and those that were written, `new` ones among
+        them. Reported as progress."""
         self.add_unchanged(unchanged)
         self.counts.documents += written
         self.counts.updated += written
