@@ -90,7 +90,7 @@ def test_a_lock_is_held_though_a_full_disk_does_not_take_its_note(store: Path, m
 
 
 def open_files(store: Path) -> list[Path]:
-    """The files of a store that this process has open. Other tests may have left files open until they are collected."""
+    """The files of a store that this process has open; other tests may have left others, until they are collected."""
     paths = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
     return sorted(path for path in paths if path.is_relative_to(store))
 
