@@ -255,7 +255,7 @@ def test_a_folder_that_cannot_be_written_is_served_and_told(filled: Shell) -> No
 
 
 def test_a_read_only_folder_is_told(read_only: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aidre.api.cli.doctor.store_checks._is_read_only", lambda folder: True)
+    monkeypatch.setattr("aidre.api.cli.doctor.store._is_read_only", lambda folder: True)
     status, found = asked(read_only)
     assert (status, levels(found, "store")) == (0, ["warning"])
     assert "cannot be written" in found["store"][0]["text"]

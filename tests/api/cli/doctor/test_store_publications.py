@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from aidre.api.cli.doctor.findings import Finding, Subject
-from aidre.api.cli.doctor.store_checks import publications
+from aidre.api.cli.doctor.store import publications
 from tests.support.buckets import FolderPlace, folder_place
 from tests.support.shell import Shell
 from tests.support.signers import PublisherKey
