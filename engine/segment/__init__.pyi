@@ -7,7 +7,12 @@ from .merge import (
 )
 from .pending import PendingCommit as PendingCommit
 from .reader import BoundedCache as BoundedCache, SegmentReader as SegmentReader
-from .records import ChunkColumns as ChunkColumns, RecordColumns as RecordColumns, to_columns as to_columns
+from .records import (
+    ChunkColumns as ChunkColumns,
+    RecordColumns as RecordColumns,
+    to_columns as to_columns,
+    to_record as to_record,
+)
 from .spill import SPILL_BYTES as SPILL_BYTES, Spill as Spill
 from .staged import StagedSegments as StagedSegments, open_staged as open_staged
 from .stored_chunk import StoredChunk as StoredChunk
