@@ -5,13 +5,13 @@ from .lacking import (
 )
 from .pending import (
     PendingDocument as PendingDocument,
-    PendingVector as PendingVector,
     pending_vectors as pending_vectors,
 )
 from .rows import (
     ChunkRow as ChunkRow,
     DocumentRow as DocumentRow,
     FieldRow as FieldRow,
+    PendingVector as PendingVector,
     Rows as Rows,
     digest as digest,
     index_fields as index_fields,

@@ -17,7 +17,6 @@ from aidre.engine.index.fields import (
     ValueRange,
     meant_field,
     range_with_dates,
-    stored_name,
     unknown_fields,
     with_dates,
     with_members,
@@ -116,7 +115,7 @@ class RowsReader:
     def search(self, query: Query) -> list[Hit]:
         stored, vector, k = self._asked(query)
         words = None if query.mode == "dense" else self._words(query.text or "")
-        with self._searching(query, stored, words) as search:
+        with self._searching(query, stored, vector, words) as search:
             vectors = None if stored is None or vector is None else _Vectors(search, stored.space, vector)
             if words is None:
                 ranked = cast(_Vectors, vectors).nearest(k)
@@ -130,9 +129,10 @@ class RowsReader:
             return [Hit(chunks[number], score) for number, score in found if number in chunks][query.offset :]
 
     def _searching(
-        self, query: Query, stored: StoredSpace | None, words: QueryWords | None
+        self, query: Query, stored: StoredSpace | None, vector: NDArray[np.float32] | None, words: QueryWords | None
     ) -> AbstractContextManager[VectorRows]:
-        """GenerationMissing for a later page, where another state was committed since."""
+        """`stored` and `vector` are None for a search by words alone. GenerationMissing for a later page, where another
+        state was committed since."""
         raise NotImplementedError
 
     def _fused(self, vectors: _Vectors, words: QueryWords, fusion: Fusion, k: int) -> Ranked:
@@ -216,9 +216,6 @@ class RowsReader:
     ) -> Facet:
         """With `words` of the documents that have one of them in a chunk."""
         raise NotImplementedError
-
-    def _is_date(self, field: str) -> bool:
-        return field == "updated_at" or field in set(map(stored_name, self.dates))
 
     def highlight(self, text: str, hits: Sequence[Hit], limits: HighlightLimits) -> list[Highlight]:
         words = self._words(text).words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,21 +13,13 @@ from aidre.engine.index.vectors import dtype_of
 from aidre.engine.model import EmbeddingSpace, EncodedVectors
 from aidre.engine.segment import RecordColumns
 from aidre.engine.storage import NO_KEY
-from aidre_rows.rows import Rows, rows_of
+from aidre_rows.rows import PendingVector, Rows, rows_of
 
 MOST_CHUNKS = 100_000
 """Pending chunks from which a commit is due."""
 
 MOST_BYTES = 256 << 20
 """Pending bytes from which a commit is due: they are in memory."""
-
-
-class PendingVector(NamedTuple):
-    """Stored form, norm and embedding key of one vector."""
-
-    codes: NDArray[Any]
-    norm: float
-    key: bytes | None
 
 
 class PendingDocument(NamedTuple):

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine.index.fields import FieldIndex, ReservedColumns, build_fields, parse_instant
+from aidre.engine.index.vectors import decode
 from aidre.engine.model import Record
 from aidre.engine.segment import RecordColumns, to_record
 from aidre.engine.storage import to_utf8
@@ -78,6 +79,14 @@ class Rows(NamedTuple):
     document: DocumentRow
     chunks: list[ChunkRow]
     fields: list[FieldRow]
+
+
+class PendingVector(NamedTuple):
+    """Stored form, norm and embedding key of one vector."""
+
+    codes: NDArray[Any]
+    norm: float
+    key: bytes | None
 
 
 def digest(name: bytes) -> bytes:
@@ -195,9 +204,7 @@ def _field_row(name: bytes, code: Code, value: Any, dictionary: Any) -> FieldRow
 # -- back again --------------------------------------------------------------------------------------------------
 
 
-def plain_chunk(
-    key: int, document: DocumentRow, chunk: ChunkRow, vectors: Mapping[str, NDArray[np.float32]]
-) -> PlainChunk:
+def plain_chunk(key: int, document: DocumentRow, chunk: ChunkRow, vectors: Mapping[str, PendingVector]) -> PlainChunk:
     """The chunk as readers give it back; `key` is the number of its document."""
     digests = document.digests
     return PlainChunk(
@@ -206,7 +213,9 @@ def plain_chunk(
         span=(chunk.start, chunk.end),
         section=_text(chunk.section),
         token_count=chunk.token_count,
-        embeddings=vectors,
+        embeddings={
+            space: decode(one.codes[np.newaxis], np.array([one.norm], np.float32))[0] for space, one in vectors.items()
+        },
         document_key=key,
         document_id=document.id.decode(),
         document_digests=[

@@ -18,8 +18,8 @@ from aidre.engine.ports import Recompute
 from aidre.engine.segment import RecordColumns, to_columns
 from aidre.engine.storage import NO_KEY, now, with_precision
 from aidre.engine.types import CommitResult
-from aidre_rows.pending import Pending, PendingDocument, PendingVector, chosen
-from aidre_rows.rows import stored_record
+from aidre_rows.pending import Pending, PendingDocument, chosen
+from aidre_rows.rows import PendingVector, stored_record
 from aidre_rows.state import FORMAT, CollectionState, StoredSpace, first_state
 
 
@@ -52,7 +52,7 @@ class Stored(Protocol):
 class NothingStored:
     """What a collection has before its first commit."""
 
-    def values(self, *_: object) -> Mapping[str, Any]:
+    def values(self, *_: object) -> Mapping[Any, Any]:
         return {}
 
     def of_source(self, *_: object) -> Sequence[tuple[bytes, bytes, bytes | None]]:
