@@ -42,7 +42,7 @@ from aidre.engine.search import bm25
 from aidre.engine.search.bm25 import Bm25Scorer, Statistics
 from aidre.engine.search.codes import code_chunks, search_lexical
 from aidre.engine.search.dense import search_dense
-from aidre.engine.search.languages import language_of
+from aidre.engine.search.question_language import language_of
 from aidre.engine.segment import Segments, TopK, merge_top_k
 
 if TYPE_CHECKING:
