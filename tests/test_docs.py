@@ -238,6 +238,21 @@ def test_the_guide_names_every_command_and_no_other() -> None:
     assert set(re.findall(r"^\| `aidre ([a-z]+)", GUIDE, flags=re.MULTILINE)) == set(COMMANDS)
 
 
+def lacking(option: str) -> set[str]:
+    """The commands without an option, of those with commands of their own the ones of which none has it."""
+    parts = {name: getattr(command, "commands", {name: command}).values() for name, command in COMMANDS.items()}
+    options = {
+        name: {one for part in found for each in part.params for one in each.opts} for name, found in parts.items()
+    }
+    return {name for name, found in options.items() if option not in found}
+
+
+def test_the_guide_names_the_commands_that_lack_what_all_others_take() -> None:
+    named = re.findall(r"every command but ((?:`[a-z]+`(?:, | and )?)+) takes", " ".join(GUIDE.split()), re.IGNORECASE)
+    assert [set(re.findall("[a-z]+(?=`)", names)) for names in named] == [lacking("--store"), lacking("--json")]
+    assert {"keys", "bench"} < lacking("--store") < set(COMMANDS)
+
+
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_and_option_has_its_help(name: str) -> None:
     command = COMMANDS[name]
