@@ -325,6 +325,20 @@ def test_the_figures_of_the_readme_are_those_of_the_report() -> None:
         assert len(written) >= 5
 
 
+def test_the_page_on_languages_has_the_figures_of_the_report() -> None:
+    report = (ROOT / "benchmarks" / "REPORT.md").read_text(encoding="utf-8").partition("## `bench_languages`")[2]
+    page = (ROOT / "docs" / "languages.md").read_text(encoding="utf-8")
+    for row, model, column in (
+        ("default, words and vectors", "default", 4),
+        ("multilingual, words and vectors", "multilingual", 4),
+        ("multilingual, vectors alone", "multilingual", 3),
+    ):
+        part = report.partition(f"**{model} model, nDCG@10**")[2].partition("\n**")[0]
+        sets = [line.split("|") for line in part.splitlines() if line.startswith("| xquad_")]
+        assert [cells[1].strip() for cells in sets] == [f"xquad_{tag}" for tag in ("ar", "de", "en", "hi", "zh")]
+        assert f"| {row} | {' | '.join(cells[column].strip().removeprefix('0') for cells in sets)} |" in page
+
+
 def test_the_figures_of_the_readme_are_of_this_minor_version() -> None:
     report = (ROOT / "benchmarks" / "REPORT.md").read_text(encoding="utf-8")
     measured = readme.version(report).partition(" ")[0]
