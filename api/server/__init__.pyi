@@ -1,4 +1,8 @@
-from .connection import Connection as Connection, connection_capacity as connection_capacity
+from .connection import (
+    Connection as Connection,
+    connection_capacity as connection_capacity,
+    raise_file_limit as raise_file_limit,
+)
 from .frame import Frame as Frame, FrameMiddleware as FrameMiddleware
 from .memory import ClientMemory as ClientMemory
 from .mounted import ErrorResponses as ErrorResponses, FastRoutes as FastRoutes, Mounted as Mounted
