@@ -135,6 +135,20 @@ def _spent(terminalreporter: pytest.TerminalReporter) -> dict[str, float]:
     return spent
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logstart(nodeid: str) -> None:
+    """Under `make coverage`: what runs from here on counts for this test, also in the processes that it starts."""
+    measured = sys.modules["coverage"].Coverage.current() if "COVERAGE_PROCESS_CONFIG" in os.environ else None
+    if measured is not None:
+        from coverage.config import CoverageConfig
+
+        test = nodeid.partition("[")[0]
+        measured.switch_context(test)
+        config = CoverageConfig.deserialize(os.environ["COVERAGE_PROCESS_CONFIG"])
+        config.context = test
+        os.environ["COVERAGE_PROCESS_CONFIG"] = config.serialize()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("network") is not None and not reaches_a_registry():
         pytest.skip("no package registry is reached")

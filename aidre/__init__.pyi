@@ -1,5 +1,5 @@
 from . import segments as segments
-from .engine.embedding.endpoint import Endpoint as Endpoint
+from .engine.embedding.endpoint_embedder import Endpoint as Endpoint
 from .engine.errors import (
     AccessDenied as AccessDenied,
     AidreError as AidreError,
@@ -43,10 +43,10 @@ from .library.asynchronous import (
     AsyncDatabase as AsyncDatabase,
 )
 from .library.collection import Collection as Collection
+from .library.collection_view import CollectionView as CollectionView
+from .library.collection_writer import CollectionWriter as CollectionWriter
 from .library.database import Database as Database
 from .library.datasets import from_dataset as from_dataset
-from .library.view import CollectionView as CollectionView
-from .library.writer import CollectionWriter as CollectionWriter
 from .opening import open as open, open_async as open_async
 from .remote import (
     AsyncClient as AsyncClient,

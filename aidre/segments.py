@@ -4,6 +4,6 @@
 `aidre adopt` takes what is whole, each segment once.
 """
 
-from aidre.library.segments import write
+from aidre.library.loose_segments import write
 
 __all__ = ["write"]

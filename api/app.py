@@ -34,8 +34,8 @@ from aidre.api.http import (
     make_private_folder,
     render_error,
 )
-from aidre.api.operations import Scrubber, crawling, links, llms_text, monitoring, openapi
-from aidre.api.operations.page import pages
+from aidre.api.operations import Scrubber, catalogs, crawling, llms_text, monitoring, openapi
+from aidre.api.operations.page import signpost
 from aidre.api.protocols.aidre import mount as mount_aidre
 from aidre.api.protocols.intake import mount as mount_intake
 from aidre.api.protocols.intent import mount as mount_intent
@@ -131,10 +131,10 @@ def _retrieval(source: Source, state: Path, settings: Settings, guard: Guard, me
 
 
 def _operations() -> Mounted:
-    modules = (openapi, monitoring, pages, llms_text, links, crawling)
+    modules = (openapi, monitoring, signpost, llms_text, catalogs, crawling)
     routes = [route for module in modules for route in module.routes]
     return Mounted(
-        routes=routes, error_renderers={links.SERVER_CARD: render_error}
+        routes=routes, error_renderers={catalogs.SERVER_CARD: render_error}
     )  # below /mcp, and no message of MCP
 
 

@@ -556,7 +556,7 @@ def test_a_clock_that_is_read_later_is_none(text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "files",
     [
-        {"engine/index/vectors/codes.py": '"""Codes."""\nimport faiss\nfrom aidre.engine.model import Query\n'},
+        {"engine/index/vectors/vector_index.py": '"""Codes."""\nimport faiss\nfrom aidre.engine.model import Query\n'},
         {"engine/embedding/onnx.py": '"""Embed."""\ndef load() -> None:\n    import torch\n'},
         {"api/cli/main.py": '"""Commands."""\nimport aidre\nimport typer\nprint("aip")\n'},
         {"tests/test_api.py": "import starlette.testclient\nfrom aidre.api.app import create_app\n"},

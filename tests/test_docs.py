@@ -17,8 +17,8 @@ import aidre
 from aidre.api.cli.main import app
 from aidre.api.config.settings import load_settings, parse_settings
 from aidre.api.config.toml import Section, read
-from aidre.api.protocols.intake.envelope import STATUS as INTAKE_CODES
-from aidre.api.protocols.nlweb.envelope import STATUS_BY_CODE as NLWEB_CODES
+from aidre.api.protocols.intake.intake_envelope import STATUS as INTAKE_CODES
+from aidre.api.protocols.nlweb.nlweb_envelope import STATUS_BY_CODE as NLWEB_CODES
 from aidre.engine import errors as engine_errors
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.index.vectors.quantizer import MIN_LISTED_ROWS

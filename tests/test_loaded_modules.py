@@ -38,7 +38,7 @@ def test_the_root_package_and_the_messages_of_a_protocol_load_no_heavy_library()
 
 
 def test_the_messages_of_a_protocol_load_neither_a_server_nor_an_index() -> None:
-    modules = [source.module for source in HERE.product if source.path.endswith("/messages.py")]
+    modules = [source.module for source in HERE.product if source.path.endswith("messages.py")]
     assert len(modules) >= 6
     imports = "\n".join(f"import {module}" for module in modules)
     assert loaded_by(imports).isdisjoint(HEAVY_AT_START - {"numpy"})

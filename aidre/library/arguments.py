@@ -15,7 +15,7 @@ from aidre.engine.errors import InvalidInput
 from aidre.engine.index.fields import Filter, parse_filter, stored_name
 from aidre.engine.model import Distance, EmbeddingSpace, Json, Mode, Precision
 from aidre.engine.retrieve import FieldOrder, Question
-from aidre.library.documents import to_vector
+from aidre.library.conversion import to_vector
 from aidre.library.values import to_comparable, to_filter_json
 from aidre_client.values import (
     FacetRequest,

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from aidre.engine.model import EmbeddingSpace
 from aidre.library.collection import Collection
+from aidre.library.collection_view import CollectionView
 from aidre.library.database import Database
 from aidre.library.foreign import no_attribute
-from aidre.library.view import CollectionView
 
 if TYPE_CHECKING:
     from aidre.ingest import Summary

@@ -1,4 +1,4 @@
-"""A collection of a store, as programs write it; what reads it is a view (view.py) of its newest state."""
+"""A collection of a store, as programs write it; what reads it is a view (collection_view.py) of its newest state."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from aidre.engine.model import Json
 from aidre.engine.retrieve import Policy
 from aidre.engine.storage import check_collection_name
 from aidre.library.arguments import to_ingest_options
-from aidre.library.documents import Rows
+from aidre.library.collection_view import CollectionView, view_at
+from aidre.library.collection_writer import CollectionWriter
+from aidre.library.conversion import Rows
 from aidre.library.foreign import own_words
 from aidre.library.spaces import Spaces
-from aidre.library.view import CollectionView, view_at
-from aidre.library.writer import CollectionWriter
 from aidre_client.values import check_range
 
 if TYPE_CHECKING:

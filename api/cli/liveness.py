@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aidre.api.operations import fleet, monitoring
+from aidre.api.operations import fleet_status, monitoring
 from aidre.engine.errors import AidreError, ConfigurationError
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ class PublishRecord:
         """`generations` are those of the store that are followed, `only` the name of one collection that alone is.
         Only a publisher that `stays` is reported as silent."""
         self._store, self.generations, self._stays, self._only = store, generations, stays, only
-        known = fleet.read_state(store, fleet.PUBLISHES, fleet.Publishing)
-        self._state = known or fleet.Publishing(fleet.boot(), None, 0.0, 0, {})
+        known = fleet_status.read_state(store, fleet_status.PUBLISHES, fleet_status.Publishing)
+        self._state = known or fleet_status.Publishing(fleet_status.boot(), None, 0.0, 0, {})
         self.refused: frozenset[str] = frozenset()
         self._told: float | None = None
         self._writing = threading.Lock()
 
     @property
-    def state(self) -> fleet.Publishing:
+    def state(self) -> fleet_status.Publishing:
         return self._state
 
     def succeeded(self, published: Mapping[str, int]) -> None:
@@ -60,23 +60,23 @@ class PublishRecord:
     def progressed(self) -> None:
         """The bucket took one object of many."""
         with self._writing:
-            if self._stays and (self._told is None or fleet.moment() - self._told >= PROGRESS_SECONDS):
+            if self._stays and (self._told is None or fleet_status.moment() - self._told >= PROGRESS_SECONDS):
                 self._write(self._alive(self._state))
 
     def failed(self) -> None:
         with self._writing:
             self._write(replace(self._state, failures=self._state.failures + 1))
 
-    def _alive(self, state: fleet.Publishing) -> fleet.Publishing:
+    def _alive(self, state: fleet_status.Publishing) -> fleet_status.Publishing:
         alive = replace(state, succeeded_at=time.time())
         if not self._stays:
             return alive
-        self._told = fleet.moment()
-        return replace(alive, boot=fleet.boot(), succeeded=self._told, only=self._only)
+        self._told = fleet_status.moment()
+        return replace(alive, boot=fleet_status.boot(), succeeded=self._told, only=self._only)
 
-    def _write(self, state: fleet.Publishing) -> None:
+    def _write(self, state: fleet_status.Publishing) -> None:
         self._state = state
-        fleet.write_state(self._store, fleet.PUBLISHES, state)
+        fleet_status.write_state(self._store, fleet_status.PUBLISHES, state)
 
 
 class ReplicaWatch:
@@ -92,15 +92,15 @@ class ReplicaWatch:
 
     def pulled(self, changed: Sequence[str] | None) -> None:
         """After each pull; None: it was not complete, and the publisher is listened to nevertheless."""
-        now = fleet.moment()
+        now = fleet_status.moment()
         is_due = self._asked is None or now - self._asked >= HEARTBEAT_SECONDS
         may_differ = bool(changed) or (changed is None and self._behind is not None)
         if (is_due and self._listen(now)) or (may_differ and self._committed):
             self._behind = (self._behind or now) if self._lacks() else None
         last = now if changed is not None else self._last_pull(now)
         if last is not None:
-            state = fleet.Pulling(fleet.boot(), last, self._heard, self._behind, self._committed)
-            fleet.write_state(self._replica.cache, fleet.PULLS, state)
+            state = fleet_status.Pulling(fleet_status.boot(), last, self._heard, self._behind, self._committed)
+            fleet_status.write_state(self._replica.cache, fleet_status.PULLS, state)
 
     def _last_pull(self, now: float) -> float | None:
         """The moment of the last complete pull, also of a process before this one; None where this is not a replica."""
@@ -151,7 +151,7 @@ def health_port(address: tuple[str, int], record: PublishRecord) -> Iterator[int
 
     def is_alive() -> bool:
         state = record.state
-        return state.succeeded is not None and fleet.age(state, state.succeeded) < SILENT_SECONDS
+        return state.succeeded is not None and fleet_status.age(state, state.succeeded) < SILENT_SECONDS
 
     try:
         family = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0][0]

@@ -261,10 +261,10 @@ def replica_for(url: str, cache: Path, settings: Settings) -> Replica:
 
 def seconds_since_pull(cache: Path) -> float:
     """How long ago the bucket of a replica was last read without a problem."""
-    from aidre.api.operations import fleet
+    from aidre.api.operations import fleet_status
     from aidre.engine.maintenance import pulled_at
 
-    state = fleet.read_state(cache, fleet.PULLS, fleet.Pulling)
+    state = fleet_status.read_state(cache, fleet_status.PULLS, fleet_status.Pulling)
     if state is not None:
-        return fleet.age(state, state.pulled)
+        return fleet_status.age(state, state.pulled)
     return max(0.0, time.time() - (pulled_at(cache) or 0.0))

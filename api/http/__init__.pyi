@@ -20,7 +20,7 @@ from .envelope import (
     negotiate as negotiate,
     render_error as render_error,
 )
-from .errors import (
+from .http_errors import (
     CONNECTION_ERROR as CONNECTION_ERROR,
     BadRequest as BadRequest,
     Conflict as Conflict,

@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from aidre.api.http.errors import ServerFault
+from aidre.api.http.http_errors import ServerFault
 from aidre.api.http.request import JSON
 from aidre.engine.errors import AidreError
 from aidre.engine.index.fields import parse_instant

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from aidre.api.http.endpoint import answer_unless_known, etag_digest, http_date
-from aidre.api.http.errors import HttpError, NotAcceptable
+from aidre.api.http.http_errors import HttpError, NotAcceptable
 from aidre.api.http.messages import Error
 from aidre.api.http.request import (
     AIDRE_JSON,

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar, dataclass_trans
 import msgspec
 from msgspec import inspect
 
-from aidre.api.http.errors import BadRequest
+from aidre.api.http.http_errors import BadRequest
 from aidre.engine.errors import AidreError, printable_name
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Scope
 
-from aidre.api.http.errors import BadRequest, PayloadTooLarge, RequestTimeout, UnsupportedMediaType
+from aidre.api.http.http_errors import BadRequest, PayloadTooLarge, RequestTimeout, UnsupportedMediaType
 
 AIDRE_JSON = "application/aidre+json"
 JSON = "application/json"

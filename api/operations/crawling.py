@@ -20,7 +20,7 @@ from starlette.routing import Route
 from aidre.api.access import ANONYMOUS, caller_of
 from aidre.api.config import Settings
 from aidre.api.http import JSON, cacheable_response, render_error, renders_errors_with
-from aidre.api.operations.links import CATALOG, JSON_LD, OPENSEARCH, OPENSEARCH_TYPE, SITEMAP, XML, origin_of
+from aidre.api.operations.catalogs import CATALOG, JSON_LD, OPENSEARCH, OPENSEARCH_TYPE, SITEMAP, XML, origin_of
 from aidre.api.retrieval import Retrieval, VisibleCollection
 from aidre.engine.index.fields import parse_filter, site_of
 from aidre.engine.ports import Reader

@@ -25,9 +25,9 @@ from starlette.routing import Route
 from aidre.api.access import Caller, caller_of
 from aidre.api.config import Protocol
 from aidre.api.http import BUCKET_BOUNDS, DROPPED, IN_FLIGHT, JSON, QUEUED, SUM_OFFSET, Metrics, Numbers, Worker
-from aidre.api.operations import fleet
-from aidre.api.operations.messages import Liveness, Readiness
+from aidre.api.operations import fleet_status
 from aidre.api.operations.scrubber import Findings
+from aidre.api.operations.status_messages import Liveness, Readiness
 from aidre.api.retrieval import Retrieval
 from aidre.engine.errors import StorageFailed
 from aidre.engine.index.fields import parse_instant
@@ -228,11 +228,13 @@ def scrub_lines(findings: Findings) -> Iterator[str]:
 def fleet_lines(store: Path, generations: Mapping[str, int], replica_age: Callable[[], float] | None) -> Iterator[str]:
     """Of a replica, or of a home node that publishes."""
     if replica_age is not None:
-        return replica_lines(replica_age(), fleet.read_state(store, fleet.PULLS, fleet.Pulling), generations)
-    return publish_lines(fleet.read_state(store, fleet.PUBLISHES, fleet.Publishing), generations)
+        return replica_lines(
+            replica_age(), fleet_status.read_state(store, fleet_status.PULLS, fleet_status.Pulling), generations
+        )
+    return publish_lines(fleet_status.read_state(store, fleet_status.PUBLISHES, fleet_status.Publishing), generations)
 
 
-def publish_lines(state: fleet.Publishing | None, generations: Mapping[str, int]) -> Iterator[str]:
+def publish_lines(state: fleet_status.Publishing | None, generations: Mapping[str, int]) -> Iterator[str]:
     """`generations` are the newest ones of the store, of the collections that the caller may see."""
     if state is None:
         return
@@ -240,7 +242,7 @@ def publish_lines(state: fleet.Publishing | None, generations: Mapping[str, int]
     yield from single("aidre_publish_last_success_timestamp_seconds", "gauge", what, state.succeeded_at)
     if state.succeeded is not None:
         what = "Seconds since then, by a clock that nobody sets."
-        yield from single("aidre_publish_age_seconds", "gauge", what, fleet.age(state, state.succeeded))
+        yield from single("aidre_publish_age_seconds", "gauge", what, fleet_status.age(state, state.succeeded))
     what = "Attempts to publish that failed."
     yield from single("aidre_publish_failures_total", "counter", what, state.failures)
     followed = {name: number for name, number in generations.items() if state.only in (None, name)}
@@ -248,16 +250,16 @@ def publish_lines(state: fleet.Publishing | None, generations: Mapping[str, int]
     yield from family("aidre_publish_lag_generations", "gauge", what, _lags(followed, state.published))
 
 
-def replica_lines(seconds: float, state: fleet.Pulling | None, generations: Mapping[str, int]) -> Iterator[str]:
+def replica_lines(seconds: float, state: fleet_status.Pulling | None, generations: Mapping[str, int]) -> Iterator[str]:
     """`seconds` is the age; `generations` are those that are served, of the collections that the caller may see."""
     what = "Seconds since the bucket of this replica was last read without a problem."
     yield from single("aidre_replica_age_seconds", "gauge", what, seconds)
     if state is None or state.heard is None:
         return
     what = "Seconds since the publisher of this replica gave its last sign of life."
-    yield from single("aidre_replica_publisher_age_seconds", "gauge", what, fleet.age(state, state.heard))
+    yield from single("aidre_replica_publisher_age_seconds", "gauge", what, fleet_status.age(state, state.heard))
     what = "Seconds since the publisher named a generation that this replica lacks."
-    behind = 0.0 if state.behind is None else fleet.age(state, state.behind)
+    behind = 0.0 if state.behind is None else fleet_status.age(state, state.behind)
     yield from single("aidre_replica_lag_seconds", "gauge", what, behind)
     what = "Generations that the publisher has committed and this replica does not serve."
     known = {name: number for name, number in state.committed.items() if name in generations}

@@ -6,8 +6,7 @@ from functools import partial
 
 from aidre.api.access import MCP, RESOURCE_METADATA
 from aidre.api.http import AIDRE_JSON, JSON, PROBLEM_JSON, Content, Error, Operation
-from aidre.api.operations.crawling import ROBOTS, TEXT as ROBOTS_TYPE
-from aidre.api.operations.links import (
+from aidre.api.operations.catalogs import (
     AI_CATALOG,
     AI_CATALOG_TYPE,
     API_CATALOG,
@@ -22,8 +21,11 @@ from aidre.api.operations.links import (
     SITEMAP,
     XML,
 )
+from aidre.api.operations.crawling import ROBOTS, TEXT as ROBOTS_TYPE
 from aidre.api.operations.llms_text import MEDIA_TYPE as LLMS_MEDIA_TYPE
-from aidre.api.operations.messages import (
+from aidre.api.operations.monitoring import MEDIA_TYPE
+from aidre.api.operations.page import HTML, Signpost
+from aidre.api.operations.status_messages import (
     AiCatalog,
     ApiCatalog,
     Datasets,
@@ -34,8 +36,6 @@ from aidre.api.operations.messages import (
     Readiness,
     ServerCard,
 )
-from aidre.api.operations.monitoring import MEDIA_TYPE
-from aidre.api.operations.page import HTML, Signpost
 from aidre.api.protocols.provenance import KEYS_MEDIA_TYPE, WELL_KNOWN
 
 ERROR = Content(Error, (AIDRE_JSON, JSON, PROBLEM_JSON), "An error")

@@ -4,7 +4,7 @@ from .idempotency import (
     IdempotencyKeys as IdempotencyKeys,
     StoredAnswer as StoredAnswer,
 )
-from .messages import (
+from .write_messages import (
     DeleteDocuments as DeleteDocuments,
     DeletePassing as DeletePassing,
     PatchDocuments as PatchDocuments,

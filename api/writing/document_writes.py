@@ -22,7 +22,7 @@ import msgspec
 
 from aidre.api.config import CollectionSettings, Embedding, Settings, Space, StoreSettings
 from aidre.api.http import Unavailable
-from aidre.api.writing.messages import AnyRequest, WriteAnswer
+from aidre.api.writing.write_messages import AnyRequest, WriteAnswer
 from aidre.engine.checkout import child_environment
 from aidre.engine.errors import AidreError, ModelUnavailable, StorageFailed, StoreLocked
 

@@ -29,7 +29,7 @@ import orjson
 
 from aidre.api.config import CollectionSettings, Settings, spaces_for
 from aidre.api.writing.document_writes import read_start
-from aidre.api.writing.messages import (
+from aidre.api.writing.write_messages import (
     AnyRequest,
     DeleteDocuments,
     DeletePassing,

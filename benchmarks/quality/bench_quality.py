@@ -33,8 +33,8 @@ from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
 from aidre.engine.model import Fusion, Mode, Query
 from aidre.ingest.pipeline.ingest import chunker_for, ingest
-from aidre.ingest.pipeline.progress import Event, Notice, Problem
 from aidre.ingest.pipeline.run import IngestOptions
+from aidre.ingest.pipeline.run_events import Event, Notice, Problem
 from benchmarks.harness.judged_sets import JudgedSet, read_set, rows_of, sets_in
 from benchmarks.harness.stdlib_corpus import write_set
 from benchmarks.quality import rankings

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.index.vectors.codes import VectorIndex
 from aidre.engine.index.vectors.distance import Bitmap, VectorColumn, score_rows
 from aidre.engine.index.vectors.quantizer import (
     MAX_TRAINING_ROWS,
@@ -30,6 +29,7 @@ from aidre.engine.index.vectors.quantizer import (
     train_codebook,
 )
 from aidre.engine.index.vectors.scan import Scan, ScanGroup
+from aidre.engine.index.vectors.vector_index import VectorIndex
 from aidre.engine.model import EmbeddingSpace, Precision
 from benchmarks.harness.data import queries, vectors
 from benchmarks.report.results import record

@@ -26,7 +26,7 @@ import pytest
 from aidre.api.config.settings import CollectionSettings, Limits
 from aidre.api.http.envelope import JSON_VARIANT
 from aidre.api.protocols.aidre import search
-from aidre.api.protocols.aidre.messages import ReturnFields, SearchMeta
+from aidre.api.protocols.aidre.search_messages import ReturnFields, SearchMeta
 from aidre.api.retrieval.visibility import VisibleCollection
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store

@@ -46,7 +46,7 @@ from aidre.api.http.access_log import AccessLog
 from aidre.api.http.metrics import Metrics
 from aidre.api.protocols.provenance.answers import AnswerSigner, signed_headers
 from aidre.api.protocols.provenance.keys import KeyRing, make_key
-from aidre.api.protocols.provenance.service import ChunkSigner, Claims
+from aidre.api.protocols.provenance.signers import ChunkSigner, Claims
 from aidre.api.server.frame import Frame, FrameMiddleware
 from aidre.api.server.mounted import ErrorResponses
 from aidre.engine.collection import Store

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.api.protocols.intent.signing import SignatureFields, canonical_string, compute_signature, format_rfc3339
+from aidre.api.protocols.intent.hmac_signing import SignatureFields, canonical_string, compute_signature, format_rfc3339
 from benchmarks.harness.load import Request, request
 
 TOP_K = 10

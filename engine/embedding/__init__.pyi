@@ -13,7 +13,7 @@ from .embedder import (
     reads_language as reads_language,
     with_prefixes as with_prefixes,
 )
-from .endpoint import OPENAI as OPENAI, Endpoint as Endpoint
+from .endpoint_embedder import OPENAI as OPENAI, Endpoint as Endpoint
 from .graph import HASHING as HASHING, available_cores as available_cores, sha256_of as sha256_of
 from .onnx import export_of as export_of
 from .self_test import probes as probes

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.embedding.endpoint import OPENAI, Endpoint, EndpointEmbedder
+from aidre.engine.embedding.endpoint_embedder import OPENAI, Endpoint, EndpointEmbedder
 from aidre.engine.embedding.graph import (
     HASHING,
     PREFIXES_PART,

@@ -16,7 +16,7 @@ from .inventory import (
 )
 from .promotion import Promoted as Promoted, Tenure as Tenure, beat as beat, home_of as home_of, promote as promote
 from .publication import read_heartbeat as read_heartbeat
-from .publish import Publisher as Publisher
+from .publisher import Publisher as Publisher
 from .recalibration import Recalibration as Recalibration, recalibrate as recalibrate
 from .replica import (
     Replica as Replica,

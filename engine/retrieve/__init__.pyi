@@ -18,9 +18,9 @@ from .modes import (
     text_spaces as text_spaces,
 )
 from .operators import Reading as Reading
-from .pages import Page as Page, first_page as first_page, first_pages as first_pages, later_page as later_page
+from .paging import Page as Page, first_page as first_page, first_pages as first_pages, later_page as later_page
 from .question import Policy as Policy, Question as Question, Rerank as Rerank, State as State
-from .reading import read as read
+from .question_reading import read as read
 from .relevance import (
     MAX_TEXT_CHARS as MAX_TEXT_CHARS,
     RELEVANT as RELEVANT,

@@ -35,9 +35,9 @@ from aidre.engine.retrieve.conditions import FieldOrder, order_value
 from aidre.engine.retrieve.evidence import evidence_for
 from aidre.engine.retrieve.modes import can_fuse, is_lexical, resolve_mode, tells_words
 from aidre.engine.retrieve.operators import Reading
-from aidre.engine.retrieve.pages import Page, length_for
+from aidre.engine.retrieve.paging import Page, length_for
 from aidre.engine.retrieve.question import Question, Rerank, State
-from aidre.engine.retrieve.reading import attempts, read
+from aidre.engine.retrieve.question_reading import attempts, read
 from aidre.engine.retrieve.relevance import FIRST_HITS, RELEVANT, Finding, RelevanceScale, finding, scale_for
 from aidre.engine.retrieve.repair import better_of
 from aidre.engine.retrieve.steps import Beside, Count, Embed, Older, Position, Search, Step

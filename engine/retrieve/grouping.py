@@ -12,7 +12,7 @@ from aidre.engine.retrieve.conditions import FieldOrder, order_value
 from aidre.engine.retrieve.modes import tells_words
 from aidre.engine.retrieve.operators import Reading
 from aidre.engine.retrieve.question import Question, State
-from aidre.engine.retrieve.reading import attempts, joined, read
+from aidre.engine.retrieve.question_reading import attempts, joined, read
 from aidre.engine.retrieve.relevance import Finding, finding
 from aidre.engine.retrieve.repair import better_of
 from aidre.engine.retrieve.steps import Step, Together

@@ -16,7 +16,7 @@ from aidre.engine.index.fields import Filter
 from aidre.engine.model import EmbeddingSpace, Mode, Query
 from aidre.engine.ports import Reader
 from aidre.engine.retrieve.by_document import Counted
-from aidre.engine.retrieve.pages import page_at
+from aidre.engine.retrieve.paging import page_at
 from aidre.engine.retrieve.question import Question, State
 
 

@@ -18,13 +18,13 @@ from .dense import (
     search_dense as search_dense,
     search_dense_batch as search_dense_batch,
 )
-from .facets import FacetCounter as FacetCounter
+from .facets import FacetCounter as FacetCounter, FacetPart as FacetPart, count_facet as count_facet
 from .hybrid import FEEDBACK_DEPTH as FEEDBACK_DEPTH, HybridQuery as HybridQuery, fused_by_rank as fused_by_rank
-from .languages import (
+from .query_samples import Kind as Kind, QuerySample as QuerySample, asked_sample as asked_sample
+from .question_language import (
     MIN_CHUNKS as MIN_CHUNKS,
     UNMEASURED_WEIGHT as UNMEASURED_WEIGHT,
     language_of as language_of,
     measured_weight as measured_weight,
 )
-from .query_samples import Kind as Kind, QuerySample as QuerySample, asked_sample as asked_sample
 from .spelling import Speller as Speller

@@ -22,9 +22,9 @@ from aidre.engine.index.text import WordCounts, merge_lexicons
 from aidre.engine.index.vectors import row_blocks
 from aidre.engine.model import EmbeddingSpace, EncodedVectors
 from aidre.engine.segment.build import lexical_texts
-from aidre.engine.segment.reader import SegmentReader
+from aidre.engine.segment.segment_reader import SegmentReader
+from aidre.engine.segment.segment_writer import KeyedVectors, key_array, publish_segment, rebatch, write_vector_blocks
 from aidre.engine.segment.stored_chunk import StoredChunk
-from aidre.engine.segment.writer import KeyedVectors, key_array, publish_segment, rebatch, write_vector_blocks
 from aidre.engine.storage import (
     BATCH_ROWS,
     CHUNKS_FILE,

@@ -1,6 +1,6 @@
 """Documents and chunks that wait for a commit, as columns, with the JSON fragments that answers will splice.
 
-Knows no folder; `writer.py` writes the batches to disk.
+Knows no folder; `segment_writer.py` writes the batches to disk.
 """
 
 from __future__ import annotations

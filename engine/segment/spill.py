@@ -15,10 +15,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine.segment.pending import PendingCommit
-from aidre.engine.segment.reader import SegmentReader
+from aidre.engine.segment.segment_reader import SegmentReader
+from aidre.engine.segment.segment_writer import Staging, write_pending
 from aidre.engine.segment.staged import Mask, StagedSegments
 from aidre.engine.segment.view import SegmentView
-from aidre.engine.segment.writer import Staging, write_pending
 from aidre.engine.storage import CHUNK_STATE_SCHEMA, Manifest, durable
 
 SPILL_BYTES = 160 << 20

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine.errors import StorageFailed, StoreDamaged
-from aidre.engine.segment.reader import SegmentReader
+from aidre.engine.segment.segment_reader import SegmentReader
 from aidre.engine.storage import (
     CHUNK_STATE_SCHEMA,
     CHUNKS_FILE,

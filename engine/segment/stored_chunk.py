@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from aidre.engine.index.text import WordFinder
 from aidre.engine.index.vectors import decode
 from aidre.engine.model import Highlight, HighlightLimits, Json
-from aidre.engine.segment.reader import SegmentReader
+from aidre.engine.segment.segment_reader import SegmentReader
 from aidre.engine.storage import BATCH_ROWS, ETAG_BYTES
 from aidre_client.values import beginning, kept_chunk
 

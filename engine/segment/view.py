@@ -33,7 +33,7 @@ from aidre.engine.index.text import comparable_text, phrase_pattern, plain_phras
 from aidre.engine.index.vectors import Bitmap, ScanGroup, group_by_codebook, native_columns
 from aidre.engine.native import native
 from aidre.engine.segment.arrival import Arrivals
-from aidre.engine.segment.reader import BoundedCache, SegmentReader, fragment_arrays, max_masks
+from aidre.engine.segment.segment_reader import BoundedCache, SegmentReader, fragment_arrays, max_masks
 from aidre.engine.segment.stored_chunk import StoredChunk
 from aidre.engine.storage import (
     BATCH_ROWS,

@@ -1,4 +1,4 @@
-from .client import (
+from .fetcher import (
     PUBLIC_ONLY as PUBLIC_ONLY,
     Fetcher as Fetcher,
     FetchResult as FetchResult,

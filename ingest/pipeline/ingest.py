@@ -24,8 +24,8 @@ from aidre.ingest.fetch import Fetcher
 from aidre.ingest.pipeline.embedding import StoredChunkEncoder
 from aidre.ingest.pipeline.fingerprint import settings_digest
 from aidre.ingest.pipeline.last_read import load_readers, save_read_times
-from aidre.ingest.pipeline.progress import Event, Notice, Progress, Summary, Tally
 from aidre.ingest.pipeline.run import IngestOptions, Run
+from aidre.ingest.pipeline.run_events import Event, Notice, Progress, Summary, Tally
 from aidre.ingest.prefetch import prefetch
 from aidre.ingest.records import Item, VectorRules
 from aidre.ingest.sandbox import SHARED, TABLES, available, recogniser, set_rules

@@ -14,7 +14,7 @@ from aidre.engine.segment import RecordColumns, to_columns
 from aidre.engine.types import CommitResult
 from aidre.ingest.pipeline.batching import CommitPolicy
 from aidre.ingest.pipeline.embedding import ChunkVectors, VectorStage
-from aidre.ingest.pipeline.progress import Committed, Tally
+from aidre.ingest.pipeline.run_events import Committed, Tally
 from aidre.ingest.records import ListingEnd, RowBatch
 
 

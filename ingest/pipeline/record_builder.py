@@ -16,7 +16,7 @@ from aidre.engine.index.fields import field_names
 from aidre.engine.model import Chunk, Document, Record
 from aidre.ingest.chunking import find_repetition_fault
 from aidre.ingest.pipeline.batching import Checked, Located
-from aidre.ingest.pipeline.changes import Candidate
+from aidre.ingest.pipeline.change_detection import Candidate
 from aidre.ingest.prefetch import prefetch
 from aidre.ingest.records import RowBatch, find_integer_fault
 

@@ -20,13 +20,13 @@ from aidre.engine.ports import Sink
 from aidre.ingest.chunking import Chunker
 from aidre.ingest.fetch import PUBLIC_ONLY, FetchRules
 from aidre.ingest.pipeline.batching import BatchPolicy, Checked, CommitPolicy, Located, PassedOver, Textless
-from aidre.ingest.pipeline.changes import Candidate, ChangeDetector
+from aidre.ingest.pipeline.change_detection import Candidate, ChangeDetector
 from aidre.ingest.pipeline.embedding import VectorStage
 from aidre.ingest.pipeline.fingerprint import settings_digest
 from aidre.ingest.pipeline.mirror import Mirror, SeenIds, find_stored_drafts
 from aidre.ingest.pipeline.output import CollectionOutput, DryRunOutput, Output
-from aidre.ingest.pipeline.progress import Event, Summary, Tally
 from aidre.ingest.pipeline.record_builder import RecordBuilder, split_ahead
+from aidre.ingest.pipeline.run_events import Event, Summary, Tally
 from aidre.ingest.records import (
     Item,
     ListingEnd,

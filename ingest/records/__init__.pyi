@@ -11,6 +11,12 @@ from .document import (
     to_document as to_document,
     to_document_id as to_document_id,
 )
+from .drafts import (
+    PUBLISHED as PUBLISHED,
+    mark_expiry as mark_expiry,
+    read_publication as read_publication,
+    read_robots as read_robots,
+)
 from .file import (
     MAX_DOCUMENT_BYTES as MAX_DOCUMENT_BYTES,
     File as File,
@@ -22,13 +28,6 @@ from .file import (
     open_file as open_file,
     read_content as read_content,
     read_text_file as read_text_file,
-)
-from .items import (
-    Item as Item,
-    ListingEnd as ListingEnd,
-    Rejected as Rejected,
-    Unchanged as Unchanged,
-    Unpublished as Unpublished,
 )
 from .json_values import (
     MAX_CONVERTED_VALUES as MAX_CONVERTED_VALUES,
@@ -45,11 +44,12 @@ from .mapping import (
     get_column as get_column,
     parse_mappings as parse_mappings,
 )
-from .publication import (
-    PUBLISHED as PUBLISHED,
-    mark_expiry as mark_expiry,
-    read_publication as read_publication,
-    read_robots as read_robots,
-)
 from .row_lines import RowDecoder as RowDecoder, open_rows as open_rows
+from .source_items import (
+    Item as Item,
+    ListingEnd as ListingEnd,
+    Rejected as Rejected,
+    Unchanged as Unchanged,
+    Unpublished as Unpublished,
+)
 from .vectors import RowVectors as RowVectors, VectorRules as VectorRules, format_wrong_length as format_wrong_length

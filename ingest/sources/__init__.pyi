@@ -1,4 +1,3 @@
-from .columns import check_mappings as check_mappings, supplied_spaces as supplied_spaces
 from .crawl import read_web_source as read_web_source
 from .folder import (
     FileSource as FileSource,
@@ -16,6 +15,7 @@ from .locate import (
 )
 from .own_ids import FileIds as FileIds, settle_ids as settle_ids, survey_sources as survey_sources
 from .readers import READERS as READERS, is_readable as is_readable, read_file as read_file
+from .table_columns import check_mappings as check_mappings, supplied_spaces as supplied_spaces
 from .web import (
     READER_VERSION as READER_VERSION,
     FetchSession as FetchSession,

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from aidre.engine.collection import commit
 from aidre.engine.collection.store import Store
 from aidre.ingest.pipeline.ingest import ingest
-from aidre.ingest.pipeline.progress import Committed, Event, Summary
 from aidre.ingest.pipeline.run import IngestOptions
+from aidre.ingest.pipeline.run_events import Committed, Event, Summary
 from tests.hostile.examination import look
 from tests.hostile.nursery import Say, asked, started
 from tests.hostile.report import Report

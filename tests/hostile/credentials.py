@@ -21,11 +21,11 @@ from starlette.requests import Request
 
 from aidre.api.access.credentials import MAX_CREDENTIAL_BYTES, bearer_of
 from aidre.api.access.jwt import TokenVerifier
-from aidre.api.http.errors import Unauthorized, Unprocessable
+from aidre.api.http.http_errors import Unauthorized, Unprocessable
 from aidre.api.http.messages import parse_rfc3339
-from aidre.api.protocols.intent.envelope import AuthenticationFailed
-from aidre.api.protocols.intent.messages import VERSIONS, read_event, read_retrieve
-from aidre.api.protocols.intent.service import Service
+from aidre.api.protocols.intent.intent_messages import VERSIONS, read_event, read_retrieve
+from aidre.api.protocols.intent.partners import Service
+from aidre.api.protocols.intent.signed_envelope import AuthenticationFailed
 from tests.hostile.fuzzed_json import SPELLED, spelled, spellings, value_of
 from tests.hostile.parsing import Parser, one_line
 from tests.support import issuer

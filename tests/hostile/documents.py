@@ -19,7 +19,7 @@ from aidre.ingest.formats.markup import asciidoc, code, mdx, notebook, org, rst
 from aidre.ingest.formats.office import eml, epub, odf, pptx, rtf, zip_child
 from aidre.ingest.formats.scans import rasters
 from aidre.ingest.records.file import File
-from aidre.ingest.records.items import Rejected
+from aidre.ingest.records.source_items import Rejected
 from aidre.ingest.sandbox.result import check_answer
 from tests.hostile.parsing import Make, Parser, one_line
 from tests.hostile.readers import RULES, sound

@@ -23,7 +23,7 @@ import orjson
 
 from aidre.ingest.formats.markup import CODE_SUFFIXES
 from aidre.ingest.records.file import File
-from aidre.ingest.records.items import Rejected
+from aidre.ingest.records.source_items import Rejected
 from aidre.ingest.records.vectors import VectorRules
 from aidre.ingest.sandbox.child import KINDS, Parse, _load
 from aidre.ingest.sandbox.parent import SHARED, TABLES

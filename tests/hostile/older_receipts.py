@@ -19,8 +19,8 @@ import xxhash
 
 from aidre.api.http import digest_of
 from aidre.api.http.sqlite import connect, create_tables, register_checksum
-from aidre.api.protocols.intent import ledger as ledger_module
-from aidre.api.protocols.intent.ledger import Exchange, piece_of, pseudonym_of
+from aidre.api.protocols.intent import event_ledger as ledger_module
+from aidre.api.protocols.intent.event_ledger import Exchange, piece_of, pseudonym_of
 from aidre.api.protocols.intent.receipts import Nonce
 from tests.hostile.nursery import Say, asked, waiting
 from tests.hostile.receipts import KEY, LOG, NOW, URL, Kept, access, check, citation, receipts_in

@@ -17,10 +17,10 @@ from aidre.api.access.limits.chunk_budget import ChunkBudget
 from aidre.api.access.limits.token_bucket import TokenBuckets
 from aidre.api.cli.backup import log_problems
 from aidre.api.config.toml import Rate
-from aidre.api.http.errors import BadRequest
+from aidre.api.http.http_errors import BadRequest
 from aidre.api.protocols.intake.bind_key import BindKey
-from aidre.api.protocols.intake.ledger import Ledger as Binds
-from aidre.api.protocols.intent.ledger import LEDGER_FILE as INTENT, read_events
+from aidre.api.protocols.intake.offer_ledger import Ledger as Binds
+from aidre.api.protocols.intent.event_ledger import LEDGER_FILE as INTENT, read_events
 from aidre.api.protocols.nlweb.promise_table import PromiseTable
 from aidre.api.protocols.provenance.keys import read_keys
 from aidre.api.retrieval.cursor import Cursors, SearchCursor, store_secret

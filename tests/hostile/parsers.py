@@ -15,12 +15,12 @@ from typing import Any
 import orjson
 
 from aidre.api.config.settings import Settings
-from aidre.api.http.errors import BadRequest
+from aidre.api.http.http_errors import BadRequest
 from aidre.api.protocols.aidre.changes import CHECK_BYTES, TOKEN, parse_limit, read_token, write_token
-from aidre.api.protocols.nlweb.envelope import NlwebFailure
+from aidre.api.protocols.nlweb.nlweb_envelope import NlwebFailure
+from aidre.api.protocols.nlweb.query.ask import read_ask
+from aidre.api.protocols.nlweb.query.attribute_filters import build_filter
 from aidre.api.protocols.nlweb.query.dialects import parse_parameters
-from aidre.api.protocols.nlweb.query.filters import build_filter
-from aidre.api.protocols.nlweb.query.request import read_ask
 from aidre.api.retrieval.cursor import CURSOR_FORMAT, Cursors, SearchCursor
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store

@@ -17,7 +17,7 @@ from unittest import mock
 from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.bucket import BucketAddress
 from aidre.engine.maintenance.fleet.catalog import Published
-from aidre.engine.maintenance.publish import Publisher
+from aidre.engine.maintenance.publisher import Publisher
 from aidre.engine.maintenance.replica import Replica
 from aidre.engine.maintenance.verify import verify
 from tests.hostile.nursery import Child, Say, waiting

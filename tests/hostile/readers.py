@@ -26,7 +26,7 @@ from aidre.ingest.formats.tables.csv import read_csv
 from aidre.ingest.formats.tables.json_lines import read_json_file, read_json_lines
 from aidre.ingest.formats.xml import sniff_xml
 from aidre.ingest.records.file import File
-from aidre.ingest.records.items import Item, Rejected
+from aidre.ingest.records.source_items import Item, Rejected
 from aidre.ingest.records.vectors import VectorRules
 from aidre.ingest.sandbox.result import check_answer
 from tests.hostile.fuzzed_json import spelled, value_of

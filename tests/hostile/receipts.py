@@ -19,14 +19,14 @@ from typing import Any
 
 import orjson
 
-from aidre.api.http.errors import NotFound
+from aidre.api.http.http_errors import NotFound
 from aidre.api.protocols.intake.bind_key import BindKey
-from aidre.api.protocols.intake.ledger import Ledger as Binds, StoredBind, StoredOffer
-from aidre.api.protocols.intent import ledger as ledger_module
-from aidre.api.protocols.intent.envelope import AuthenticationFailed
-from aidre.api.protocols.intent.ledger import LEDGER_FILE, Candidate, Exchange, read_events
-from aidre.api.protocols.intent.messages import CitationEvent
+from aidre.api.protocols.intake.offer_ledger import Ledger as Binds, StoredBind, StoredOffer
+from aidre.api.protocols.intent import event_ledger as ledger_module
+from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, Candidate, Exchange, read_events
+from aidre.api.protocols.intent.intent_messages import CitationEvent
 from aidre.api.protocols.intent.receipts import Nonce, Receipts
+from aidre.api.protocols.intent.signed_envelope import AuthenticationFailed
 from tests.hostile.nursery import Child, Say, asked, started
 from tests.hostile.report import Report
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from unittest import mock
 
 from aidre.engine.collection.store import Store
-from aidre.engine.maintenance.publish import Publisher
+from aidre.engine.maintenance.publisher import Publisher
 from aidre.engine.maintenance.verify import verify
 from tests.hostile.client import Answer, Connection, posted, request
 from tests.hostile.report import Report

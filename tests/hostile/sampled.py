@@ -91,14 +91,9 @@ class Map:
 
 
 def test_of(context: str) -> str | None:
-    """`tests/api/test_app.py::test_name` for `tests.api.test_app.test_name`; None for what is not a test of a file."""
-    parts = context.split(".")
-    for end in range(len(parts) - 1, 0, -1):
-        file = Path(*parts[:end]).with_suffix(".py")
-        if (ROOT / file).is_file():
-            name = parts[end]
-            return f"{file.as_posix()}::{name}" if name.startswith("test_") else None
-    return None
+    """`tests/api/test_app.py::test_name` of a context; None for what ran outside of tests, or in one that is gone."""
+    file, _, name = context.partition("::")
+    return context if name and (ROOT / file).is_file() else None
 
 
 def _distance(mutant: Mutant, test: str) -> tuple[int, str]:

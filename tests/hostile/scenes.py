@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from aidre.api.cli.events import export
 from aidre.api.config import Intake
 from aidre.api.protocols.intake import bind_key
-from aidre.api.protocols.intake.ledger import Ledger as Binds
-from aidre.api.protocols.intent import ledger as ledger_module
+from aidre.api.protocols.intake.offer_ledger import Ledger as Binds
+from aidre.api.protocols.intent import event_ledger as ledger_module
 from aidre.api.protocols.intent.receipts import Receipts
 from aidre.api.protocols.provenance.keys import make_key, read_keys
 from aidre.api.retrieval.cursor import store_secret
@@ -41,8 +41,8 @@ from aidre.engine.maintenance.restore import restore_archive
 from aidre.engine.maintenance.verify import verify_collection
 from aidre.engine.segment.pending import PendingRows
 from aidre.engine.segment.records import to_columns
+from aidre.engine.segment.segment_writer import Staging, write_pending
 from aidre.engine.segment.stored_chunk import StoredChunk
-from aidre.engine.segment.writer import Staging, write_pending
 from aidre.engine.storage.manifest import SegmentEntry, SpaceState
 from tests.hostile import receipts
 from tests.hostile.examination import look

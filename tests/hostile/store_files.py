@@ -27,7 +27,7 @@ from aidre.engine.index.text import Lexicon, Words
 from aidre.engine.index.vectors import open_index, quantizer
 from aidre.engine.model import Query
 from aidre.engine.search import cost, depth_choice
-from aidre.engine.segment.reader import SegmentReader
+from aidre.engine.segment.segment_reader import SegmentReader
 from aidre.engine.storage.arrow import ArrowFile, check_offsets, open_bytes
 from aidre.engine.storage.format import find_index_file, vectors_file
 from aidre.engine.storage.manifest import decode_manifest, manifest_numbers, seal, unseal

@@ -11,7 +11,7 @@ from typing import Literal
 import pytest
 
 from aidre.api.cli.backup import log_problems
-from aidre.api.protocols.intent.ledger import LEDGER_FILE, Ledger, read_events
+from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, Ledger, read_events
 from aidre.engine.errors import StorageFailed
 from tests.hostile import cuts, disks, receipts, steps
 from tests.hostile.nursery import Say, started

@@ -81,7 +81,7 @@ def test_only_the_modules_of_the_index_know_the_readers_of_faiss() -> None:
         if isinstance(node, ast.Attribute) and node.attr in FAISS_READERS
     }
     assert using
-    assert using <= {"engine/index/vectors/codes.py", "engine/index/vectors/quantizer.py"}
+    assert using <= {"engine/index/vectors/vector_index.py", "engine/index/vectors/quantizer.py"}
 
 
 def test_faiss_sees_an_index_only_when_its_checksum_was_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

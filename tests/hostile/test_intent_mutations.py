@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from aidre.api.http.errors import Unprocessable
+from aidre.api.http.http_errors import Unprocessable
 from aidre.api.operations.openapi import EXAMPLES
-from aidre.api.protocols.intent.messages import read_event, read_retrieve
+from aidre.api.protocols.intent.intent_messages import read_event, read_retrieve
 from tests.support import publishers
 from tests.support.clients import Client
 from tests.support.intent_platform import FIELDS, Platform

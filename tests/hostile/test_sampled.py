@@ -18,8 +18,6 @@ from tests.hostile.planted_faults import Mutant
 from tests.hostile.report import Report
 from tests.hostile.test_planted import FOUND, LIVING, MODULE, TEST
 
-CONTEXT = TEST.removesuffix(".py").replace(".py::", ".").replace("/", ".")
-
 
 def a_map(folder: Path, *contexts: str) -> sampled.Map:
     """As `make coverage` has measured it in another place: every context ran all lines of the module."""
@@ -45,9 +43,8 @@ def test_every_module_of_the_product_can_be_drawn_once() -> None:
 
 
 def test_a_fault_meets_the_tests_that_ran_its_line_the_nearest_first(tmp_path: Path) -> None:
-    far, no_test = "tests.hostile.test_planted.test_equivalents_say_why", "tests.support.stores.structured"
-    found = a_map(tmp_path, "", far, CONTEXT, no_test, "tests.gone.test_gone.test_it").tests(LIVING)
-    assert found == [TEST, "tests/hostile/test_planted.py::test_equivalents_say_why"]
+    far, gone = "tests/hostile/test_planted.py::test_equivalents_say_why", "tests/gone/test_gone.py::test_it"
+    assert a_map(tmp_path, "", far, TEST, gone).tests(LIVING) == [TEST, far]
 
 
 def test_without_a_map_a_fault_meets_the_tests_of_its_module(tmp_path: Path) -> None:
@@ -56,7 +53,7 @@ def test_without_a_map_a_fault_meets_the_tests_of_its_module(tmp_path: Path) -> 
 
 def test_so_many_tests_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampled, "MOST_TESTS", 1)
-    assert a_map(tmp_path, "tests.test_docs.test_it", CONTEXT).tests(FOUND) == [TEST]
+    assert a_map(tmp_path, "tests/test_docs.py::test_it", TEST).tests(FOUND) == [TEST]
 
 
 def test_the_list_says_why_and_names_faults_that_there_are(tmp_path: Path) -> None:
@@ -106,7 +103,7 @@ def test_a_fault_is_found_by_a_test_that_passes_without_it(runs: Runs, outcome: 
 
 
 def test_too_many_survivors_are_an_error(report: Report, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    places = a_map(tmp_path, CONTEXT)
+    places = a_map(tmp_path, TEST)
     monkeypatch.setattr(sampled, "Map", lambda: places)
     monkeypatch.setattr(sampled, "copies_in", lambda folder: nullcontext((None, ThreadPoolExecutor(1))))
     monkeypatch.setattr(sampled, "outcome", lambda copies, mutant, tests: "lives" if mutant == LIVING else "found")

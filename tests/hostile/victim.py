@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from aidre.api.protocols.intent.ledger import LEDGER_FILE as INTENT
+from aidre.api.protocols.intent.event_ledger import LEDGER_FILE as INTENT
 from aidre.api.protocols.provenance.keys import make_key
 from aidre.engine.collection.backfill import VectorLog
 from aidre.engine.collection.snapshot import Snapshot

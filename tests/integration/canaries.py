@@ -16,14 +16,14 @@ from urllib.parse import quote
 
 import orjson
 
-from aidre.api.protocols.nlweb.query.filters import subtypes_of
+from aidre.api.protocols.nlweb.query.attribute_filters import subtypes_of
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.graph import HashingEmbedder
 from aidre.engine.schema_text import BODIES, LABELS, PARTS, SUMMARIES, TITLES
 from aidre.ingest.formats.jsonld import PART_TYPES
 from aidre.ingest.pipeline.ingest import ingest
-from aidre.ingest.pipeline.progress import Event, Problem
 from aidre.ingest.pipeline.run import IngestOptions
+from aidre.ingest.pipeline.run_events import Event, Problem
 from aidre.ingest.records import parse_mappings
 from tests.support.clients import AIDRE, TEXT, Client
 from tests.support.intent_platform import Platform, Sent

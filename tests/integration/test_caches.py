@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from starlette.requests import Request
 
 from aidre.api.http.request import MAX_ACCEPT_CHARS, accept_header, quality
-from aidre.api.protocols.intent.ledger import pseudonym_of
-from aidre.api.protocols.nlweb.answer.documents import parse_host
+from aidre.api.protocols.intent.event_ledger import pseudonym_of
+from aidre.api.protocols.nlweb.answer.document_search import parse_host
 from aidre.api.protocols.nlweb.answer.items import CACHE_BYTES, Items, _CachedItem
-from aidre.api.protocols.nlweb.query.filters import subtypes_of
+from aidre.api.protocols.nlweb.query.attribute_filters import subtypes_of
 from aidre.api.retrieval.query_embedding import BatchingEmbedder
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding import graph
@@ -31,7 +31,7 @@ from aidre.engine.index.text.analysis import MAX_CACHED_CHARACTERS, MAX_TERM_CHA
 from aidre.engine.index.text.detection import question_language
 from aidre.engine.retrieve.measures.periods import spell_durations
 from aidre.engine.retrieve.measures.quantities import Bounds
-from aidre.engine.segment import reader, view
+from aidre.engine.segment import segment_reader, view
 from tests.support.clients import TEXT, a_document, fill
 from tests.support.terms import analyze_query
 
@@ -203,7 +203,7 @@ def test_items_of_documents() -> None:
 
 def test_masks_of_filters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(view, "_MAX_MASK_BYTES", 600)
-    monkeypatch.setattr(reader, "_MAX_MASK_BYTES", 500)
+    monkeypatch.setattr(segment_reader, "_MAX_MASK_BYTES", 500)
     fill(tmp_path, "docs", [a_document(f"d{number}", "alpha") for number in range(100)])
     [part] = Store(tmp_path).open("docs").segments
     for _ in range(2):

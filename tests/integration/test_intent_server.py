@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from aidre.api.protocols.intent.ledger import LEDGER_FILE, read_events
+from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, read_events
 from tests.support import publishers
 from tests.support.clocks import WAIT_SECONDS, until
 from tests.support.intent_platform import Platform, Sent

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from aidre.api.protocols.provenance.keys import make_key
-from aidre.ingest.fetch.client import FetchRules
+from aidre.ingest.fetch.fetcher import FetchRules
 from aidre.ingest.pipeline.last_read import load_read_times, save_read_times
 from tests.support.clients import COSINE, TEXT, a_document, fill, metrics_of, serving
 from tests.support.clocks import WAIT_SECONDS, until

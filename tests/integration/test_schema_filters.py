@@ -15,8 +15,8 @@ from hypothesis import given, settings, strategies as st
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
 from aidre.engine.index.fields.builder import PRESENT, flatten_member
+from aidre.engine.index.fields.field_index import FieldIndex
 from aidre.engine.index.fields.filters import MAX_CHARACTERS, parse_filter
-from aidre.engine.index.fields.reader import FieldIndex
 from tests.support.fields import build_fields, stored_rows
 from tests.support.stores import NAME, ROWS, SPACE, delete, everything, put, record, write
 

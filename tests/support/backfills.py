@@ -17,10 +17,10 @@ from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import EmbeddingSpace, Query
 from aidre.engine.segment.stored_chunk import StoredChunk
 from aidre.engine.storage.manifest import read_manifest
-from aidre.ingest.pipeline.backfill import embed_space
 from aidre.ingest.pipeline.ingest import ingest
-from aidre.ingest.pipeline.progress import EmbedSummary, Event, Summary
 from aidre.ingest.pipeline.run import IngestOptions
+from aidre.ingest.pipeline.run_events import EmbedSummary, Event, Summary
+from aidre.ingest.pipeline.space_backfill import embed_space
 from tests.support.ingests import WORDS, Bench, CountingEmbedder
 
 MORE = EmbeddingSpace("more:48", 48, "cosine", provider="aidre", model="hashing")

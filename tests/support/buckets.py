@@ -21,7 +21,7 @@ import pytest
 from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.bucket import Bucket, BucketAddress
 from aidre.engine.maintenance.fleet.catalog import Published
-from aidre.engine.maintenance.publish import Publisher
+from aidre.engine.maintenance.publisher import Publisher
 from aidre.engine.maintenance.replica import Replica
 from aidre.engine.maintenance.statement import Signer
 from tests.support.clocks import WAIT_SECONDS

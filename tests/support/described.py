@@ -8,14 +8,14 @@ from typing import Any
 
 import httpx
 
-from aidre.api.http.errors import BadRequest
+from aidre.api.http.http_errors import BadRequest
 from aidre.api.http.messages import read_message
 from aidre.api.http.operation import Operation
 from aidre.api.operations.operations import OPERATIONS, PROVENANCE
-from aidre.api.protocols.aidre.routes import OPERATIONS as AIDRE
-from aidre.api.protocols.intake.routes import OPERATIONS as INTAKE
-from aidre.api.protocols.intent.routes import OPERATIONS as INTENT
-from aidre.api.protocols.nlweb.routes import OPERATIONS as NLWEB
+from aidre.api.protocols.aidre.aidre_routes import OPERATIONS as AIDRE
+from aidre.api.protocols.intake.intake_routes import OPERATIONS as INTAKE
+from aidre.api.protocols.intent.intent_routes import OPERATIONS as INTENT
+from aidre.api.protocols.nlweb.nlweb_routes import OPERATIONS as NLWEB
 
 ALL: tuple[Operation, ...] = (*AIDRE, *NLWEB, *INTAKE, *INTENT, *PROVENANCE, *OPERATIONS)
 EARLIER = {"0.54", "Answer", "Failure", "Promise", "Elicitation"}

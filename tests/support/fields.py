@@ -9,11 +9,11 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from aidre.engine.index.fields import reader
+from aidre.engine.index.fields import field_index
 from aidre.engine.index.fields.builder import ReservedColumns, SparseStrings
+from aidre.engine.index.fields.field_index import FieldIndex
 from aidre.engine.index.fields.filters import Filter, parse_filter, with_dates
-from aidre.engine.index.fields.reader import FieldIndex
-from aidre.engine.segment.reader import SegmentReader
+from aidre.engine.segment.segment_reader import SegmentReader
 from aidre.engine.storage import binary_array
 
 
@@ -42,7 +42,7 @@ def build_fields(rows: Iterable[FieldRow], dates: Collection[str] = ()) -> pa.Re
         sparse([one.url for one in rows]),
         sparse([one.type for one in rows]),
     )
-    return reader.build_fields(reserved, [(one.metadata, one.schema_object) for one in rows], dates)
+    return field_index.build_fields(reserved, [(one.metadata, one.schema_object) for one in rows], dates)
 
 
 def sparse(values: Sequence[str | None]) -> SparseStrings:

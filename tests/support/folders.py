@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from aidre.engine.model import Document, EmbeddingSpace
-from aidre.ingest.records.items import Item, Rejected
+from aidre.ingest.records.source_items import Item, Rejected
 from aidre.ingest.records.vectors import VectorRules
 from aidre.ingest.sites import UrlStyle
 from aidre.ingest.sources.folder import FileSource, read_source

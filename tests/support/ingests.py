@@ -18,8 +18,8 @@ from aidre.engine.embedding.embedder import Embedder
 from aidre.engine.embedding.graph import HashingEmbedder
 from aidre.engine.model import EmbeddingSpace
 from aidre.ingest.pipeline.ingest import ingest
-from aidre.ingest.pipeline.progress import Committed, Event, Notice, Problem, Summary
 from aidre.ingest.pipeline.run import IngestOptions
+from aidre.ingest.pipeline.run_events import Committed, Event, Notice, Problem, Summary
 
 WORDS = EmbeddingSpace("words", 32, "cosine", normalized=True, provider="aidre", model="hashing")
 BROUGHT = EmbeddingSpace("brought", 4, "cosine")

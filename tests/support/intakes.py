@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from aidre.api.protocols.intake.bind_key import BindKey
-from aidre.api.protocols.intake.ledger import StoredBind
+from aidre.api.protocols.intake.offer_ledger import StoredBind
 from tests.support.clients import BASE, Client, a_document, fill, serving
 from tests.support.intake_agent import JSON, WELL_KNOWN, Agent
 from tests.support.intake_schemas import ANSWER, check

@@ -20,10 +20,10 @@ import pyarrow as pa
 
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import PublishConflict
-from aidre.engine.maintenance import publish, replica
+from aidre.engine.maintenance import publisher, replica
 from aidre.engine.maintenance.promotion import Tenure, promote
 from aidre.engine.maintenance.publication import Publication, checksum, manifest_key, named_files
-from aidre.engine.maintenance.publish import Publisher
+from aidre.engine.maintenance.publisher import Publisher
 from aidre.engine.maintenance.replica import Replica, replicated_url
 from aidre.engine.maintenance.statement import Signer
 from aidre.engine.storage import REPLICA, durable
@@ -239,7 +239,7 @@ def instrumented(world: World) -> Iterator[None]:
 
     with (
         mock.patch.object(durable, "replace_file", replace_file),
-        mock.patch.object(publish, "ThreadPoolExecutor", Inline),
+        mock.patch.object(publisher, "ThreadPoolExecutor", Inline),
         mock.patch.object(replica, "ThreadPoolExecutor", Inline),
     ):
         yield

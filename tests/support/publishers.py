@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from aidre.api.cli.main import run
-from aidre.api.protocols.intent.ledger import LEDGER_FILE, read_events
+from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, read_events
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import embedding_keys, load_embedder
 from aidre.engine.model import Chunk, Record, Visibility

@@ -17,8 +17,8 @@ from aidre.ingest.formats.tables.json_lines import read_json_lines
 from aidre.ingest.formats.tables.parquet import read_parquet
 from aidre.ingest.records.batch import RowBatch
 from aidre.ingest.records.file import File
-from aidre.ingest.records.items import Item, Rejected
 from aidre.ingest.records.mapping import ColumnMapping, Mappings, parse_column_mapping
+from aidre.ingest.records.source_items import Item, Rejected
 from aidre.ingest.records.vectors import VectorRules
 
 SPACES = [EmbeddingSpace("s", 3, "cosine"), EmbeddingSpace("d", 2, "dot")]

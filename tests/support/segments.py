@@ -11,10 +11,10 @@ import numpy as np
 from aidre.engine.index.vectors.encoding import encode
 from aidre.engine.model import EmbeddingSpace, Record
 from aidre.engine.segment.pending import PendingRows
-from aidre.engine.segment.reader import SegmentReader
 from aidre.engine.segment.records import to_columns
+from aidre.engine.segment.segment_reader import SegmentReader
+from aidre.engine.segment.segment_writer import write_pending
 from aidre.engine.segment.view import SegmentView
-from aidre.engine.segment.writer import write_pending
 from aidre.engine.storage.format import SEGMENTS
 from aidre.engine.storage.manifest import SegmentEntry, SpaceState, first_manifest
 from tests.support.stores import NAME, SPACE, TIME, Vectors, normal

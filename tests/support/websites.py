@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from aidre.ingest.fetch.client import FetchRules
-from aidre.ingest.pipeline.progress import Summary
+from aidre.ingest.fetch.fetcher import FetchRules
+from aidre.ingest.pipeline.run_events import Summary
 from tests.support.ingests import Bench
 
 Answer: TypeAlias = "Callable[[BaseHTTPRequestHandler], None]"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from aidre.api.cli.main import run as run_command
-from aidre.api.protocols.intent.ledger import LEDGER_FILE, read_events
+from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, read_events
 from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import Query

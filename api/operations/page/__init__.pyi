@@ -1,3 +1,3 @@
-from . import pages as pages
+from . import signpost as signpost
 from .assembly import HTML as HTML
-from .pages import Signpost as Signpost
+from .signpost import Signpost as Signpost

@@ -1,1 +1,1 @@
-from .routes import OPERATIONS as OPERATIONS, WRITES as WRITES, mount as mount
+from .aidre_routes import OPERATIONS as OPERATIONS, WRITES as WRITES, mount as mount

@@ -31,7 +31,8 @@ from aidre.api.http import (
     renders_errors_with,
 )
 from aidre.api.protocols.aidre.changes import parse_limit
-from aidre.api.protocols.aidre.messages import (
+from aidre.api.protocols.aidre.profile import offered_facets
+from aidre.api.protocols.aidre.search_messages import (
     BrowsedChunk,
     BrowsedDocument,
     DocumentAnswer,
@@ -41,7 +42,6 @@ from aidre.api.protocols.aidre.messages import (
     Profile,
     ProfiledSpace,
 )
-from aidre.api.protocols.aidre.profile import offered_facets
 from aidre.api.retrieval import VisibleCollection, retrieval_of, visible_payload
 from aidre.engine.index.fields import field_name
 from aidre.engine.ports import Reader

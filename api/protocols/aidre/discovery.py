@@ -14,7 +14,8 @@ from aidre.api.http import present
 from aidre.api.protocols.aidre.browsing import BROWSING, milliseconds_of
 from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT, CHANGES_MAX
 from aidre.api.protocols.aidre.extensions import FUSION, GROUP, ORDER, WEIGHTS, extensions
-from aidre.api.protocols.aidre.messages import (
+from aidre.api.protocols.aidre.reading import READING
+from aidre.api.protocols.aidre.search_messages import (
     FILTER,
     VERSION,
     Authentication,
@@ -24,7 +25,6 @@ from aidre.api.protocols.aidre.messages import (
     Endpoints,
     ReturnFields,
 )
-from aidre.api.protocols.aidre.reading import READING
 from aidre.api.protocols.aidre.suggestions import SUGGESTIONS_DEFAULT, SUGGESTIONS_MAX
 from aidre.api.protocols.provenance import Provenance
 from aidre.api.retrieval import LIFETIME_SECONDS, Retrieval, VisibleCollection

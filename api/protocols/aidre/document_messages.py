@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, UnsetType
 
 from aidre.api.http import AS_LIST, AtLeastOne, Count, DateTime, Message
-from aidre.api.protocols.aidre.messages import FILTER, MAX_FACETS, Facet, FacetRequest
+from aidre.api.protocols.aidre.search_messages import FILTER, MAX_FACETS, Facet, FacetRequest
 
 MAX_IDS, MAX_FIELDS, MAX_DELETED = 1_000, 100, 10_000
 """Ids and names of fields in a request, and ids in a deletion."""

@@ -15,7 +15,7 @@ import orjson
 from msgspec import UNSET, convert, json, structs
 
 from aidre.api.http import BadRequest, Unprocessable, UnsupportedReturnField, present, read_integers
-from aidre.api.protocols.aidre.messages import (
+from aidre.api.protocols.aidre.search_messages import (
     MAX_FACETS,
     MAX_RANGES,
     Facet,

@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from typing import Literal
 
-from aidre.api.protocols.aidre.messages import OfferedFacet
+from aidre.api.protocols.aidre.search_messages import OfferedFacet
 from aidre.api.retrieval import VisibleCollection, tells_text
 from aidre.engine.index.fields import field_name, parse_filter, unmistakable_name
 from aidre.engine.ports import Reader

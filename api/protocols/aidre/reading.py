@@ -40,6 +40,7 @@ from aidre.api.http import (
     renders_errors_with,
     request_id,
 )
+from aidre.api.protocols.aidre.document_endpoints import may_be_made
 from aidre.api.protocols.aidre.document_messages import (
     MAX_IDS,
     MAX_OFFSET,
@@ -49,9 +50,8 @@ from aidre.api.protocols.aidre.document_messages import (
     DocumentQuery,
     StoredDocument,
 )
-from aidre.api.protocols.aidre.documents import may_be_made
 from aidre.api.protocols.aidre.extensions import check_facets, parse_facets, read_limits, render_facets
-from aidre.api.protocols.aidre.messages import Facet
+from aidre.api.protocols.aidre.search_messages import Facet
 from aidre.api.retrieval import VisibleCollection, retrieval_of, visible_object
 from aidre.engine.errors import CollectionMissing
 from aidre.engine.index.fields import Filter, filter_digest

@@ -69,7 +69,8 @@ from aidre.api.protocols.aidre.extensions import (
     render_highlight,
     render_passages,
 )
-from aidre.api.protocols.aidre.messages import (
+from aidre.api.protocols.aidre.reading import image_of
+from aidre.api.protocols.aidre.search_messages import (
     Collection,
     CollectionAnswer,
     CollectionList,
@@ -79,7 +80,6 @@ from aidre.api.protocols.aidre.messages import (
     SearchRequest,
     Understood,
 )
-from aidre.api.protocols.aidre.reading import image_of
 from aidre.api.protocols.provenance import Provenance
 from aidre.api.retrieval import Served, VisibleCollection, retrieval_of, visible_payload
 from aidre.engine.model import FUSED_RANKS, Query, Visibility

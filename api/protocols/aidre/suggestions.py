@@ -24,7 +24,7 @@ from aidre.api.http import (
     renders_errors_with,
 )
 from aidre.api.protocols.aidre.changes import parse_limit
-from aidre.api.protocols.aidre.messages import SuggestAnswer
+from aidre.api.protocols.aidre.search_messages import SuggestAnswer
 from aidre.api.retrieval import VisibleCollection, retrieval_of
 
 SUGGESTIONS_DEFAULT = 8

@@ -22,8 +22,8 @@ from aidre.api.config import (
     hit_values,
 )
 from aidre.api.http import present, rfc3339
-from aidre.api.protocols.intake.envelope import PROTOCOL_VERSION
-from aidre.api.protocols.intake.messages import (
+from aidre.api.protocols.intake.intake_envelope import PROTOCOL_VERSION
+from aidre.api.protocols.intake.intake_messages import (
     DeclaredIntake,
     IntakeManifest,
     IntakePrivacy,

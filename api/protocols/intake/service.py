@@ -30,9 +30,9 @@ from aidre.api.access import intake_caller
 from aidre.api.config import BIND_DATA, OfferedIntake, retention_of, schema_violation
 from aidre.api.http import rfc3339
 from aidre.api.protocols.intake.bind_key import BindKey, find_bind_key
-from aidre.api.protocols.intake.envelope import PROTOCOL_VERSION, IntakeError, invalid, unavailable
-from aidre.api.protocols.intake.ledger import Ledger, StoredBind, StoredOffer
-from aidre.api.protocols.intake.messages import BindAnswer, IntakeAnswer, OfferItem, parse_uuid
+from aidre.api.protocols.intake.intake_envelope import PROTOCOL_VERSION, IntakeError, invalid, unavailable
+from aidre.api.protocols.intake.intake_messages import BindAnswer, IntakeAnswer, OfferItem, parse_uuid
+from aidre.api.protocols.intake.offer_ledger import Ledger, StoredBind, StoredOffer
 from aidre.api.protocols.intake.offers import (
     bind_endpoint,
     build_offer,

@@ -9,7 +9,7 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 from aidre.api.config import Intent
-from aidre.api.protocols.intent.messages import URI
+from aidre.api.protocols.intent.intent_messages import URI
 from aidre.engine.ports import Reader
 
 TOKEN_COUNT_METHOD = (

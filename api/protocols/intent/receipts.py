@@ -19,12 +19,12 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import orjson
 
 from aidre.api.http import Conflict, HttpError, NotFound, Unprocessable, digest_of
-from aidre.api.protocols.intent.envelope import AuthenticationFailed
+from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, Candidate, Exchange, Ledger, pseudonym_of
 from aidre.api.protocols.intent.group_commit import GroupCommit
-from aidre.api.protocols.intent.ledger import LEDGER_FILE, Candidate, Exchange, Ledger, pseudonym_of
-from aidre.api.protocols.intent.messages import CitationEvent
+from aidre.api.protocols.intent.hmac_signing import WINDOW_SECONDS, format_rfc3339
+from aidre.api.protocols.intent.intent_messages import CitationEvent
 from aidre.api.protocols.intent.older_receipts import EVENTS_FOLDER
-from aidre.api.protocols.intent.signing import WINDOW_SECONDS, format_rfc3339
+from aidre.api.protocols.intent.signed_envelope import AuthenticationFailed
 from aidre.engine.errors import AidreError, StorageFailed
 
 logger = logging.getLogger("aidre")

@@ -30,9 +30,9 @@ from aidre.api.http import (
     read_body,
     renders_errors_with,
 )
-from aidre.api.protocols.nlweb.answer.service import Service
-from aidre.api.protocols.nlweb.envelope import to_failure
+from aidre.api.protocols.nlweb.answer.answering import Service
 from aidre.api.protocols.nlweb.mcp_server import INVALID_PARAMS, create_server
+from aidre.api.protocols.nlweb.nlweb_envelope import to_failure
 from aidre.api.protocols.nlweb.stream import cancel_on_disconnect
 from aidre.api.retrieval import Retrieval
 from aidre.engine.errors import AidreError

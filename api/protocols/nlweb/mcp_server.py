@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from aidre.api.access import ANONYMOUS, Caller, caller_of
-from aidre.api.protocols.nlweb.answer.service import Service
+from aidre.api.protocols.nlweb.answer.answering import Service
 from aidre.api.protocols.nlweb.mcp_tools import DATA_NOTICE, Tool, ToolResult, call_tool, list_tools
 
 if TYPE_CHECKING:

@@ -15,17 +15,17 @@ from urllib.parse import quote
 import orjson
 
 from aidre.api.access import Caller
-from aidre.api.protocols.nlweb.answer.documents import Narrowing, find_documents
+from aidre.api.protocols.nlweb.answer.answering import Service, answer
+from aidre.api.protocols.nlweb.answer.document_search import Narrowing, find_documents
 from aidre.api.protocols.nlweb.answer.rewriting import rewrite
-from aidre.api.protocols.nlweb.answer.service import Service, answer
-from aidre.api.protocols.nlweb.envelope import (
+from aidre.api.protocols.nlweb.nlweb_envelope import (
     INTERNAL_ERROR_MESSAGE,
     NlwebFailure,
     invalid_query,
     render_json,
     to_failure,
 )
-from aidre.api.protocols.nlweb.query.request import read_ask
+from aidre.api.protocols.nlweb.query.ask import read_ask
 from aidre.api.retrieval import VisibleCollection
 from aidre.engine.errors import AidreError
 from aidre.engine.model import Json, Mode

@@ -25,10 +25,10 @@ import orjson
 
 from aidre.api.access import Caller
 from aidre.api.http import read_message
-from aidre.api.protocols.nlweb.envelope import Code, NlwebFailure, PromiseResponse, to_failure
-from aidre.api.protocols.nlweb.messages import AwaitMeta, AwaitRequest, PromiseState
+from aidre.api.protocols.nlweb.ask_messages import AwaitMeta, AwaitRequest, PromiseState
+from aidre.api.protocols.nlweb.nlweb_envelope import Code, NlwebFailure, PromiseResponse, to_failure
 from aidre.api.protocols.nlweb.promise_table import MAX_PROMISES, PromiseResult, PromiseTable
-from aidre.api.protocols.nlweb.query.request import check_session_context, refuse_member
+from aidre.api.protocols.nlweb.query.ask import check_session_context, refuse_member
 from aidre.engine.errors import AidreError
 
 logger = logging.getLogger("aidre")

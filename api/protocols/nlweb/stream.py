@@ -17,8 +17,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from aidre.api.protocols.nlweb.answer.service import PartialAnswer
-from aidre.api.protocols.nlweb.envelope import (
+from aidre.api.protocols.nlweb.answer.answering import PartialAnswer
+from aidre.api.protocols.nlweb.nlweb_envelope import (
     AnswerResponse,
     Dialect,
     NlwebFailure,

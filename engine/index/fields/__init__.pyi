@@ -7,6 +7,12 @@ from .builder import (
     flatten_object as flatten_object,
 )
 from .columns import Kind as Kind
+from .field_index import (
+    FieldIndex as FieldIndex,
+    ValueCounts as ValueCounts,
+    build_fields as build_fields,
+    merge_fields as merge_fields,
+)
 from .filters import (
     MAX_CHARACTERS as MAX_CHARACTERS,
     MAX_DEPTH as MAX_DEPTH,
@@ -45,10 +51,4 @@ from .members import (
     meant_field as meant_field,
     unknown_fields as unknown_fields,
     with_members as with_members,
-)
-from .reader import (
-    FieldIndex as FieldIndex,
-    ValueCounts as ValueCounts,
-    build_fields as build_fields,
-    merge_fields as merge_fields,
 )

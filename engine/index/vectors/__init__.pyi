@@ -1,11 +1,3 @@
-from .codes import (
-    VectorIndex as VectorIndex,
-    build_index_batch as build_index_batch,
-    index_to_batch as index_to_batch,
-    open_index as open_index,
-    serialize_codebook as serialize_codebook,
-    trained_rows_of as trained_rows_of,
-)
 from .distance import (
     Bitmap as Bitmap,
     Matches as Matches,
@@ -47,3 +39,11 @@ from .scan import (
     search_depth as search_depth,
 )
 from .transform import Transform as Transform, train_transform as train_transform
+from .vector_index import (
+    VectorIndex as VectorIndex,
+    build_index_batch as build_index_batch,
+    index_to_batch as index_to_batch,
+    open_index as open_index,
+    serialize_codebook as serialize_codebook,
+    trained_rows_of as trained_rows_of,
+)

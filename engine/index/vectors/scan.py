@@ -17,8 +17,8 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.index.vectors.codes import VectorIndex
 from aidre.engine.index.vectors.distance import Bitmap, metric_of, spare_core, use_one_thread
+from aidre.engine.index.vectors.vector_index import VectorIndex
 from aidre.engine.storage import Calibration, Depth
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import aidre_client
-from aidre.api.protocols.intent.ledger import LEDGER_FILE, read_events
+from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, read_events
 from tests.support.fault_proxy import (
     RESET_AFTER,
     RESET_BEFORE,

@@ -41,12 +41,20 @@ from aidre.engine.storage import WriterLock, make_folder, upkeep
 from aidre.engine.types import CommitResult
 from aidre_milvus.catalog import Catalog, Commit
 from aidre_milvus.expressions import ALL, NONE, Values, literal
-from aidre_milvus.lookup import StoredRows
 from aidre_milvus.reader import MilvusReader
-from aidre_milvus.server import Row, Server
-from aidre_milvus.tables import DOCUMENT, FORMAT, WITH_BLOBS, Extent, Tables, blob_of, document_rows, vector_row
+from aidre_milvus.server import Row, Server, blocks
+from aidre_milvus.tables import FORMAT, WITH_BLOBS, Extent, Tables, blob_of, document_rows, vector_row
 from aidre_milvus.words import NumberedChunk, count_rows, counts_of, word_rows
-from aidre_rows import CollectionState, Declared, PendingDocument, PendingSink, StoredSpace, pending_vectors
+from aidre_rows import (
+    CollectionState,
+    Declared,
+    NothingStored,
+    PendingDocument,
+    PendingSink,
+    Stored,
+    StoredSpace,
+    pending_vectors,
+)
 
 LOCKS: Final = ".locks"
 """Of the folder of a store: a folder with the lock of each collection."""
@@ -118,8 +126,8 @@ class MilvusWriter(PendingSink):
         return Tables(self._server, self._name, self._state.lineage)
 
     @property
-    def _stored(self) -> StoredRows:
-        return StoredRows(self.snapshot)
+    def _stored(self) -> Stored:
+        return NothingStored() if self.snapshot is None else self.snapshot.rows
 
     # -- commits -------------------------------------------------------------------------------------------------
 
@@ -159,18 +167,17 @@ class MilvusWriter(PendingSink):
 
     def _fill(self, old: StoredSpace, new: StoredSpace, recompute: Recompute) -> None:
         """The vectors of all chunks in a new space, in batches."""
-        reader, source, made = self._stored.reader, self._tables.space(old.table), self._tables.space(new.table)
+        source, made = self._tables.space(old.table), self._tables.space(new.table)
         self._tables.make_space(new.space, new.table, self._state.format)
         self._server.wait_for([made])
-        if reader is None:
+        if self.snapshot is None:
             return
-        extents = reader.extents(f"kind == {DOCUMENT} and {reader.commit.visible}")
-        for first in range(0, len(extents), _REEMBED_DOCUMENTS):
-            block = list(reader.numbered(extents[first : first + _REEMBED_DOCUMENTS]))
+        stored = self.snapshot.rows
+        columns = ["row", "document", "born", "tokens", "bounds", *(["blob"] if self._has_blobs else [])]
+        for extents in blocks(stored.extents(stored.documents_visible), _REEMBED_DOCUMENTS):
+            block = list(stored.numbered(extents))
             encoded, keys = recompute([chunk for _, chunk in block])
             where = f"row in {literal(number for number, _ in block)}"
-            blob = ["blob"] if self._state.format >= WITH_BLOBS else []
-            columns = ["row", "document", "born", "tokens", "bounds", *blob]
             heads = {row["row"]: row for row in self._server.rows(source, where, columns)}
             rows = []
             for (number, _), vector in zip(block, pending_vectors(encoded, keys), strict=True):
@@ -200,6 +207,10 @@ class MilvusWriter(PendingSink):
     @property
     def _has_words(self) -> bool:
         return self._state.format >= FORMAT
+
+    @property
+    def _has_blobs(self) -> bool:
+        return self._state.format >= WITH_BLOBS
 
     def _was_committed(self) -> bool:
         if self._sent is None:
@@ -233,7 +244,7 @@ class MilvusWriter(PendingSink):
     def _write(self) -> None:
         self._begin()
         before, pending = self._stored_commit or Commit(self._state), self._pending
-        gone = list(self._stored.heads(sorted(pending.deleted)).values())
+        gone = [] if self.snapshot is None else list(self.snapshot.rows.heads(sorted(pending.deleted)).values())
         born, self._next_born = self._next_born, self._next_born + 1
         rows: list[Row] = []
         vectors: dict[str, list[Row]] = {stored.space.id: [] for stored in self._state.spaces}
@@ -283,8 +294,8 @@ class MilvusWriter(PendingSink):
         """The rows that count the chunks of each term, and the state with their languages and length, where words come
         and those of some documents go."""
         table, state, removed = self._tables.words, self._state, list[Row]()
-        for first in range(0, len(gone), _REEMBED_DOCUMENTS):
-            where = f"document in {literal(gone[first : first + _REEMBED_DOCUMENTS])}"
+        for block in blocks(gone, _REEMBED_DOCUMENTS):
+            where = f"document in {literal(block)}"
             removed += self._server.rows(table, where, ["words", "length", "language"])
         added, old, languages = counts_of(words), counts_of(removed), Counter(state.languages)
         added.codes.subtract(old.codes)
@@ -297,11 +308,7 @@ class MilvusWriter(PendingSink):
 
     def _blobs(self, one: PendingDocument) -> list[str] | list[None]:
         chunks = one.rows.chunks
-        return (
-            [blob_of(one.rows.document, chunk) for chunk in chunks]
-            if self._state.format >= WITH_BLOBS
-            else [None] * len(chunks)
-        )
+        return [blob_of(one.rows.document, chunk) for chunk in chunks] if self._has_blobs else [None] * len(chunks)
 
     def _publish(self, commit: Commit) -> None:
         self._sent = commit.state

@@ -6,7 +6,6 @@ of fields, one row a value. Types are kept apart, as the columns of local segmen
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString, TypeAlias
@@ -17,13 +16,14 @@ from aidre.engine.errors import InvalidFilter
 from aidre.engine.index.fields import TITLE, And, Compare, Filter, Instant, Not, Or, Scalar, ValueRange, Wording
 from aidre.engine.storage import adjacent_floats, adjacent_integers, to_utf8
 from aidre_postgres.columns import column_name, rest_name
-from aidre_postgres.tables import PREFIX_BYTES, Tables
+from aidre_postgres.tables import PREFIX_BYTES, Tables, to_uuid
 from aidre_rows import FieldColumns, digest
 
 _ORDERS: Final = {"gt": sql.SQL(">"), "gte": sql.SQL(">="), "lt": sql.SQL("<"), "lte": sql.SQL("<=")}
 _FOUND_BY_INDEX: Final = {"eq", "in", *_ORDERS}
-_TITLES: Final = sql.SQL(
-    "(select document, 's'::\"char\" kind, title s, null::int8 i, null::float8 r from {} where title is not null) f"
+_TITLES: Final = (
+    "(select document, 's'::\"char\" kind, title s, null::int8 i, null::float8 r "
+    "from {documents} where title is not null) f"
 )
 _IN_ROWS: Final = {
     "s": sql.SQL("f.kind = 's' and f.s"),
@@ -52,7 +52,7 @@ class Conditions:
             case Compare(name, "ne", value):
                 return _not(self._any_value(name, list(self._tests("eq", value)), row))
             case Compare(name, "exists", value):
-                exists = self._exists(name, row)
+                exists = self._any_value(name, None, row)
                 return exists if value else _not(exists)
             case Compare(name, op, value):
                 return self._any_value(name, list(self._tests(op, value)), row)
@@ -65,11 +65,14 @@ class Conditions:
             case Or(operands):
                 return _joined([self.of(operand, row) for operand in operands], " or ", "false")
 
+    def of_any(self, filter_: Filter | None, row: LiteralString) -> sql.Composable:
+        return sql.SQL("true") if filter_ is None else self.of(filter_, row)
+
     def finds_vectors(self, filter_: Filter) -> bool:
         """Whether indexes of their own find the rows of vectors that pass, without those of documents."""
         match filter_:
             case Compare(name, op, _):
-                columns = None if name == TITLE else self.columns.get(digest(to_utf8(name)).hex())
+                columns = self._columns(name)
                 return op in _FOUND_BY_INDEX and columns is not None and columns.is_whole and columns.is_indexed
             case And(operands):
                 return any(map(self.finds_vectors, operands))
@@ -93,15 +96,10 @@ class Conditions:
 
     def values(self, name: str) -> sql.Composable:
         """The values of a field, as a table f."""
-        if name == TITLE:
-            return _TITLES.format(self.tables.documents)
-        own, columns = digest(to_utf8(name)), self.columns.get(digest(to_utf8(name)).hex())
-        rows = sql.SQL("select document, kind, s, i, r from {} where name = {}").format(
-            self.tables.fields, self.parameter(uuid.UUID(bytes=own), "uuid")
-        )
+        columns, rows = self._columns(name), self._rows(name)
         if columns is None:
-            return sql.SQL("({}) f").format(rows)
-        return self.column_values(columns, [] if columns.is_whole else [rows])
+            return rows
+        return self.column_values(columns, [] if columns.is_whole else [sql.SQL("select * from {}").format(rows)])
 
     def column_values(self, columns: FieldColumns, more: Sequence[sql.Composable] = ()) -> sql.Composable:
         """The values in the columns of a field, and `more`, as a table f."""
@@ -114,46 +112,43 @@ class Conditions:
         places[{"s": "s", "f": "r"}.get(kind, "i")] = own
         if kind == "s" and "t" in columns.kinds:
             places["i"] = column_name(columns, "t")
-        return sql.SQL('select document, {}::"char" kind, {} s, {} i, {} r from {} where {} is not null').format(
-            sql.Literal(kind), *places.values(), self.tables.documents, own
+        return self.tables.fill(
+            'select document, {kind}::"char" kind, {s} s, {i} i, {r} r from {documents} where {own} is not null',
+            kind=kind,
+            own=own,
+            **places,
         )
 
-    def _exists(self, name: str, row: LiteralString) -> sql.Composable:
-        columns = self.columns.get(digest(to_utf8(name)).hex())
-        if name == TITLE or columns is None:
-            return self._any_value(name, [], row, anything=True)
-        own = [_of_row(row, column_name(columns, kind)) for kind in columns.kinds]
-        present = [sql.SQL("{} is not null").format(column) for column in own]
-        return _joined([*present, self._any_value(name, [], row, anything=True)], " or ", "false")
-
-    def _any_value(
-        self, name: str, tests: Sequence[Test], row: LiteralString, *, anything: bool = False
-    ) -> sql.Composable:
-        """Whether the document of a row has a value of a field that passes one of the tests."""
-        columns = None if name == TITLE else self.columns.get(digest(to_utf8(name)).hex())
-        own: list[sql.Composable] = []
+    def _any_value(self, name: str, tests: Sequence[Test] | None, row: LiteralString) -> sql.Composable:
+        """Whether the document of a row has a value of a field that passes one of the tests; None passes any value."""
+        columns, own = self._columns(name), list[sql.Composable]()
         if columns is not None:
-            for kind, test in tests:
-                stored = ("t", "d") if kind == "t" else (kind,)
+            given = [(kind, _test("{column} is not null")) for kind in columns.kinds] if tests is None else tests
+            for kind, test in given:
+                stored = ("t", "d") if kind == "t" and tests is not None else (kind,)
                 own += [test(_of_row(row, column_name(columns, one))) for one in stored if one in columns.kinds]
             if columns.is_whole:
                 return _joined(own, " or ", "false")
-        found = (
-            sql.SQL("true") if anything else _joined([test(_IN_ROWS[kind]) for kind, test in tests], " or ", "false")
-        )
-        table = _TITLES.format(self.tables.documents) if name == TITLE else self._rows(name)
+        passes = sql.SQL("true")
+        if tests is not None:
+            passes = _joined([test(_IN_ROWS[kind]) for kind, test in tests], " or ", "false")
         in_rows = sql.SQL("exists (select from {} where f.document = {} and {})").format(
-            table, _of_row(row, sql.Identifier("document")), found
+            self._rows(name), _of_row(row, sql.Identifier("document")), passes
         )
         if columns is None:
             return in_rows
-        return _joined(
-            [*own, sql.SQL("({} and {})").format(_of_row(row, rest_name(columns)), in_rows)], " or ", "false"
-        )
+        in_rest = sql.SQL("({} and {})").format(_of_row(row, rest_name(columns)), in_rows)
+        return _joined([*own, in_rest], " or ", "false")
+
+    def _columns(self, name: str) -> FieldColumns | None:
+        return None if name == TITLE else self.columns.get(digest(to_utf8(name)).hex())
 
     def _rows(self, name: str) -> sql.Composable:
-        key = self.parameter(uuid.UUID(bytes=digest(to_utf8(name))), "uuid")
-        return sql.SQL("(select * from {} where name = {}) f").format(self.tables.fields, key)
+        """The values of a field that are in the table of fields, or titles, as a table f."""
+        if name == TITLE:
+            return self.tables.fill(_TITLES)
+        key = self.parameter(to_uuid(to_utf8(name)), "uuid")
+        return self.tables.fill("(select document, kind, s, i, r from {fields} where name = {key}) f", key=key)
 
     def _tests(self, op: str, value: Scalar | tuple[Scalar, ...]) -> Iterator[Test]:
         values = value if isinstance(value, tuple) else (value,)

@@ -18,8 +18,8 @@ from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import durable
 from aidre.ingest.pipeline.ingest import ingest
-from aidre.ingest.pipeline.progress import Committed, Event, Notice, Problem, Summary
 from aidre.ingest.pipeline.run import IngestOptions
+from aidre.ingest.pipeline.run_events import Committed, Event, Notice, Problem, Summary
 from aidre_ray import blocks as blocks_module
 from aidre_ray.blocks import Block
 from aidre_ray.driver import InProcess, ingest_distributed

@@ -28,8 +28,8 @@ from aidre.engine.embedding.embedder import Embedder
 from aidre.engine.embedding.graph import HashingEmbedder
 from aidre.engine.maintenance.verify import verify
 from aidre.ingest.pipeline.ingest import ingest
-from aidre.ingest.pipeline.progress import Committed, Event, Problem, Summary
 from aidre.ingest.pipeline.run import IngestOptions
+from aidre.ingest.pipeline.run_events import Committed, Event, Problem, Summary
 from aidre_ray.driver import ingest_distributed
 from aidre_ray.job import LoadModels
 from aidre_ray.ray_runner import connect

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,9 @@ from aidre.engine.embedding import cosine_floor, reads_language
 from aidre.engine.errors import GenerationMissing, InvalidInput, SpaceMissing, Unsupported, printable_name
 from aidre.engine.index.fields import (
     Filter,
-    Kind,
     ValueRange,
     meant_field,
     range_with_dates,
-    stored_name,
     unknown_fields,
     with_dates,
     with_members,
@@ -26,9 +24,10 @@ from aidre.engine.index.fields import (
 from aidre.engine.index.text import WordFinder, question_language
 from aidre.engine.index.vectors import VectorColumn, encode_query, is_unit, score_rows
 from aidre.engine.model import FUSED_RANKS, EmbeddingSpace, Fusion, Highlight, HighlightLimits, Query
-from aidre.engine.ports import Capabilities, TextDictionary
+from aidre.engine.ports import Capabilities
 from aidre.engine.search import FEEDBACK_DEPTH, MIN_CHUNKS, UNMEASURED_WEIGHT, hybrid
-from aidre.engine.types import ChangeCursor, ChangesPage, Facet, Hit, Layout, RetrievedChunk, facet_of, shown_value
+from aidre.engine.segment import BoundedCache
+from aidre.engine.types import Facet, Hit, Layout, RetrievedChunk
 from aidre_rows.state import CollectionState, StoredSpace, languages_of
 from aidre_rows.words import Numbers, QueryWords, Ranked, Scores, WordSearch, ranked_by_both, ranked_by_words
 
@@ -62,17 +61,6 @@ class Search(VectorRows, WordSearch, Protocol):
     """The same of an engine that knows words."""
 
 
-class Counted(NamedTuple):
-    """What a facet is made of: the documents with each value, those that pass and those of them that lack the field;
-    those within each range, and the first and last instant, in microseconds since 1970."""
-
-    values: Mapping[tuple[Kind, Any], int]
-    documents: int
-    missing: int
-    within: tuple[int, ...] = ()
-    instants: tuple[int | None, int | None] = (None, None)
-
-
 @dataclass(frozen=True, slots=True)
 class _Vectors:
     """A query vector in a space among the chunks of a search."""
@@ -100,6 +88,15 @@ class _Vectors:
         return scores
 
 
+def _lacks(capability: str) -> Callable[..., NoReturn]:
+    """A method of a reader that refuses."""
+
+    def refuse(reader: RowsReader, *_: object, **__: object) -> NoReturn:
+        reader._refuse(capability)
+
+    return refuse
+
+
 class RowsReader:
     """The members of a `Reader` that do not depend on the engine."""
 
@@ -113,12 +110,12 @@ class RowsReader:
         self.collection = state.collection
         self.generation, self.lineage = state.generation, state.lineage
         self.documents, self.chunks, self.dates = state.documents, state.chunks, state.dates
-        self._known_fields: dict[str, bool] = {}
+        self._known_fields = BoundedCache[str, bool](_MOST_KNOWN_FIELDS)
 
     def search(self, query: Query) -> list[Hit]:
         stored, vector, k = self._asked(query)
         words = None if query.mode == "dense" else self._words(query.text or "")
-        with self._searching(query, stored, words) as search:
+        with self._searching(query, stored, vector, words) as search:
             vectors = None if stored is None or vector is None else _Vectors(search, stored.space, vector)
             if words is None:
                 ranked = cast(_Vectors, vectors).nearest(k)
@@ -126,24 +123,17 @@ class RowsReader:
                 ranked = ranked_by_words(cast(Search, search), words, k)
             else:
                 ranked = self._fused(vectors, words, query.fusion, k)
-            return self._hits(search, ranked, k)[query.offset :]
+            numbers, scores = _ordered(search, *ranked, k)
+            chunks = search.chunks_of(numbers)
+            found = zip(numbers.tolist(), scores.tolist(), strict=True)
+            return [Hit(chunks[number], score) for number, score in found if number in chunks][query.offset :]
 
     def _searching(
-        self, query: Query, stored: StoredSpace | None, words: QueryWords | None
+        self, query: Query, stored: StoredSpace | None, vector: NDArray[np.float32] | None, words: QueryWords | None
     ) -> AbstractContextManager[VectorRows]:
-        """GenerationMissing for a later page, where another state was committed since."""
+        """`stored` and `vector` are None for a search by words alone. GenerationMissing for a later page, where another
+        state was committed since."""
         raise NotImplementedError
-
-    def _hits(self, search: VectorRows, ranked: Ranked, k: int) -> list[Hit]:
-        """The best k, equal ones by id."""
-        numbers, scores = ranked
-        if k < len(numbers):
-            kept = scores >= np.partition(scores, -k)[-k]  # with all that score as the last one does
-            numbers, scores = numbers[kept], scores[kept]
-        chunks = search.chunks_of(numbers)
-        pairs = zip(numbers.tolist(), scores.tolist(), strict=True)
-        hits = [Hit(chunks[number], score) for number, score in pairs if number in chunks]
-        return sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))[:k]
 
     def _fused(self, vectors: _Vectors, words: QueryWords, fusion: Fusion, k: int) -> Ranked:
         """`HybridQuery` of local segments, with the feedback of the best hits."""
@@ -165,10 +155,7 @@ class RowsReader:
         best = scores[:FEEDBACK_DEPTH]
         codes = vectors.search.codes_of(numbers[:FEEDBACK_DEPTH]).astype(np.float32)
         anew, rest = hybrid.fed_back(best, codes, fusion.a), scores[FEEDBACK_DEPTH:]
-        if len(rest):
-            below = np.nextafter(anew.min(), -np.inf)
-            rest = np.minimum(rest - max(0.0, rest[0] - below), below)
-        return Ranked(numbers, np.concatenate([anew, rest]))
+        return Ranked(numbers, np.concatenate([anew, hybrid.kept_below(anew.min(), rest) if len(rest) else rest]))
 
     def _unread_languages(self, space: EmbeddingSpace) -> set[str]:
         """Those of the collection that the model of a space does not know."""
@@ -198,12 +185,7 @@ class RowsReader:
 
     def has_field(self, name: str) -> bool:
         known = self._known_fields.get(name)
-        if known is None:
-            known = self._find_field(name)
-            if len(self._known_fields) >= _MOST_KNOWN_FIELDS:
-                self._known_fields.clear()
-            self._known_fields[name] = known
-        return known
+        return self._known_fields.add(name, self._find_field(name)) if known is None else known
 
     def _find_field(self, name: str) -> bool:
         """As `has_field`, by asking the engine."""
@@ -222,21 +204,18 @@ class RowsReader:
         field = meant_field(field, self.has_field, path, by_words=self.can.lexical)
         wanted = [range_with_dates(field, one, self.dates) for one in ranges]
         words = None if text is None else self._words(text)
-        found = self._counts(field, self._resolved(filter), words, wanted)
-        facet = facet_of(found.values, found.documents, found.missing)
-        if facet.minimum is None and None not in found.instants:
-            first, last = (shown_value("date", instant) for instant in found.instants)
-            facet = replace(facet, minimum=first, maximum=last)
-        return replace(facet, counts=facet.counts[:limit], ranges=found.within)
+        return self._facet(field, self._resolved(filter), words, limit, wanted)
 
-    def _counts(
-        self, field: str, filter: Filter | None, words: QueryWords | None, ranges: Sequence[ValueRange]
-    ) -> Counted:
-        """Of the documents that pass, with `words` those that have one of them in a chunk."""
+    def _facet(
+        self,
+        field: str,
+        filter: Filter | None,
+        words: QueryWords | None,
+        limit: int | None,
+        ranges: Sequence[ValueRange],
+    ) -> Facet:
+        """With `words` of the documents that have one of them in a chunk."""
         raise NotImplementedError
-
-    def _is_date(self, field: str) -> bool:
-        return field == "updated_at" or field in set(map(stored_name, self.dates))
 
     def highlight(self, text: str, hits: Sequence[Hit], limits: HighlightLimits) -> list[Highlight]:
         words = self._words(text).words
@@ -249,26 +228,9 @@ class RowsReader:
         """By chunk the tag of its language."""
         self._refuse("highlight")
 
-    def changes(self, cursor: ChangeCursor | None, limit: int) -> ChangesPage:
-        self._refuse("changes")
-
-    def fields(self) -> frozenset[str]:
-        self._refuse("vocabulary")
-
-    def dictionaries(self, name: str) -> Sequence[TextDictionary]:
-        self._refuse("vocabulary")
-
-    def is_object_field(self, name: str) -> bool:
-        self._refuse("vocabulary")
-
-    def corrected(self, text: str) -> str | None:
-        self._refuse("words")
-
-    def completions(self, text: str, limit: int) -> list[str]:
-        self._refuse("words")
-
-    def word_shares(self, text: str, hits: Sequence[Hit]) -> tuple[int, list[float]]:
-        self._refuse("words")
+    changes = _lacks("changes")
+    fields = dictionaries = is_object_field = _lacks("vocabulary")
+    corrected = completions = word_shares = _lacks("words")
 
     def question_language(self, text: str) -> str | None:
         languages = self._state.languages

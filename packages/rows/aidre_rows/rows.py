@@ -17,8 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine.index.fields import FieldIndex, ReservedColumns, build_fields, parse_instant
-from aidre.engine.model import Chunk, Document, Record
-from aidre.engine.segment import RecordColumns
+from aidre.engine.index.vectors import decode
+from aidre.engine.model import Record
+from aidre.engine.segment import RecordColumns, to_record
 from aidre.engine.storage import to_utf8
 from aidre.engine.types import PlainChunk
 
@@ -78,6 +79,14 @@ class Rows(NamedTuple):
     document: DocumentRow
     chunks: list[ChunkRow]
     fields: list[FieldRow]
+
+
+class PendingVector(NamedTuple):
+    """Stored form, norm and embedding key of one vector."""
+
+    codes: NDArray[Any]
+    norm: float
+    key: bytes | None
 
 
 def digest(name: bytes) -> bytes:
@@ -195,9 +204,7 @@ def _field_row(name: bytes, code: Code, value: Any, dictionary: Any) -> FieldRow
 # -- back again --------------------------------------------------------------------------------------------------
 
 
-def plain_chunk(
-    key: int, document: DocumentRow, chunk: ChunkRow, vectors: Mapping[str, NDArray[np.float32]]
-) -> PlainChunk:
+def plain_chunk(key: int, document: DocumentRow, chunk: ChunkRow, vectors: Mapping[str, PendingVector]) -> PlainChunk:
     """The chunk as readers give it back; `key` is the number of its document."""
     digests = document.digests
     return PlainChunk(
@@ -206,7 +213,9 @@ def plain_chunk(
         span=(chunk.start, chunk.end),
         section=_text(chunk.section),
         token_count=chunk.token_count,
-        embeddings=vectors,
+        embeddings={
+            space: decode(one.codes[np.newaxis], np.array([one.norm], np.float32))[0] for space, one in vectors.items()
+        },
         document_key=key,
         document_id=document.id.decode(),
         document_digests=[
@@ -226,27 +235,15 @@ def plain_chunk(
 
 def stored_record(document: DocumentRow, chunks: Sequence[ChunkRow]) -> Record:
     """A document as an upsert takes it, without text beside that of its chunks."""
-    own_payload = None if document.payload == document.schema_object else orjson.loads(document.payload or b"null")
-    made = Document(
-        document.id.decode(),
-        "",
-        title=_text(document.title),
-        url=_text(document.url),
-        updated_at=document.updated_at,
-        type=_text(document.type),
-        canonical=document.canonical,
-        metadata=orjson.loads(document.metadata or b"{}"),
-        semantic_payload=own_payload,
-        schema_object=None if document.schema_object is None else orjson.loads(document.schema_object),
-        source=document.source.decode(),
-        origin=document.origin.decode(),
-        state=None if document.state is None else orjson.loads(document.state),
+    names = ("id", "url", "title", "type", "source", "origin")
+    values = document._asdict() | {name: _text(getattr(document, name)) for name in names}
+    return to_record(
+        values,
+        (
+            (one.id.decode(), one.text.decode(), one.start, one.end, _text(one.section), one.token_count)
+            for one in chunks
+        ),
     )
-    numbered = tuple(
-        Chunk(one.id.decode(), number, one.text.decode(), one.start, one.end, _text(one.section), one.token_count)
-        for number, one in enumerate(chunks, 1)
-    )
-    return Record(made, numbered, document.fingerprint)
 
 
 def _text(value: bytes | None) -> str | None:

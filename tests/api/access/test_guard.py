@@ -18,7 +18,7 @@ from aidre.api.access.limits import RawHeaders
 from aidre.api.access.limits.token_bucket import BucketState
 from aidre.api.config.settings import parse_settings
 from aidre.api.config.toml import Rate
-from aidre.api.http.errors import Forbidden, HttpError, RateLimited, Unauthorized
+from aidre.api.http.http_errors import Forbidden, HttpError, RateLimited, Unauthorized
 from aidre.engine.errors import ConfigurationError
 from tests.api.access.limits.test_token_bucket_headers import structured
 

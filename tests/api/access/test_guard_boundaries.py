@@ -10,7 +10,7 @@ from starlette.types import Message
 from aidre.api.access.credentials import MAX_CREDENTIAL_BYTES, bearer_of
 from aidre.api.access.guard import Guard
 from aidre.api.config.settings import parse_settings
-from aidre.api.http.errors import Unauthorized
+from aidre.api.http.http_errors import Unauthorized
 
 BEYOND = '[server]\nbase_url = "https://ai.example.com"\n'
 

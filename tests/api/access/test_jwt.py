@@ -20,7 +20,7 @@ from aidre.api.access.credentials import Grant
 from aidre.api.access.guard import Guard
 from aidre.api.config.settings import OAuth, OAuthGrant, parse_settings
 from aidre.api.config.toml import Rate
-from aidre.api.http.errors import Unauthorized
+from aidre.api.http.http_errors import Unauthorized
 from tests.support.issuer import (
     AUDIENCE,
     CLAIMS,

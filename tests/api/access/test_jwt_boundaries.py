@@ -11,7 +11,7 @@ from joserfc.jwk import Key, OKPKey, RSAKey
 
 from aidre.api.access.credentials import Grant
 from aidre.api.access.jwt import MAX_SUBJECT_CHARS
-from aidre.api.http.errors import Unauthorized
+from aidre.api.http.http_errors import Unauthorized
 from tests.support.issuer import EC, ED, NOW, Issuer, oauth, signed, without
 
 LEEWAY = oauth().leeway

@@ -17,7 +17,7 @@ from joserfc.jwk import OctKey
 from aidre.api.access import jwt as module
 from aidre.api.access.jwt import TokenVerifier
 from aidre.api.config.settings import OAuth
-from aidre.api.http.errors import Unauthorized, Unavailable
+from aidre.api.http.http_errors import Unauthorized, Unavailable
 from aidre.engine.errors import ConfigurationError
 from tests.support.clocks import WAIT_SECONDS
 from tests.support.issuer import AUDIENCE, EC, ISSUER, NOW, RSA, Issuer, encoded, oauth, public, signed, without

@@ -8,7 +8,7 @@ import pytest
 
 from aidre.api.access.web_origins import WebOrigins
 from aidre.api.config.settings import parse_settings
-from aidre.api.http.errors import Forbidden, MisdirectedRequest
+from aidre.api.http.http_errors import Forbidden, MisdirectedRequest
 from aidre.engine.errors import ConfigurationError
 
 LOCAL = '[server]\nbase_url = "http://127.0.0.1:8321"\n'

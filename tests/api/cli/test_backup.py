@@ -14,7 +14,7 @@ from aidre.api.access.guard import Guard
 from aidre.api.cli.backup import LOG_FOLDER, log_files
 from aidre.api.config.settings import parse_settings
 from aidre.api.http.sqlite import connect, transaction
-from aidre.api.protocols.intent.ledger import LEDGER_FILE, Ledger, read_events
+from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, Ledger, read_events
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import StorageFailed
 from aidre.engine.maintenance.backup import back_up

@@ -37,7 +37,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         opened.close()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("aidre.api.protocols.intent.ledger.SETTLE_ROWS", receipts.SETTLED_ROWS)
+        patch.setattr("aidre.api.protocols.intent.event_ledger.SETTLE_ROWS", receipts.SETTLED_ROWS)
         asyncio.run(answer_and_cite())
     for name in names:
         receipts.one_bind(store, name)

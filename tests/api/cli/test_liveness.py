@@ -14,7 +14,7 @@ from aidre.api.cli import publish as publishing
 from aidre.api.cli.liveness import PublishRecord, ReplicaWatch, health_port, parse_address
 from aidre.api.cli.publish import seconds_since_pull
 from aidre.api.config import Settings
-from aidre.api.operations import fleet, monitoring
+from aidre.api.operations import fleet_status, monitoring
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import BucketFailed, ConfigurationError, PublishConflict
 from aidre.engine.maintenance import Publisher, beat, promote, read_heartbeat
@@ -37,22 +37,22 @@ def store(tmp_path: Path, folder_place: FolderPlace) -> Path:
 def test_a_replica_learns_of_a_commit_that_is_not_published_and_of_a_silent_publisher(
     store: Path, folder_place: FolderPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replica, now = folder_place.replica(tmp_path / "cache"), fleet.moment()
+    replica, now = folder_place.replica(tmp_path / "cache"), fleet_status.moment()
     watch = ReplicaWatch(replica, folder_place.bucket)
-    monkeypatch.setattr(fleet, "moment", lambda: now)
+    monkeypatch.setattr(fleet_status, "moment", lambda: now)
     write(store, ["b"], 1)
     beat(folder_place.bucket, store, {NAME: Store(store).current(NAME)})
     watch.pulled(replica.pull())
     now += 70
     watch.pulled(replica.pull())
-    state = fleet.read_state(replica.cache, fleet.PULLS, fleet.Pulling)
+    state = fleet_status.read_state(replica.cache, fleet_status.PULLS, fleet_status.Pulling)
     assert state is not None
     assert (state.committed, state.behind) == ({NAME: 2}, now - 70)
     assert state.heard is not None
     assert 70 <= now - state.heard < 75
     folder_place.publish(store)
     watch.pulled(replica.pull())
-    state = fleet.read_state(replica.cache, fleet.PULLS, fleet.Pulling)
+    state = fleet_status.read_state(replica.cache, fleet_status.PULLS, fleet_status.Pulling)
     assert state is not None
     assert state.behind is None
 
@@ -60,12 +60,12 @@ def test_a_replica_learns_of_a_commit_that_is_not_published_and_of_a_silent_publ
 def test_a_clock_that_is_set_back_makes_no_replica_current(
     store: Path, folder_place: FolderPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replica, now = folder_place.replica(tmp_path / "cache"), fleet.moment()
+    replica, now = folder_place.replica(tmp_path / "cache"), fleet_status.moment()
     ReplicaWatch(replica, folder_place.bucket).pulled([])
     monkeypatch.setattr(time, "time", lambda: 0.0)
-    monkeypatch.setattr(fleet, "moment", lambda: now + 90)
+    monkeypatch.setattr(fleet_status, "moment", lambda: now + 90)
     assert seconds_since_pull(replica.cache) >= 89
-    monkeypatch.setattr(fleet, "boot", lambda: "another")
+    monkeypatch.setattr(fleet_status, "boot", lambda: "another")
     assert seconds_since_pull(replica.cache) == now + 90
 
 
@@ -134,16 +134,16 @@ def test_promote_of_a_former_home_node_is_refused(store: Path, folder_place: Fol
 
 
 def test_a_moment_of_a_former_start_of_the_machine_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet, "moment", lambda: 500_000.0)
-    monkeypatch.setattr(fleet, "boot", lambda: "one")
+    monkeypatch.setattr(fleet_status, "moment", lambda: 500_000.0)
+    monkeypatch.setattr(fleet_status, "boot", lambda: "one")
     PublishRecord(tmp_path, dict, stays=True).succeeded({})
-    monkeypatch.setattr(fleet, "moment", lambda: 400_000.0)
-    monkeypatch.setattr(fleet, "boot", lambda: "two")
+    monkeypatch.setattr(fleet_status, "moment", lambda: 400_000.0)
+    monkeypatch.setattr(fleet_status, "boot", lambda: "two")
     PublishRecord(tmp_path, dict).succeeded({NAME: 2})
-    state = fleet.read_state(tmp_path, fleet.PUBLISHES, fleet.Publishing)
+    state = fleet_status.read_state(tmp_path, fleet_status.PUBLISHES, fleet_status.Publishing)
     assert state is not None
     assert state.succeeded is not None
-    assert fleet.age(state, state.succeeded) == 400_000.0
+    assert fleet_status.age(state, state.succeeded) == 400_000.0
 
 
 def test_a_replica_that_cannot_pull_one_collection_hears_the_publisher(
@@ -163,7 +163,7 @@ def test_a_replica_that_cannot_pull_one_collection_hears_the_publisher(
     stopped = threading.Event()
     stopped.wait = lambda timeout=None: next(passes)  # type: ignore[method-assign]
     replica.follow(stopped, 0.1, pulled)
-    state = fleet.read_state(replica.cache, fleet.PULLS, fleet.Pulling)
+    state = fleet_status.read_state(replica.cache, fleet_status.PULLS, fleet_status.Pulling)
     assert heard == [None]
     assert state is not None
     assert state.heard is not None
@@ -205,8 +205,8 @@ def test_the_port_of_health_tells_success_silence_and_lag(store: Path, monkeypat
         text = get("/metrics").text
         assert 'aidre_publish_lag_generations{collection="docs"} 2' in text
         assert "aidre_publish_failures_total 1" in text
-        now = fleet.moment()
-        monkeypatch.setattr(fleet, "moment", lambda: now + 200)
+        now = fleet_status.moment()
+        monkeypatch.setattr(fleet_status, "moment", lambda: now + 200)
         assert get("/healthz").json() == {"status": "late"}
         assert get("/").status_code == 404
 

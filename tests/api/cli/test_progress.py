@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from aidre.api.cli.progress import Reporter
-from aidre.ingest.pipeline.progress import Committed, Notice, Problem, Progress, Summary
+from aidre.ingest.pipeline.run_events import Committed, Notice, Problem, Progress, Summary
 
 SUMMARY = Summary(
     documents=1200, chunks=3400, embedded=9, updated=9, unchanged=1190, deleted=0, failed=1, skipped=0, seconds=2.0

@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 
 from aidre.api.config.settings import parse_settings
 from aidre.engine.errors import ConfigurationError
-from aidre.ingest.fetch.client import FetchRules
+from aidre.ingest.fetch.fetcher import FetchRules
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import Message, Scope
 
 from aidre.api.http.endpoint import PreparedResponse, Rejection, prepare_headers, renders_errors_with
-from aidre.api.http.errors import BadRequest, NotFound, ServerFault
+from aidre.api.http.http_errors import BadRequest, NotFound, ServerFault
 from aidre.engine.errors import AidreError
 
 

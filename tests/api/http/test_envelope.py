@@ -17,7 +17,7 @@ from aidre.api.http.envelope import (
     negotiate,
     render_error,
 )
-from aidre.api.http.errors import NotAcceptable, RateLimited
+from aidre.api.http.http_errors import NotAcceptable, RateLimited
 from aidre.engine.errors import (
     AidreError,
     CollectionMissing,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from msgspec import UNSET, Meta, UnsetType, field
 
-from aidre.api.http.errors import BadRequest
+from aidre.api.http.http_errors import BadRequest
 from aidre.api.http.messages import (
     MIN_FLOAT_INTEGER,
     ClosedMessage,

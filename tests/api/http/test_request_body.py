@@ -11,7 +11,7 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
-from aidre.api.http.errors import BadRequest, PayloadTooLarge, RequestTimeout, UnsupportedMediaType
+from aidre.api.http.http_errors import BadRequest, PayloadTooLarge, RequestTimeout, UnsupportedMediaType
 from aidre.api.http.request import BODY_SECONDS, read_body, read_object
 from tests.api.loops import run_virtually
 

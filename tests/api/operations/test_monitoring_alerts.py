@@ -16,7 +16,7 @@ import yaml
 
 from aidre.api.cli.liveness import PublishRecord
 from aidre.api.http import count_restart
-from aidre.api.operations import fleet, monitoring
+from aidre.api.operations import fleet_status, monitoring
 from aidre.ingest.pipeline import oldest_read_times
 from tests.support.clients import Client, a_document, fill, serving
 from tests.support.clocks import WAIT_SECONDS
@@ -49,8 +49,8 @@ class Causes:
         return self.client.get("/metrics").text
 
     def later(self, seconds: float) -> None:
-        now = fleet.moment()
-        self.patch.setattr(fleet, "moment", lambda: now + seconds)
+        now = fleet_status.moment()
+        self.patch.setattr(fleet_status, "moment", lambda: now + seconds)
 
     def published(self) -> PublishRecord:
         record = PublishRecord(self.store, lambda: {"docs": 1}, stays=True)
@@ -58,10 +58,10 @@ class Causes:
         return record
 
     def pulled(self, heard: float | None, behind: float | None, committed: int) -> None:
-        now = fleet.moment()
-        state = fleet.Pulling(fleet.boot(), now, heard, behind, {"docs": committed})
-        fleet.write_state(self.store, fleet.PULLS, state)
-        self.client.app.state.replica_age = lambda: fleet.age(state, state.pulled)
+        now = fleet_status.moment()
+        state = fleet_status.Pulling(fleet_status.boot(), now, heard, behind, {"docs": committed})
+        fleet_status.write_state(self.store, fleet_status.PULLS, state)
+        self.client.app.state.replica_age = lambda: fleet_status.age(state, state.pulled)
 
     # -- the causes --------------------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class Causes:
         self.later(61)
 
     def replica_behind(self) -> None:
-        self.pulled(fleet.moment(), fleet.moment(), 2)
+        self.pulled(fleet_status.moment(), fleet_status.moment(), 2)
         self.later(61)
 
     def log_loses_lines(self) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from aidre.api.operations.messages import Readiness
 from aidre.api.operations.monitoring import alive, readiness
+from aidre.api.operations.status_messages import Readiness
 
 SOUND = SimpleNamespace(snapshot="a snapshot", problem=None)
 STALE = SimpleNamespace(snapshot="an older snapshot", problem="damaged")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from aidre.api.protocols.intent import routes
+from aidre.api.protocols.intent import intent_routes
 from tests.support import publishers
 from tests.support.clients import Client
 from tests.support.intent_platform import Platform
@@ -24,7 +24,7 @@ def test_the_description_covers_every_exchange(store: Path) -> None:
         described = client.get("/openapi.json").json()
         paths = {
             route.path: {method.lower() for method in route.methods or () if method != "HEAD"}
-            for route in routes.routes
+            for route in intent_routes.routes
         }
         assert {path: set(described["paths"][path]) for path in paths} == paths
         for schema in described["components"]["schemas"].values():

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aidre.api.http.errors import Conflict
+from aidre.api.http.http_errors import Conflict
 from aidre.api.retrieval.cursor import LIFETIME_SECONDS, SearchCursor, lineage_digest, snapshot_of
 from aidre.engine.errors import GenerationMissing
 

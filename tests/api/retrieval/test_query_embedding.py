@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from aidre.api.http.errors import Overloaded
+from aidre.api.http.http_errors import Overloaded
 from aidre.api.retrieval import query_embedding
 from aidre.api.retrieval.query_embedding import BatchingEmbedder, QueryEmbedders
 from aidre.engine.errors import ModelUnavailable

@@ -14,7 +14,7 @@ import pytest
 
 from aidre.api.retrieval import drive, retrieve, scheduler
 from aidre.engine.collection.snapshot import Snapshot
-from aidre.engine.retrieve import pages
+from aidre.engine.retrieve import paging
 from tests.support.clients import BASE, Client, a_document, fill, serving
 from tests.support.clocks import WAIT_SECONDS
 from tests.support.intent_platform import Platform
@@ -121,7 +121,7 @@ class Gate:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.open = threading.Event()
         self.held = threading.Semaphore(0)
-        original = pages.first_page
+        original = paging.first_page
 
         def held(*arguments: Any) -> Any:
             self.held.release()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aidre.api.http.errors import Overloaded
+from aidre.api.http.http_errors import Overloaded
 from aidre.api.retrieval import scheduler as scheduling
 from aidre.api.retrieval.scheduler import INLINE_SECONDS, MAX_BATCH, TURN_SECONDS, Scheduler
 from tests.support.clocks import WAIT_SECONDS, until_in_loop

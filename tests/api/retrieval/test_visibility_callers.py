@@ -9,7 +9,7 @@ import pytest
 
 from aidre.api.access.caller import ANONYMOUS, Caller
 from aidre.api.config.settings import Protocol, parse_settings
-from aidre.api.http.errors import BadRequest, Unavailable
+from aidre.api.http.http_errors import BadRequest, Unavailable
 from aidre.api.retrieval.visibility import VisibleCollections
 from aidre.engine.errors import CollectionMissing
 

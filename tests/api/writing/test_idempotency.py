@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aidre.api.http.errors import Conflict, RateLimited, Unavailable, Unprocessable
+from aidre.api.http.http_errors import Conflict, RateLimited, Unavailable, Unprocessable
 from aidre.api.writing import idempotency
 from aidre.api.writing.idempotency import CLAIM_SECONDS, KEY_SECONDS, IdempotencyKeys, StoredAnswer
 

@@ -18,7 +18,7 @@ import aidre
 from aidre.api.config.settings import parse_settings
 from aidre.api.http import Unavailable
 from aidre.api.writing import document_writes, writer_process
-from aidre.api.writing.messages import AnyRequest, DeleteDocuments, DeletePassing, PutRows, WriteAnswer, failed
+from aidre.api.writing.write_messages import AnyRequest, DeleteDocuments, DeletePassing, PutRows, WriteAnswer, failed
 from aidre.api.writing.writer_process import CollectionWriter
 from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.store import Store

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from typing import Any
 
-from aidre.api.http import errors as http_errors
+from aidre.api.http import http_errors
 from aidre.api.http.envelope import STATUS, UNAVAILABLE
-from aidre.api.protocols.intake import envelope as intake
-from aidre.api.protocols.intent import envelope as intent
-from aidre.api.protocols.nlweb import envelope as nlweb
+from aidre.api.protocols.intake import intake_envelope as intake
+from aidre.api.protocols.intent import signed_envelope as intent
+from aidre.api.protocols.nlweb import nlweb_envelope as nlweb
 from aidre.engine import errors as engine_errors
 from aidre.engine.errors import AidreError
 from aidre_client import errors as client_errors

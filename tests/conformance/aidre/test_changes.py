@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from aidre.api.http.errors import BadRequest
+from aidre.api.http.http_errors import BadRequest
 from aidre.api.protocols.aidre.changes import CHANGES_MAX, read_token, write_token
 from aidre.engine.collection.store import Store
 from aidre.engine.model import Document

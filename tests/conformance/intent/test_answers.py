@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import ValidationError
 
-from aidre.api.protocols.intent.ledger import EXPIRY_SECONDS, Ledger
+from aidre.api.protocols.intent.event_ledger import EXPIRY_SECONDS, Ledger
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding import DEFAULT_SPACE
 from aidre.engine.errors import StorageFailed

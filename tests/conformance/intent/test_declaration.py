@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aidre.api.config.settings import parse_settings
-from aidre.api.protocols.intent import signing
+from aidre.api.protocols.intent import hmac_signing
 from aidre.engine.errors import ConfigurationError
 from tests.support.clients import Client
 from tests.support.intent_platform import FIELDS, Platform, Sent, signature_of, timestamp
@@ -216,8 +216,8 @@ def test_10_signatures_are_compared_in_constant_time(monkeypatch: pytest.MonkeyP
         compared.append((left, right))
         return False
 
-    monkeypatch.setattr("aidre.api.protocols.intent.signing.hmac.compare_digest", compare)
-    assert not signing.verify_signature("secret", b"text", "v1=given")
+    monkeypatch.setattr("aidre.api.protocols.intent.hmac_signing.hmac.compare_digest", compare)
+    assert not hmac_signing.verify_signature("secret", b"text", "v1=given")
     assert compared[0][1] == b"v1=given"
 
 
@@ -334,12 +334,12 @@ def test_17_every_later_answer_is_signed(client: Client, platform: Platform) -> 
 def test_17_the_test_vectors() -> None:
     secret, at, nonce = "test-secret-0123456789abcdef", "2025-11-14T18:22:00Z", "AAECAwQFBgcICQoLDA0ODw"
     body = b'{"aip_version":"0.1","request_id":"req_92fA1"}'
-    asked = signing.canonical_string("POST", RETRIEVE, body, at, nonce)
-    assert signing.compute_signature(secret, asked) == "v1=kP5HE6/phPrrBHVTc5jgrSH+3Md0DZ5bZhiLBe+dycE="
-    answered = signing.canonical_string("200", RETRIEVE, b"{}", "2025-11-14T18:22:01Z", "EBESExQVFhcYGRobHB0eHw")
-    assert signing.compute_signature(secret, answered) == "v1=teJI56LBe+RDfa86YQea2YbyE7vgdkow5075bdmQ8Aw="
-    assert signature_of(secret, "POST", RETRIEVE, body, at, nonce) == signing.compute_signature(secret, asked)
-    assert b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" in signing.canonical_string(
+    asked = hmac_signing.canonical_string("POST", RETRIEVE, body, at, nonce)
+    assert hmac_signing.compute_signature(secret, asked) == "v1=kP5HE6/phPrrBHVTc5jgrSH+3Md0DZ5bZhiLBe+dycE="
+    answered = hmac_signing.canonical_string("200", RETRIEVE, b"{}", "2025-11-14T18:22:01Z", "EBESExQVFhcYGRobHB0eHw")
+    assert hmac_signing.compute_signature(secret, answered) == "v1=teJI56LBe+RDfa86YQea2YbyE7vgdkow5075bdmQ8Aw="
+    assert signature_of(secret, "POST", RETRIEVE, body, at, nonce) == hmac_signing.compute_signature(secret, asked)
+    assert b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" in hmac_signing.canonical_string(
         "GET", "/", b"", at, nonce
     )
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from aidre.api.http.sqlite import connect_read_only
-from aidre.api.protocols.intent import envelope
-from aidre.api.protocols.intent.ledger import LEDGER_FILE, Ledger
+from aidre.api.protocols.intent import signed_envelope
+from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, Ledger
 from aidre.engine.errors import StorageFailed
 from tests.support.clients import Client
 from tests.support.intent_platform import Platform
@@ -70,7 +70,7 @@ def test_47_every_event_has_an_id_of_its_own(client: Client, platform: Platform)
 
 def test_47_the_event_is_on_disk_before_the_answer_leaves(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    answered, synced = envelope.respond, os.fdatasync
+    answered, synced = signed_envelope.respond, os.fdatasync
 
     def fdatasync(descriptor: int) -> None:
         order.extend(event["request_id"] for event in log_of(client) if event["request_id"] == "asked")
@@ -84,7 +84,7 @@ def test_47_the_event_is_on_disk_before_the_answer_leaves(store: Path, monkeypat
     with publishing(store) as (client, platform):
         platform.retrieve()
         monkeypatch.setattr(os, "fdatasync", fdatasync)
-        monkeypatch.setattr("aidre.api.protocols.intent.routes.respond", respond)
+        monkeypatch.setattr("aidre.api.protocols.intent.intent_routes.respond", respond)
         assert platform.retrieve(platform.request(id="asked"))["status"] == "ok"
     begun = order.index("asked")  # what followed the exchange before may still be synced
     assert order[begun : begun + 3] == ["asked", "intent.sqlite-wal", "answer"]

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from aidre.api.access.caller import Caller
 from aidre.api.config.settings import parse_settings
 from aidre.api.config.toml import Duration
-from aidre.api.protocols.nlweb.answer import service
-from aidre.api.protocols.nlweb.answer.documents import DocumentPage, find_documents
+from aidre.api.protocols.nlweb.answer import answering
+from aidre.api.protocols.nlweb.answer.document_search import DocumentPage, find_documents
 from tests.support.clients import Client, serving
 from tests.support.clocks import until
 from tests.support.recipes import CONFIGURATION, JSON, as_caller, ask, events, failed, query, told, without_time
@@ -57,7 +57,7 @@ def hold(monkeypatch: pytest.MonkeyPatch) -> Hold:
         await held.wait()
         return await find_documents(*arguments)
 
-    monkeypatch.setattr(service, "find_documents", find_later)
+    monkeypatch.setattr(answering, "find_documents", find_later)
     return held
 
 

@@ -88,10 +88,10 @@ def test_r8_a_location_is_found_in_an_address_of_words(tmp_path: Path, monkeypat
         assert sorted(names(ask(client, query("food", location="Springfield, Idaho")))) == ["Town Hall"]
         assert sorted(names(ask(client, query("food", location="springfield")))) == ["Baker", "Far", "Town Hall"]
         failed(ask(client, query("food", location="Spring")), "NO_RESULTS")
-        monkeypatch.setattr("aidre.api.protocols.nlweb.answer.documents.MAX_PLACE_TEXTS", 2)
+        monkeypatch.setattr("aidre.api.protocols.nlweb.answer.document_search.MAX_PLACE_TEXTS", 2)
         answer = told(ask(client, query("food", location="springfield")), "answer")
         assert answer["_meta"]["ignored_filters"] == ["location"]
-        monkeypatch.setattr("aidre.api.protocols.nlweb.answer.documents.MAX_TEXTS_SCANNED", 500)
+        monkeypatch.setattr("aidre.api.protocols.nlweb.answer.document_search.MAX_TEXTS_SCANNED", 500)
         answer = told(ask(client, query("food", location="Boston")), "answer")
         assert answer["_meta"]["ignored_filters"] == ["location"]
 

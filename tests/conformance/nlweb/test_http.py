@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 import pytest
 
-from aidre.api.http.errors import HttpError, ServerFault, Unavailable
-from aidre.api.protocols.nlweb.envelope import render_json, to_failure
+from aidre.api.http.http_errors import HttpError, ServerFault, Unavailable
+from aidre.api.protocols.nlweb.nlweb_envelope import render_json, to_failure
 from aidre.engine.errors import ModelUnavailable, StoreDamaged
 from tests import ROOT
 from tests.support.clients import Client, serving

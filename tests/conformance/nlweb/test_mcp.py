@@ -19,7 +19,7 @@ from aidre.api.access.caller import Caller
 from aidre.api.app import create_app
 from aidre.api.cli.serve import _answer_stdio
 from aidre.api.config.settings import parse_settings
-from aidre.api.protocols.nlweb.answer import service
+from aidre.api.protocols.nlweb.answer import answering
 from aidre.engine.collection.store import Store
 from tests.support.clients import Client, a_document, fill, serving
 from tests.support.clocks import until
@@ -171,7 +171,7 @@ def test_m8_a_defect_is_an_internal_error_without_its_words(client: Client, monk
     async def broken(*arguments: Any) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(service, "find_documents", broken)
+    monkeypatch.setattr(answering, "find_documents", broken)
     called = call(client, "ask", query())
     tool_failed(called, "INTERNAL_ERROR")
     assert "secret" not in json.dumps(called)

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from aidre.api.protocols.nlweb.answer import service
+from aidre.api.protocols.nlweb.answer import answering
 from tests import ROOT
 from tests.support.clients import Client, serving
 from tests.support.clocks import WAIT_SECONDS
@@ -217,7 +217,7 @@ def test_a_client_that_goes_away_ends_its_work(client: Client, monkeypatch: pyte
         await client.app(scope, receive, send)
         await asyncio.wait_for(ended.wait(), WAIT_SECONDS)
 
-    monkeypatch.setattr(service, "find_documents", endless)
+    monkeypatch.setattr(answering, "find_documents", endless)
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     params = {"name": "ask", "arguments": query(), "_meta": ENVELOPE}
     modern = [(b"mcp-protocol-version", MODERN.encode()), (b"mcp-method", b"tools/call"), (b"mcp-name", b"ask")]

@@ -13,10 +13,10 @@ from starlette.requests import ClientDisconnect
 
 from aidre.api.access.caller import ANONYMOUS
 from aidre.api.config.toml import Duration
-from aidre.api.protocols.nlweb.answer import service as answering
-from aidre.api.protocols.nlweb.answer.service import PartialAnswer, Service, find_items
-from aidre.api.protocols.nlweb.envelope import NlwebFailure, Outcome
-from aidre.api.protocols.nlweb.query.request import Ask
+from aidre.api.protocols.nlweb.answer import answering
+from aidre.api.protocols.nlweb.answer.answering import PartialAnswer, Service, find_items
+from aidre.api.protocols.nlweb.nlweb_envelope import NlwebFailure, Outcome
+from aidre.api.protocols.nlweb.query.ask import Ask
 from aidre.api.protocols.nlweb.stream import EventStream, render_events
 from tests.support.clients import Client, serving
 from tests.support.recipes import (

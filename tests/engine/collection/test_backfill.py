@@ -22,7 +22,7 @@ from aidre.engine.model import Distance, Query
 from aidre.engine.segment.stored_chunk import StoredChunk
 from aidre.engine.storage import format
 from aidre.engine.storage.manifest import SpaceState, with_precision
-from aidre.ingest.pipeline.backfill import drop_space
+from aidre.ingest.pipeline.space_backfill import drop_space
 from tests import ROOT
 from tests.support.backfills import MORE, Revised, check_complete, contents, embed, everything, interrupt, state_of
 from tests.support.ingests import WORDS, Bench, CountingEmbedder

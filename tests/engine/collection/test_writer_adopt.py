@@ -17,7 +17,7 @@ from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import Record
 from aidre.engine.segment.pending import PendingCommit
 from aidre.engine.segment.records import to_columns
-from aidre.engine.segment.writer import Staging, write_pending
+from aidre.engine.segment.segment_writer import Staging, write_pending
 from aidre.engine.storage import durable
 from aidre.engine.storage.manifest import SegmentEntry
 from tests.support.stores import NAME, TIME, normal, put, record, space_of

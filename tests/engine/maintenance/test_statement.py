@@ -151,9 +151,9 @@ def test_a_signed_payload_that_is_no_publication_is_refused(
 def test_the_lists_of_generations_that_stay_are_not_collected(
     folder_place: Place, path: Path, cache: Path, key: PublisherKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from aidre.engine.maintenance import publish
+    from aidre.engine.maintenance import publisher
 
-    monkeypatch.setattr(publish, "COLLECT_SECONDS", 0)
+    monkeypatch.setattr(publisher, "COLLECT_SECONDS", 0)
     folder_place.publish(path, key.signer)
     folder_place.age(48)
     write(path, ["d"], 3)

@@ -14,7 +14,7 @@ from aidre.engine.index.fields import parse_filter
 from aidre.engine.model import Fusion, HighlightLimits
 from aidre.engine.ports import Capabilities, Reader
 from aidre.engine.retrieve.answer import Answer, answer
-from aidre.engine.retrieve.pages import Page
+from aidre.engine.retrieve.paging import Page
 from aidre.engine.retrieve.question import Policy, Question, State
 from aidre.engine.retrieve.steps import Embed, Older, Position
 from aidre.engine.types import FacetRequest, Hit

@@ -14,7 +14,7 @@ from aidre.engine.model import Mode, Query
 from aidre.engine.ports import Reader
 from aidre.engine.retrieve.answer import answer
 from aidre.engine.retrieve.by_document import LEAST_DEPTH, MAX_DEPTH, MAX_PASSAGES, Documents, documents
-from aidre.engine.retrieve.pages import Page, later_page
+from aidre.engine.retrieve.paging import Page, later_page
 from aidre.engine.retrieve.question import Question, State
 from tests.support.clients import COSINE
 

@@ -14,7 +14,7 @@ from aidre.engine.search import bm25, search_lexical
 from aidre.engine.search.bm25 import Statistics
 from aidre.engine.search.dense import search_dense
 from aidre.engine.search.hybrid import fused_by_rank
-from aidre.engine.search.languages import language_of
+from aidre.engine.search.question_language import language_of
 from tests.support.fused import Ranking, word
 from tests.support.stores import NAME, normal, put, record, space_of
 

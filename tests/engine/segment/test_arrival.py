@@ -12,7 +12,7 @@ import pytest
 
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import StoreDamaged
-from aidre.engine.segment import arrival, reader
+from aidre.engine.segment import arrival, segment_reader
 from aidre.engine.storage.arrow import ArrowFile, check_offsets
 from tests.hostile.foreign import Subject, replaced, sealed
 from tests.support.stores import NAME, ROWS, SPACE, everything, put, write
@@ -59,7 +59,7 @@ def test_a_file_is_checked_once_for_a_user_and_again_in_a_copy(
     assert len(checked) == 4
 
 
-@pytest.mark.parametrize(("module", "step"), [(reader, "open_file"), (arrival, "check_offsets")])
+@pytest.mark.parametrize(("module", "step"), [(segment_reader, "open_file"), (arrival, "check_offsets")])
 def test_a_file_that_is_swapped_while_another_is_checked_is_not_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, step: str
 ) -> None:

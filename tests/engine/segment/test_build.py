@@ -16,7 +16,7 @@ from aidre.engine.segment.build import (
     lexical_texts,
     to_line,
 )
-from aidre.engine.segment.reader import SegmentReader
+from aidre.engine.segment.segment_reader import SegmentReader
 from aidre.engine.storage.format import SEGMENTS, keys_file
 from tests.support.segments import write_segment
 from tests.support.stores import normal, record, space_of

@@ -15,7 +15,7 @@ from aidre.engine.index.vectors.encoding import encode
 from aidre.engine.model import EncodedVectors
 from aidre.engine.segment import merge
 from aidre.engine.segment.merge import LiveRows, live_rows, split_live_rows, write_merged
-from aidre.engine.segment.reader import SegmentReader
+from aidre.engine.segment.segment_reader import SegmentReader
 from aidre.engine.segment.stored_chunk import StoredChunk
 from aidre.engine.segment.view import SegmentView
 from aidre.engine.storage.format import CHUNKS_FILE, DOCUMENTS_FILE, SEGMENTS, vectors_file

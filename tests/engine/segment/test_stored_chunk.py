@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from aidre.engine.model import Chunk, Document, Record
-from aidre.engine.segment.reader import SegmentReader
+from aidre.engine.segment.segment_reader import SegmentReader
 from aidre.engine.segment.stored_chunk import StoredChunk
 from tests.support.segments import write_segment
 from tests.support.stores import SPACE, TIME, normal

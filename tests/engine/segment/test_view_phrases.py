@@ -63,7 +63,7 @@ def test_the_rows_are_those_whose_pattern_matches(
     tmp_path: Path, has_kernel: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not has_kernel:
-        monkeypatch.setattr("aidre.engine.segment.reader.native", None)
+        monkeypatch.setattr("aidre.engine.segment.segment_reader.native", None)
     view = _view(tmp_path)
     rows = np.arange(view.segment.entry.chunks)
     for phrase in _PHRASES:

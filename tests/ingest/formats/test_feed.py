@@ -12,7 +12,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Document
 from aidre.ingest.formats.feed import parse, parse_json_feed, read_entries
 from aidre.ingest.records.file import File
-from aidre.ingest.records.items import Rejected, Unchanged
+from aidre.ingest.records.source_items import Rejected, Unchanged
 from tests.support.folders import documents as folder_documents, write
 from tests.support.rows import documents
 

@@ -17,7 +17,7 @@ from aidre.ingest.formats import markdown
 from aidre.ingest.formats.front_matter import split_front_matter
 from aidre.ingest.formats.markdown import find_headings, read_markdown, read_text
 from aidre.ingest.records.file import File, Notes
-from aidre.ingest.records.items import Unpublished
+from aidre.ingest.records.source_items import Unpublished
 from aidre.ingest.records.vectors import VectorRules
 from aidre.ingest.sandbox.parent import SHARED, Sandbox, SandboxLimits
 from tests.support.folders import write

@@ -10,7 +10,7 @@ import pytest
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.pdf import MAX_BOOKMARKS, MAX_PAGES, parse
 from aidre.ingest.records.file import File
-from aidre.ingest.records.items import Rejected
+from aidre.ingest.records.source_items import Rejected
 from aidre.ingest.records.vectors import VectorRules
 from aidre.ingest.sandbox.parent import SHARED, Sandbox, SandboxLimits
 from aidre.ingest.sources.readers import READERS

@@ -16,7 +16,7 @@ from aidre.engine.model import EncodedVectors
 from aidre.engine.segment.stored_chunk import StoredChunk
 from aidre.ingest.chunking import Chunker
 from aidre.ingest.pipeline.embedding import StoredChunkEncoder
-from aidre.ingest.pipeline.progress import Notice
+from aidre.ingest.pipeline.run_events import Notice
 from tests.support.backfills import Revised
 from tests.support.ingests import WORDS, Bench
 from tests.support.stores import record

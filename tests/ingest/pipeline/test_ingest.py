@@ -11,8 +11,8 @@ import pytest
 from aidre.engine.errors import StoreLocked
 from aidre.engine.model import Query
 from aidre.ingest.pipeline.ingest import ingest
-from aidre.ingest.pipeline.progress import Committed, Event
 from aidre.ingest.pipeline.run import IngestOptions
+from aidre.ingest.pipeline.run_events import Committed, Event
 from tests.support.ingests import WORDS, Bench, CountingEmbedder
 
 

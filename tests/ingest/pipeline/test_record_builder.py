@@ -11,7 +11,7 @@ import pytest
 
 from aidre.ingest import chunking as chunk
 from aidre.ingest.pipeline import record_builder
-from aidre.ingest.pipeline.progress import Summary
+from aidre.ingest.pipeline.run_events import Summary
 from tests.support.ingests import BROUGHT, Bench
 
 

@@ -6,9 +6,9 @@ import threading
 
 from aidre.engine.model import Chunk, Document
 from aidre.ingest.pipeline.batching import Checked, Located
-from aidre.ingest.pipeline.changes import Candidate
+from aidre.ingest.pipeline.change_detection import Candidate
 from aidre.ingest.pipeline.record_builder import RecordBuilder, split_ahead
-from aidre.ingest.records.items import Rejected
+from aidre.ingest.records.source_items import Rejected
 
 
 class Splitter:

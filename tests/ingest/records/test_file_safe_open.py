@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from aidre.ingest.records.items import Rejected
+from aidre.ingest.records.source_items import Rejected
 from aidre.ingest.sources.folder import FileSource, read_source
 from tests.support.folders import RULES, documents, write
 from tests.support.rows import documents as documents_of

@@ -10,8 +10,8 @@ import pytest
 
 from aidre.engine.errors import ConfigurationError
 from aidre.engine.model import Document
-from aidre.ingest.records.items import Item, Rejected
 from aidre.ingest.records.mapping import parse_column_mapping
+from aidre.ingest.records.source_items import Item, Rejected
 from aidre.ingest.sources.folder import FileSource, read_source
 from tests.support.ingests import BROUGHT, WORDS, Bench
 from tests.support.rows import RULES, Format, Row, as_csv, as_json, as_lines, as_parquet, documents, mappings

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from aidre.ingest.records.items import Rejected
+from aidre.ingest.records.source_items import Rejected
 from tests.support.rows import from_json, one, table
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aidre.engine.errors import FetchFailed
-from aidre.ingest.fetch.client import FetchResult
+from aidre.ingest.fetch.fetcher import FetchResult
 from aidre.ingest.fetch.urls import read_url
 from aidre.ingest.sources.body import gunzip, kind_of
 from aidre.ingest.sources.readers import READERS

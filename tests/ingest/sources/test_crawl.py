@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from aidre.ingest.fetch.client import FetchRules
+from aidre.ingest.fetch.fetcher import FetchRules
 from tests.support.ingests import Bench
 from tests.support.websites import ALLOWED, Site, counts, gzip_bomb, page, published, run, sitemap
 

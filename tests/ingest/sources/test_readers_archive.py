@@ -10,7 +10,7 @@ import pytest
 
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.office import zip_child
-from aidre.ingest.records.items import Rejected
+from aidre.ingest.records.source_items import Rejected
 from tests.support.documents import docx, lying
 from tests.support.folders import documents, found_in, rejections, write
 from tests.support.ingests import Bench

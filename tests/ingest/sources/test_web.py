@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aidre.ingest.fetch.client import FetchRules
+from aidre.ingest.fetch.fetcher import FetchRules
 from tests.support.ingests import Bench
 from tests.support.shell import Shell
 from tests.support.websites import Site, counts, feed, item, page, published, run

@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import quote, urljoin, urlsplit
 
 from aidre.api.config import ACTION_MEMBERS, ActionSettings
-from aidre.api.protocols.nlweb.query.filters import normalize_type, subtypes_of
+from aidre.api.protocols.nlweb.query.attribute_filters import normalize_type, subtypes_of
 from aidre.engine.model import Json
 
 MAX_ACTIONS: Final = 10

@@ -14,9 +14,9 @@ from typing import Final
 from msgspec import UNSET
 
 from aidre.api.config import ElicitationSettings, QuestionSettings
-from aidre.api.protocols.nlweb.envelope import ElicitationResponse
-from aidre.api.protocols.nlweb.messages import Elicitation, Question
-from aidre.api.protocols.nlweb.query.request import Ask
+from aidre.api.protocols.nlweb.ask_messages import Elicitation, Question
+from aidre.api.protocols.nlweb.nlweb_envelope import ElicitationResponse
+from aidre.api.protocols.nlweb.query.ask import Ask
 from aidre.engine.retrieve import content_words
 
 ANY_SITE: Final = "*"

@@ -18,7 +18,7 @@ import orjson
 
 from aidre.api.config import ActionSettings
 from aidre.api.protocols.nlweb.answer.actions import build_actions
-from aidre.api.protocols.nlweb.answer.documents import DocumentHit
+from aidre.api.protocols.nlweb.answer.document_search import DocumentHit
 from aidre.api.retrieval import VisibleCollection, visible_object
 from aidre.engine.index.fields import is_schema_date, site_of
 from aidre.engine.index.text import without_headings
@@ -194,7 +194,7 @@ def _render(document: DocumentHit, entry: _CachedItem) -> Item:
 
 
 def _default_object(chunk: RetrievedChunk, returns_text: bool, as_article: bool) -> dict[str, Json]:
-    """An object for a document that has none: a WebPage if it has a URL, else an Article (see `query/filters.py`).
+    """An object for a document that has none: a WebPage if it has a URL, else an Article (see `attribute_filters.py`).
 
     Metadata that are properties of schema.org (price, brand, image, author) are those of the object.
     """

@@ -1,7 +1,7 @@
 """Converts older and flat requests to the form of NLWeb 0.55: NLWeb 0.54, legacy bodies, forms and query strings.
 
 A request is 0.54 if it has `meta.api_version` or the format `conv_search`. It is legacy if its `query` (also `q` or
-`question`) is a string with the parameters beside it. Values are not checked here: `request.py` checks them.
+`question`) is a string with the parameters beside it. Values are not checked here: `ask.py` checks them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from aidre.api.protocols.nlweb.envelope import Dialect
+from aidre.api.protocols.nlweb.nlweb_envelope import Dialect
 from aidre.engine.model import Json
 
 Body = dict[str, Json]
@@ -135,7 +135,7 @@ def _parse_list(value: Json) -> Json:
 
 
 def _parse_flag(value: Any) -> Json:
-    """A flag from its word; any other value is returned unchanged, for `request.py` to reject."""
+    """A flag from its word; any other value is returned unchanged, for `ask.py` to reject."""
     if type(value) is not str:
         return value
     word = value.strip().lower()

@@ -8,7 +8,7 @@ import pytest
 
 from aidre.api.access.limits import chunk_budget
 from aidre.api.access.limits.chunk_budget import DAY, EXACT_CHUNKS, NAME, REGISTERS, WAYS, ChunkBudget
-from aidre.api.http.errors import RateLimited
+from aidre.api.http.http_errors import RateLimited
 from aidre.api.http.shared_file import HEADER
 from tests.support.clocks import Clock
 

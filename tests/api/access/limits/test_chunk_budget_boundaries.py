@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aidre.api.access.limits.chunk_budget import GROUPS, WAYS, ChunkBudget
-from aidre.api.http.errors import RateLimited
+from aidre.api.http.http_errors import RateLimited
 
 
 @pytest.mark.slow

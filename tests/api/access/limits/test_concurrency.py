@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from aidre.api.access.limits.concurrency import CHECKS_PER_DEADLINE
-from aidre.api.http.errors import Overloaded
+from aidre.api.http.http_errors import Overloaded
 from tests.api.frames import PLACES, Door, hear_all, refused, turns, whole, working
 from tests.api.loops import run_virtually
 

@@ -9,7 +9,7 @@ import pytest
 from starlette.types import Message
 
 from aidre.api.access.limits.concurrency import CHECKS_PER_DEADLINE, ConcurrencyLimit
-from aidre.api.http.errors import Overloaded
+from aidre.api.http.http_errors import Overloaded
 
 Scene = Callable[[ConcurrencyLimit], Awaitable[None]]
 

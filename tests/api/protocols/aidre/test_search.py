@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from aidre.api.config.settings import Limits
-from aidre.api.http.errors import BadRequest
+from aidre.api.http.http_errors import BadRequest
 from aidre.api.http.messages import read_message
-from aidre.api.protocols.aidre.messages import SearchRequest
 from aidre.api.protocols.aidre.search import parse
+from aidre.api.protocols.aidre.search_messages import SearchRequest
 
 
 def vector_of(value: object) -> list[float]:

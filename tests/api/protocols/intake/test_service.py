@@ -16,8 +16,8 @@ import pytest
 
 from aidre.api.cli.main import run
 from aidre.api.config.settings import load_settings
-from aidre.api.protocols.intake import ledger
-from aidre.api.protocols.intake.ledger import LEDGER_FILE, Ledger
+from aidre.api.protocols.intake import offer_ledger
+from aidre.api.protocols.intake.offer_ledger import LEDGER_FILE, Ledger
 from tests.support.clients import BASE, serving
 from tests.support.intake_agent import JSON
 from tests.support.intakes import CONFIGURATION, PERSON, a_bind, a_submission, bind, offered, refused, submit
@@ -233,7 +233,7 @@ def test_bound_data_are_deleted_after_the_declared_retention_and_the_bind_is_sti
 
 
 def test_too_many_offers_are_refused_as_what_passes(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger, "ACCOUNT_SHARE", 1)
+    monkeypatch.setattr(offer_ledger, "ACCOUNT_SHARE", 1)
     with serving(store, CONFIGURATION.replace("[intake]", "[intake]\nmax_offers = 2")) as client:
         first = offered(client)
         offered(client)

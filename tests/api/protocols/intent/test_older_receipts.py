@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from aidre.api.http.sqlite import find_damage, register_checksum
-from aidre.api.protocols.intent import ledger as ledger_module
-from aidre.api.protocols.intent.ledger import LEDGER_FILE, Ledger, read_events
+from aidre.api.protocols.intent import event_ledger as ledger_module
+from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, Ledger, read_events
 from aidre.api.protocols.intent.receipts import Receipts
 from aidre.engine.errors import StorageFailed
 from tests.hostile import receipts
@@ -196,7 +196,7 @@ def test_a_take_over_that_ends_before_or_after_its_commit_is_completed_by_the_ne
 
     before = contents(log)
     with monkeypatch.context() as patch:
-        patch.setattr(f"aidre.api.protocols.intent.ledger.{name}", dies)
+        patch.setattr(f"aidre.api.protocols.intent.event_ledger.{name}", dies)
         with pytest.raises(Died):
             Ledger(log / LEDGER_FILE)
     assert {path: content for path, content in contents(log).items() if path != LEDGER_FILE} == {

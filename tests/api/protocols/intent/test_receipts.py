@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from aidre.api.http.errors import Unprocessable
-from aidre.api.protocols.intent import ledger as ledger_module, receipts as receipts_module
-from aidre.api.protocols.intent.envelope import AuthenticationFailed
-from aidre.api.protocols.intent.ledger import (
+from aidre.api.http.http_errors import Unprocessable
+from aidre.api.protocols.intent import event_ledger as ledger_module, receipts as receipts_module
+from aidre.api.protocols.intent.event_ledger import (
     EXPIRY_SECONDS,
     RETENTION_SECONDS,
     Candidate,
@@ -24,8 +23,9 @@ from aidre.api.protocols.intent.ledger import (
     pseudonym_of,
     read_events,
 )
-from aidre.api.protocols.intent.messages import CitationEvent
+from aidre.api.protocols.intent.intent_messages import CitationEvent
 from aidre.api.protocols.intent.receipts import NONCE_LIFETIME_SECONDS, Nonce, Receipts
+from aidre.api.protocols.intent.signed_envelope import AuthenticationFailed
 from aidre.engine.errors import StorageFailed
 from tests.support.clients import Client
 from tests.support.clocks import WAIT_SECONDS, Clock

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from aidre.api.access.caller import ANONYMOUS, Caller
-from aidre.api.protocols.nlweb.envelope import NlwebFailure, PromiseResponse
+from aidre.api.protocols.nlweb.nlweb_envelope import NlwebFailure, PromiseResponse
 from aidre.api.protocols.nlweb.promises import Progress, Promises
 from tests.support.clocks import WAIT_SECONDS
 

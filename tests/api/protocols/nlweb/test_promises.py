@@ -10,7 +10,7 @@ import pytest
 
 from aidre.api.access.caller import ANONYMOUS, Caller
 from aidre.api.protocols.nlweb import promises as module
-from aidre.api.protocols.nlweb.envelope import NlwebFailure, PromiseResponse
+from aidre.api.protocols.nlweb.nlweb_envelope import NlwebFailure, PromiseResponse
 from aidre.api.protocols.nlweb.promise_table import PromiseTable
 from aidre.api.protocols.nlweb.promises import WORKER_TIMEOUT_SECONDS, Progress, Promises
 from aidre.engine.errors import InvalidInput

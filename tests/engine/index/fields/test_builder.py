@@ -9,8 +9,8 @@ from hypothesis import example, given, strategies as st
 
 from aidre.engine.errors import InvalidFilter
 from aidre.engine.index.fields.builder import Content, field_names
+from aidre.engine.index.fields.field_index import FieldIndex
 from aidre.engine.index.fields.filters import parse_filter
-from aidre.engine.index.fields.reader import FieldIndex
 from tests.support.fields import build_fields, dated, matches, row
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from aidre.engine.index.fields.field_index import FieldIndex
 from aidre.engine.index.fields.filters import parse_filter
-from aidre.engine.index.fields.reader import FieldIndex
 from tests.support.fields import build_fields, matches, row
 
 PRODUCT = {

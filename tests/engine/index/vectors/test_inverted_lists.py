@@ -8,11 +8,6 @@ import faiss
 import numpy as np
 import pytest
 
-from aidre.engine.index.vectors.codes import (
-    VectorIndex,
-    index_to_batch,
-    open_index,
-)
 from aidre.engine.index.vectors.inverted_lists import InvertedLists
 from aidre.engine.index.vectors.quantizer import (
     Quantized,
@@ -24,6 +19,11 @@ from aidre.engine.index.vectors.quantizer import (
     with_centroids,
 )
 from aidre.engine.index.vectors.scan import Scan, ScanGroup
+from aidre.engine.index.vectors.vector_index import (
+    VectorIndex,
+    index_to_batch,
+    open_index,
+)
 from aidre.engine.model import Distance
 from aidre.engine.storage.arrow import FileProblem
 from tests.engine.index.vectors.vector_indexes import (

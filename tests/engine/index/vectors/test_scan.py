@@ -14,10 +14,6 @@ from aidre.engine.index.vectors import (
     quantizer as codebook,
     scan as passes,
 )
-from aidre.engine.index.vectors.codes import (
-    NORM_WEIGHT,
-    VectorIndex,
-)
 from aidre.engine.index.vectors.encoding import encode_query
 from aidre.engine.index.vectors.quantizer import (
     quantize_rows,
@@ -25,6 +21,10 @@ from aidre.engine.index.vectors.quantizer import (
     without_centroids,
 )
 from aidre.engine.index.vectors.scan import Scan, ScanGroup, SearchDepth, search_depth
+from aidre.engine.index.vectors.vector_index import (
+    NORM_WEIGHT,
+    VectorIndex,
+)
 from aidre.engine.model import Distance
 from aidre.engine.storage.format import MAX_SEGMENT_ROWS
 from aidre.engine.storage.manifest import Calibration, Depth, TargetDepths

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from aidre.engine.index.vectors import distance, quantizer, scan as passes
-from aidre.engine.index.vectors.codes import VectorIndex, index_to_batch, open_index
 from aidre.engine.index.vectors.distance import spare_core
 from aidre.engine.index.vectors.encoding import encode, encode_query
 from aidre.engine.index.vectors.quantizer import row_blocks, train_codebook
 from aidre.engine.index.vectors.scan import Scan, ScanGroup, search_depth
+from aidre.engine.index.vectors.vector_index import VectorIndex, index_to_batch, open_index
 from aidre.engine.storage.manifest import Calibration, Depth
 from tests.support.calibrations import quick_calibration  # noqa: F401
 from tests.support.stores import (

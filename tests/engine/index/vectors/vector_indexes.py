@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.index.vectors.codes import VectorIndex
 from aidre.engine.index.vectors.distance import Bitmap, VectorColumn, score_rows
 from aidre.engine.index.vectors.encoding import encode, encode_query
 from aidre.engine.index.vectors.quantizer import (
@@ -20,6 +19,7 @@ from aidre.engine.index.vectors.quantizer import (
 )
 from aidre.engine.index.vectors.scan import SearchDepth
 from aidre.engine.index.vectors.transform import train_transform
+from aidre.engine.index.vectors.vector_index import VectorIndex
 from aidre.engine.model import Distance
 from aidre.engine.storage.manifest import Depth
 from tests.support.stores import Vectors, space_of, structured

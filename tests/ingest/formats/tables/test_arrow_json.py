@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from aidre.ingest.records.items import Rejected
+from aidre.ingest.records.source_items import Rejected
 from tests.support.rows import from_parquet, one, reason, table
 
 

@@ -9,7 +9,7 @@ import pytest
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.tables.csv import find_csv_spaces, read_csv
 from aidre.ingest.records.file import File, Notes
-from aidre.ingest.records.items import Item, Rejected
+from aidre.ingest.records.source_items import Item, Rejected
 from tests.support.ingests import Bench
 from tests.support.rows import RULES, documents, where
 

@@ -10,7 +10,7 @@ import pytest
 from aidre.engine.model import Document
 from aidre.ingest.formats.tables.csv import read_csv
 from aidre.ingest.records.file import File, Notes
-from aidre.ingest.records.items import Rejected
+from aidre.ingest.records.source_items import Rejected
 from tests.support.ingests import Bench
 from tests.support.rows import RULES, documents
 

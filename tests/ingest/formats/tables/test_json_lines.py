@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aidre.ingest.records.file import File
-from aidre.ingest.records.items import Rejected
+from aidre.ingest.records.source_items import Rejected
 from aidre.ingest.sources.readers import read_file
 from tests.support.rows import RULES, documents, from_json, lines, one, where
 

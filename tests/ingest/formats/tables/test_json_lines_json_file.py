@@ -9,10 +9,10 @@ import orjson
 import pytest
 
 from aidre.ingest.records.file import File
-from aidre.ingest.records.items import Item, Rejected
-from aidre.ingest.sources.columns import supplied_spaces
+from aidre.ingest.records.source_items import Item, Rejected
 from aidre.ingest.sources.locate import locate_sources
 from aidre.ingest.sources.readers import read_file
+from aidre.ingest.sources.table_columns import supplied_spaces
 from tests.support.ingests import Bench
 from tests.support.rows import RULES, documents, one, reason, where
 

@@ -11,7 +11,7 @@ import pytest
 
 from aidre.ingest.formats.tables.parquet import _split_spaces, find_parquet_spaces
 from aidre.ingest.records.file import File
-from aidre.ingest.records.items import Rejected
+from aidre.ingest.records.source_items import Rejected
 from tests.support.rows import documents, table
 
 VECTORS = [[1.0, 2.0], [3.0, 4.0], None, [5.0, 6.0]]

@@ -19,7 +19,7 @@ from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.tables import parquet, parquet_child as module
 from aidre.ingest.formats.tables.parquet_child import REJECTED, read_batches, read_schema
 from aidre.ingest.records.file import File
-from aidre.ingest.records.items import Item, Rejected
+from aidre.ingest.records.source_items import Item, Rejected
 from aidre.ingest.sandbox.parent import TABLES, Sandbox, SandboxLimits
 from tests.support.ingests import Bench
 from tests.support.rows import RULES, documents
@@ -92,7 +92,7 @@ def test_small_files_that_stand_for_much_cost_neither_process_more_than_its_boun
         from pathlib import Path
         import orjson
         from aidre.ingest.formats.tables import parquet
-        from aidre.ingest.records.items import Rejected
+        from aidre.ingest.records.source_items import Rejected
         from aidre.ingest.sandbox.parent import Sandbox, SandboxLimits
         from aidre.ingest.sources.folder import read_source
         from aidre.ingest.sources.locate import locate_sources

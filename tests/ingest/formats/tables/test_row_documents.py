@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aidre.ingest.records.items import Item, Rejected
+from aidre.ingest.records.source_items import Item, Rejected
 from tests.support.rows import documents, from_json, from_parquet, one, reason, where
 
 either = pytest.mark.parametrize("rows", [from_json, from_parquet])

@@ -8,8 +8,8 @@ import pytest
 
 from aidre.api.config.settings import Settings, parse_settings
 from aidre.api.protocols.nlweb.answer.elicitation import DEFAULT_TEXT, elicit
-from aidre.api.protocols.nlweb.envelope import build_body
-from aidre.api.protocols.nlweb.query.request import Ask, read_ask
+from aidre.api.protocols.nlweb.nlweb_envelope import build_body
+from aidre.api.protocols.nlweb.query.ask import Ask, read_ask
 
 RULES = parse_settings(
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aidre.api.protocols.nlweb.query.places import place_names, place_pattern, read_places, split_place
-from aidre.engine.index.fields.reader import FieldIndex
+from aidre.engine.index.fields.field_index import FieldIndex
 from aidre.engine.model import Json
 from tests.support.fields import FieldRow, build_fields
 
