@@ -3,7 +3,7 @@
     python -m benchmarks collections [--collections N ...] [--rows N] [--dimensions D] [--folder DIR]
 
 The same rows in all are divided into equal collections: one is written and compacted, the others are copies of its
-files, each with files of its own. Vectors are those of `bench_memory`, texts have thirty words. A server of one worker
+files, each with files of its own. Vectors and texts are those of `bench_memory`. A server of one worker
 starts with the files in the page cache; its limit of open files is 1,024 before, as shells give it. Anonymous memory
 is private to each worker; the mapped files are shared, and are the size of the store at most. A question by words goes
 to each collection, or to 200 of them. `idle` is the processor time that a second takes in which nobody asks: the looks
@@ -35,8 +35,8 @@ from aidre.engine.collection import Store
 from aidre.engine.maintenance import Replica
 from aidre.engine.storage import MANIFESTS, encode_manifest, manifest_name, read_manifest
 from benchmarks.harness.commands import server, status
+from benchmarks.harness.data import blocks, rows_of
 from benchmarks.harness.load import processor_seconds
-from benchmarks.ingest.bench_memory import calls, rows_of
 from benchmarks.report.results import record
 from benchmarks.serve.bench_replicas import Far, Link, fill, first_publication, first_pull, idle, megabytes
 
@@ -79,8 +79,10 @@ def write(store: Path, count: int, rows: int, dimensions: int) -> list[str]:
     names = [f"tenant{number:04d}" for number in range(count)]
     space = aidre.EmbeddingSpace("given", dimensions, "cosine")
     with aidre.open(store) as db, db.collection(names[0], space=space).writer() as rows_writer:
-        for first, vectors in calls(rows, dimensions):
+        first = 0
+        for vectors in blocks(rows, dimensions):
             rows_writer.add_all(rows_of(first, len(vectors)), vectors=vectors)
+            first += len(vectors)
     with Store(store).writer(names[0], spaces=None) as writer:
         writer.compact()
         writer.purge()  # what compaction has replaced
