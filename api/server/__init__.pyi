@@ -1,6 +1,7 @@
 from .connection import (
     Connection as Connection,
     connection_capacity as connection_capacity,
+    count_open_files as count_open_files,
     raise_file_limit as raise_file_limit,
 )
 from .frame import Frame as Frame, FrameMiddleware as FrameMiddleware

@@ -527,11 +527,12 @@ def raise_file_limit() -> int:
 
 def connection_capacity() -> int:
     """How many connections this process can hold beside the files that it has open."""
-    free = raise_file_limit() - _open_files() - FILES_RESERVED
+    free = raise_file_limit() - count_open_files() - FILES_RESERVED
     return max(FILES_RESERVED // 4, min(Connection.max_connections, free))
 
 
-def _open_files() -> int:
+def count_open_files() -> int:
+    """The files, connections and pipes that this process has open."""
     with suppress(OSError):
         return sum(1 for _ in Path("/dev/fd").iterdir())
     return 0
