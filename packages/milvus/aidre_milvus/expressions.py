@@ -16,9 +16,8 @@ from __future__ import annotations
 import hashlib
 import struct
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -176,12 +175,8 @@ def _not(inner: Expression) -> Expression:
 
 
 def _joined(word: str, operands: Iterable[Expression], neutral: str) -> Expression:
-    found = list(operands)
-    if not found:
-        return Expression(neutral, neutral)
-    join: Callable[[str, str], str] = lambda left, right: f"{left} {word} {right}"  # noqa: E731
-    sure, possible = ([f"({one[place]})" for one in found] for place in (0, 1))
-    return Expression(reduce(join, sure), reduce(join, possible))
+    found = list(operands) or [Expression(neutral, neutral)]
+    return Expression(*(f" {word} ".join(f"({one})" for one in side) for side in zip(*found, strict=True)))
 
 
 def _token(name: bytes, kind: str, value: Any = b"") -> str:

@@ -17,13 +17,7 @@ from .rows import (
     index_fields as index_fields,
     plain_chunk as plain_chunk,
 )
-from .sink import (
-    Declared as Declared,
-    NothingStored as NothingStored,
-    PendingSink as PendingSink,
-    Stored as Stored,
-    collection_missing as collection_missing,
-)
+from .sink import Declared as Declared, PendingSink as PendingSink, collection_missing as collection_missing
 from .source import RowsSource as RowsSource
 from .state import (
     CollectionState as CollectionState,

@@ -27,7 +27,7 @@ from aidre.engine.model import FUSED_RANKS, EmbeddingSpace, Fusion, Highlight, H
 from aidre.engine.ports import Capabilities
 from aidre.engine.search import FEEDBACK_DEPTH, MIN_CHUNKS, UNMEASURED_WEIGHT, hybrid
 from aidre.engine.segment import BoundedCache
-from aidre.engine.types import Facet, Hit, Layout, RetrievedChunk
+from aidre.engine.types import Facet, Hit, RetrievedChunk
 from aidre_rows.state import CollectionState, StoredSpace, languages_of
 from aidre_rows.words import Numbers, QueryWords, Ranked, Scores, WordSearch, ranked_by_both, ranked_by_words
 
@@ -174,9 +174,6 @@ class RowsReader:
     def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
         return [self.search(query) for query in queries]
 
-    def splice(self, hits: Sequence[Hit], scores: Sequence[bytes], layout: Layout) -> bytes | None:
-        return None
-
     def estimated_seconds(self, query: Query) -> float:
         return _SECONDS
 
@@ -245,11 +242,10 @@ class RowsReader:
         unread = next((self._unread_languages(one) for one in self.collection.spaces if one.id == space_id), set())
         return not unread or self.question_language(text) not in unread
 
-    def cosines(self, space_id: str, vector: NDArray[np.float32], hits: Sequence[Hit]) -> None:
-        return None
+    def splice(self, *_: object, **__: object) -> None:
+        """The caller does this itself."""
 
-    def centroid(self, space_id: str) -> NDArray[np.float32] | None:
-        return None
+    cosines = centroid = splice
 
     def _refuse(self, capability: str) -> NoReturn:
         raise unsupported(self.engine, capability)
