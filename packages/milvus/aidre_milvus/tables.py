@@ -28,7 +28,7 @@ from aidre.engine.errors import InvalidInput
 from aidre.engine.index.vectors import dtype_of
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.search import bm25
-from aidre_milvus.expressions import MOST_TOKENS, TOKEN_CHARACTERS, values_of
+from aidre_milvus.expressions import MOST_TOKENS, TOKEN_CHARACTERS, listed_values
 from aidre_milvus.server import Row, Server
 from aidre_rows import ChunkRow, DocumentRow, PendingDocument, PendingVector, digest
 
@@ -150,11 +150,10 @@ def name_of(text: str | bytes) -> str:
 # -- rows --------------------------------------------------------------------------------------------------------
 
 
-def document_rows(first: int, born: int, pending: PendingDocument) -> tuple[list[Row], list[Row], bool]:
-    """The rows of a document, of which the first has the number `first`; of each chunk what its rows elsewhere begin
-    with; and whether they list no values because these are too many."""
-    document, values = pending.rows.document, values_of(pending.rows.fields)
-    listed = {"tokens": values.tokens, "bounds": values.bounds}
+def document_rows(first: int, born: int, pending: PendingDocument) -> tuple[list[Row], list[Row]]:
+    """The rows of a document, of which the first has the number `first`, and of each chunk what its rows elsewhere
+    begin with."""
+    document, listed = pending.rows.document, listed_values(pending.rows.fields)
     head: dict[str, Any] = {"kind": DOCUMENT, "chunks": document.chunk_count, "has_url": document.url is not None}
     head |= {"digest": name_of(document.id), "source": name_of(document.source)}
     made, numbers = _in_pieces(first, document, {**head, **listed, "fingerprint": document.fingerprint.hex()}), []
@@ -163,7 +162,7 @@ def document_rows(first: int, born: int, pending: PendingDocument) -> tuple[list
         made += _in_pieces(numbers[-1], chunk, {"kind": CHUNK, "digest": name_of(chunk.id)})
     made[0]["extent"] = len(made)
     own = {"document": first, "born": born}
-    return [{**row, **own} for row in made], [{"row": number, **own, **listed} for number in numbers], values.is_wide
+    return [{**row, **own} for row in made], [{"row": number, **own, **listed} for number in numbers]
 
 
 def _in_pieces(number: int, value: Any, head: Row) -> list[dict[str, Any]]:

@@ -40,7 +40,7 @@ from aidre.engine.ports import Recompute
 from aidre.engine.storage import WriterLock, make_folder, upkeep
 from aidre.engine.types import CommitResult
 from aidre_milvus.catalog import Catalog, Commit
-from aidre_milvus.expressions import ALL, NONE, literal
+from aidre_milvus.expressions import ALL, NONE, WIDE, literal
 from aidre_milvus.reader import MilvusReader
 from aidre_milvus.server import Row, Server, blocks
 from aidre_milvus.stored import StoredRows
@@ -247,14 +247,14 @@ class MilvusWriter(PendingSink):
         gone = list(self._committed.heads(sorted(pending.deleted)).values()) if self._committed else []
         born, self._next_born = self._next_born, self._next_born + 1
         rows, heads, texts = list[Row](), list[Row](), list[tuple[DocumentRow, ChunkRow]]()
-        documents, has_wide = list(pending.documents.values()), before.has_wide
+        documents = list(pending.documents.values())
         for one in documents:
-            own, of_chunks, is_wide = document_rows(self._next_row, born, one)
+            own, of_chunks = document_rows(self._next_row, born, one)
             self._next_row += len(own)
             rows += own
             heads += of_chunks
             texts += [(one.rows.document, chunk) for chunk in one.rows.chunks]
-            has_wide = has_wide or is_wide
+        has_wide = before.has_wide or any(row["tokens"] == [WIDE] for row in rows)
         sent, state = [rows, *self._vector_rows(documents, heads, texts)], self._state
         self._is_swept = False  # whatever becomes of it; a failed commit leaves rows
         aborted, self._aborted = self._aborted, (*self._aborted, born)[-_KEPT_ABORTED:]

@@ -40,7 +40,7 @@ _STEPS: Final = ((_RANKS + np.concatenate([[0], _RANKS[:-1]])) / 2).tolist()
 
 @dataclass(frozen=True, slots=True)
 class PostgresSearch:
-    """A `Search` (aidre_rows.lacking) among `chunks`; `lets_few_pass` is said of its filter."""
+    """A `Search` (aidre_rows.ranking) among `chunks`; `lets_few_pass` is said of its filter."""
 
     rows: ChunkRows
     connection: Connection

@@ -7,6 +7,7 @@ from .pending import (
     PendingDocument as PendingDocument,
     pending_vectors as pending_vectors,
 )
+from .ranking import Ranked as Ranked
 from .rows import (
     ChunkRow as ChunkRow,
     DocumentRow as DocumentRow,
@@ -30,7 +31,6 @@ from .words import (
     ChunkWords as ChunkWords,
     Numbers as Numbers,
     QueryWords as QueryWords,
-    Ranked as Ranked,
     Scores as Scores,
     chunk_words as chunk_words,
 )
