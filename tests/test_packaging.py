@@ -16,17 +16,14 @@ import pytest
 from aidre.engine.embedding.cache import cache_folder
 from aidre.engine.native.loading import VARIABLE
 from tests import ROOT
+from tests.support import own_wheels
+from tests.support.own_wheels import FOLDERS, HERE, TIMEOUT_SECONDS, build, pip
 
 pytestmark = [pytest.mark.network, pytest.mark.process, pytest.mark.slow]
 
-FOLDERS = {"engine": "aidre/engine", "ingest": "aidre/ingest", "api": "aidre/api", "aidre": "aidre"}
-FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in", "CHANGELOG.md")
 KERNEL = "aidre/engine/native/kernel.abi3.so"
 BESIDE = ("client", "rows", "postgres")
-HERE = ("--no-build-isolation",)
-"""Options of a build with the setuptools of this environment; one build, that of `wheel`, fetches its own."""
 UNCOMPILED = ("--no-deps", "--no-compile")
-TIMEOUT_SECONDS = 300
 ENGINE = """
 import sys
 from pathlib import Path
@@ -52,57 +49,34 @@ build_meta.build_sdist(sys.argv[1])
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy: setuptools writes beside what it packs."""
-    folder = tmp_path_factory.mktemp("packaging") / "source"
-    for name in FOLDERS:
-        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
-    made = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
-    shutil.copytree(ROOT / "packages", folder / "packages", ignore=made)
-    for name in FILES:
-        shutil.copy(ROOT / name, folder)
-    return folder
+    """The sources, which no test changes."""
+    return own_wheels.source(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def wheel(source: Path) -> Path:
-    built, _ = build(source, source.parent / "wheels")
-    return built
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return own_wheels.wheel(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def plain_wheel(source: Path) -> tuple[Path, str]:
+def plain_wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Built on a machine without a compiler; and what was printed meanwhile."""
-    copy = source.parent / "plain"
-    shutil.copytree(source, copy, symlinks=True, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    folder = tmp_path_factory.mktemp("plain")
+    copy = copied(source, folder)
     hidden = {"CC": "/nonexistent/cc", "CXX": "/nonexistent/c++", "LDSHARED": "/nonexistent/ld", "PATH": "/nonexistent"}
-    return build(copy, source.parent / "plain-wheels", *HERE, **hidden)
+    return build(copy, folder / "wheels", *HERE, **hidden)
 
 
 @pytest.fixture(scope="module")
-def packages(source: Path) -> dict[str, Path]:
+def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The wheels of the packages that are installed beside that of aidre, by their folder."""
-    wheels = source.parent / "packages"
-    return {name: build(source / "packages" / name, wheels / name, *HERE)[0] for name in BESIDE}
+    return {name: own_wheels.wheel_beside(tmp_path_factory, name) for name in BESIDE}
 
 
-def build(source: Path, wheels: Path, *options: str, **environment: str) -> tuple[Path, str]:
-    printed = pip("wheel", "-v", "--no-deps", "--wheel-dir", str(wheels), *options, str(source), **environment)
-    [path] = wheels.iterdir()
-    return path, printed
-
-
-def pip(*words: str, **environment: str) -> str:
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *words]
-    done = subprocess.run(
-        command,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TIMEOUT_SECONDS,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
+def copied(source: Path, folder: Path) -> Path:
+    """The sources for a test that changes them, or builds beside them."""
+    made = shutil.ignore_patterns("build", "*.egg-info")
+    return Path(shutil.copytree(source, folder / "source", symlinks=True, ignore=made))
 
 
 def packed_in(wheel: Path) -> set[str]:
@@ -153,8 +127,7 @@ def test_the_wheel_holds_every_file_of_the_packages_and_the_kernel_instead_of_it
 
 
 def test_the_sdist_holds_each_file_once_and_the_sources_of_the_kernel(source: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "source"
-    shutil.copytree(source, copy, symlinks=True, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    copy = copied(source, tmp_path)
     command = [sys.executable, "-c", SDIST, str(tmp_path / "sdist")]
     subprocess.run(command, cwd=copy, capture_output=True, check=True, timeout=TIMEOUT_SECONDS)
     [path] = (tmp_path / "sdist").iterdir()
@@ -167,8 +140,7 @@ def test_the_sdist_holds_each_file_once_and_the_sources_of_the_kernel(source: Pa
 
 def test_a_tree_whose_links_became_files_is_not_built(source: Path, tmp_path: Path) -> None:
     """As a zip of the repository is unpacked where links are unknown: the wheel would lack the engine."""
-    copy = tmp_path / "source"
-    shutil.copytree(source, copy, symlinks=True, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    copy = copied(source, tmp_path)
     (copy / "aidre" / "engine").unlink()
     (copy / "aidre" / "engine").write_text("../engine", encoding="utf-8")
     command = [sys.executable, "setup.py", "--version"]

@@ -45,16 +45,25 @@ _DENIED = re.compile(
     r"\b40[13] |AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|169\.254\.169\.254|metadata\.google"
 )
 """The last two are where credentials are looked for when the environment has none."""
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+"""Of the environment, as the tools of AWS read them, the first one first."""
 
 
 @dataclass(frozen=True, slots=True)
 class BucketAddress:
     """Where a bucket is. `url` is such as s3://bucket/prefix, az://container/prefix, gs://bucket/prefix or file:///path;
-    `endpoint` is a server that speaks S3 elsewhere than at AWS."""
+    `endpoint` is a server that speaks S3 elsewhere than at AWS; None: that of the environment (AWS_ENDPOINT_URL)."""
 
     url: str
     endpoint: str | None = None
     region: str | None = None
+
+    @property
+    def server(self) -> str | None:
+        """The endpoint, or that of the environment for a bucket of S3."""
+        if self.endpoint is not None or not self.url.startswith(("s3:", "s3a:")):
+            return self.endpoint
+        return next((value for name in _ENDPOINTS if (value := os.environ.get(name))), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,7 @@ class Bucket:
     def __init__(self, address: BucketAddress, *, make: bool = False) -> None:
         """`make` creates the folder of a file:// address. ConfigurationError."""
         self.url = address.url
+        self._at = f" at {urlsplit(address.server).netloc.rpartition('@')[2]}" if address.server else ""
         self._store = _open(address, make=make)
         self._folder = Path(unquote(urlsplit(address.url).path)) if address.url.startswith("file:") else None
 
@@ -271,7 +281,7 @@ class Bucket:
         )
 
     def _failed(self, reason: str, what: str) -> BucketFailed:
-        return BucketFailed(f"the bucket {self.url} {what}", url=self.url, reason=reason)
+        return BucketFailed(f"the bucket {self.url}{self._at} {what}", url=self.url, reason=reason)
 
     def _damaged(self, key: str, what: str) -> StoreDamaged:
         return StoreDamaged(f"the bucket {self.url} {what}", collection=key.partition("/")[0], file=key, problem=what)
@@ -302,13 +312,14 @@ def _open(address: BucketAddress, *, make: bool) -> Any:
     if address.url.startswith("file:"):
         options["mkdir"] = make
     else:
+        named = {"endpoint": address.server, "region": address.region}
+        options |= {name: value for name, value in named.items() if value is not None}
         options["client_options"] = {
-            "allow_http": (address.endpoint or "").startswith("http://"),
+            "allow_http": (address.server or "").startswith("http://"),
             "timeout": _TIMEOUT,
             "connect_timeout": _CONNECT_TIMEOUT,
         }
         options["retry_config"] = _RETRY
-        options |= {name: value for name in ("endpoint", "region") if (value := getattr(address, name)) is not None}
     try:
         return from_url(address.url, **options)
     except Exception as error:  # every kind of address has errors of its own

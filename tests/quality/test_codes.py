@@ -10,17 +10,12 @@ import pytest
 
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
-from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedder
+from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder
 from benchmarks.quality.bench_codes import ASKED, FORMATS, codes, first, store
 
 pytestmark = pytest.mark.slow
 
 COUNT, SEED = 50, 8
-
-
-@pytest.fixture(scope="module")
-def embedder() -> Embedder:
-    return load_embedder(DEFAULT_SPACE)
 
 
 @pytest.fixture(scope="module")

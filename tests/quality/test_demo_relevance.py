@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aidre.engine.collection.snapshot import Snapshot
-from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
+from aidre.engine.embedding.embedder import Embedder
 from benchmarks.quality.bench_relevance import Vectors, demo_questions, demo_snapshot, is_answered
 
 pytestmark = pytest.mark.slow
@@ -18,14 +18,16 @@ MAX_LOST = 1
 
 
 @pytest.fixture(scope="module")
-def vectors() -> Vectors:
-    return Vectors(load_embedder(DEFAULT_SPACE))
+def vectors(embedder: Embedder) -> Vectors:
+    return Vectors(embedder)
 
 
 @pytest.fixture(scope="module", params=list(ASKED.own))
-def collection(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Snapshot]:
+def collection(
+    request: pytest.FixtureRequest, embedder: Embedder, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Snapshot]:
     name = str(request.param)
-    return name, demo_snapshot(tmp_path_factory.mktemp("store"), name, load_embedder(DEFAULT_SPACE))
+    return name, demo_snapshot(tmp_path_factory.mktemp("store"), name, embedder)
 
 
 def test_questions_on_other_subjects_have_no_relevant_hit(collection: tuple[str, Snapshot], vectors: Vectors) -> None:

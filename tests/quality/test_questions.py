@@ -20,7 +20,7 @@ import pytest
 
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.collection.store import Store
-from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
+from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder
 from aidre.engine.model import Mode, Query
 from benchmarks.quality.bench_typos import misspell
 from benchmarks.quality.rankings import MODES, ranking
@@ -94,8 +94,8 @@ class Ranks:
 
 
 @pytest.fixture(scope="module")
-def ranks(snapshot: Snapshot) -> dict[Mode, Ranks]:
-    vectors = load_embedder(DEFAULT_SPACE).embed_queries([question.text for question in QUESTIONS])
+def ranks(snapshot: Snapshot, embedder: Embedder) -> dict[Mode, Ranks]:
+    vectors = embedder.embed_queries([question.text for question in QUESTIONS])
     found: dict[Mode, dict[str, int | None]] = {mode: {} for mode in MODES}
     for question, vector in zip(QUESTIONS, vectors, strict=True):
         for mode in MODES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.engine.embedding.embedder import DEFAULT_SPACE, load_embedder
+from aidre.engine.embedding.embedder import Embedder
 from aidre.engine.model import Fusion, Mode
 from benchmarks.harness.judged_sets import read_set
 from benchmarks.harness.stdlib_corpus import write_set
@@ -23,12 +23,12 @@ TOLERANCE = 0.01
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Result:
+def measured(embedder: Embedder, tmp_path_factory: pytest.TempPathFactory) -> Result:
     folder = tmp_path_factory.mktemp("sets") / "stdlib"
     write_set(folder, FUNCTIONS)
     library = read_set(folder)
     assert library.documents == len(library.topics) == FUNCTIONS
-    return measure(library, load_embedder(DEFAULT_SPACE), Fusion(), tmp_path_factory.mktemp("kept"))
+    return measure(library, embedder, Fusion(), tmp_path_factory.mktemp("kept"))
 
 
 @pytest.mark.parametrize("mode", MODES)

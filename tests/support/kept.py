@@ -28,3 +28,11 @@ def of_run(factory: pytest.TempPathFactory) -> Path:
     """The temporary folder that all processes of this run of the tests have together."""
     own = factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+def link_or_copy(source: str, place: str) -> None:
+    """A second name of a file, or a copy on another file system."""
+    try:
+        os.link(source, place)
+    except OSError:
+        shutil.copy2(source, place)

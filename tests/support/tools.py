@@ -6,7 +6,6 @@ Each is installed once, below pytest's cache, for all processes and later runs o
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -19,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
-from tests.support.kept import kept
+from tests.support.kept import kept, link_or_copy
 
 SECONDS = 300
 """Ends a test that hangs; much longer than an installation takes on a busy machine."""
@@ -68,15 +67,8 @@ def install_npm(folder: Path, packages: Mapping[str, str]) -> Path:
     installed = tool("_".join(f"{name}-{version}" for name, version in packages.items()), install)
     (folder / "package.json").write_text(manifest, encoding="utf-8")
     # files of this folder: some tools look for its settings from their own place upwards
-    shutil.copytree(installed / "node_modules", folder / "node_modules", symlinks=True, copy_function=_link)
+    shutil.copytree(installed / "node_modules", folder / "node_modules", symlinks=True, copy_function=link_or_copy)
     return folder
-
-
-def _link(source: str, place: str) -> None:
-    try:
-        os.link(source, place)
-    except OSError:  # another file system
-        shutil.copy2(source, place)
 
 
 @cache

@@ -21,7 +21,7 @@ from tests.support.compiler import (
     zig,
 )
 
-SECONDS = 4
+SECONDS = 2
 """`make hostile` takes thirty minutes."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
@@ -66,7 +66,8 @@ def test_random_searches_show_nothing_to_sanitizers(tmp_path: Path) -> None:
 
 @pytest.mark.network
 def test_the_sources_compile_for_other_machines(tmp_path: Path) -> None:
+    """Without optimisation: clang warns before it, and zig adds sanitizers to what it does not optimise."""
     compiler = zig()
     for target in TARGETS.values():
-        compile_driver([*compiler, "-target", target], tmp_path / target, *STRICT, "-O1")
+        compile_driver([*compiler, "-target", target], tmp_path / target, *STRICT, "-O0", "-fno-sanitize=undefined")
         assert (tmp_path / target).stat().st_size > 10_000
