@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import socket
 import subprocess
 import sys
@@ -138,7 +139,7 @@ def test_the_files_of_collections_count_against_the_limit_of_open_files(
     kept = int(plenty["text"].rpartition(" ")[2].replace(",", ""))
     assert kept > 5
     for hard, level in ((4_096 + kept // 2, "warning"), (4_096 + 2 * kept + 999, "ok")):
-        monkeypatch.setattr(machine.resource, "getrlimit", lambda _, hard=hard: (hard, hard))
+        monkeypatch.setattr(resource, "getrlimit", lambda _, hard=hard: (hard, hard))
         assert levels(asked(filled)[1], "open files") == [level]
 
 
