@@ -19,8 +19,8 @@ from psycopg import sql
 from aidre_postgres.catalog import publish, read_state, writer_lock
 from aidre_postgres.columns import types_of, with_new_columns
 from aidre_postgres.connections import Connection, Server, fetch
-from aidre_postgres.lookup import StoredRows
 from aidre_postgres.sql_filters import Conditions
+from aidre_postgres.stored import StoredRows
 from aidre_postgres.tables import FIELD_COLUMNS, FORMAT, Tables, copy_documents
 from aidre_rows import CollectionState, FieldRow, PendingDocument, collection_missing
 
