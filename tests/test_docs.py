@@ -306,6 +306,21 @@ def test_every_key_has_a_meaning_and_an_example_that_is_accepted(
         assert read(field.type, tomllib.loads(text)[key], key) is not None
 
 
+def drawn(architecture: str, folder: str) -> set[str]:
+    """The rooms and modules in the drawing of a folder."""
+    section = architecture.partition(f"\n## {folder}/")[2]
+    return set(re.findall("[a-z_]+", blocks(section)[0]))
+
+
+@pytest.mark.parametrize("folder", ["engine", "ingest", "api"])
+def test_the_architecture_draws_every_room_and_no_other(folder: str) -> None:
+    rooms = [path.parent for path in (ROOT / folder).rglob("__init__.py")]
+    near = {path.name for path in rooms if len(path.relative_to(ROOT / folder).parts) in (1, 2)}
+    modules = {path.stem for path in (ROOT / folder).glob("*.py")} - {"__init__"}
+    assert drawn((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), folder) == near | modules
+    assert drawn("\n## a/: what?\n\n```\none  <-  two {three}\n```\n", "a") == {"one", "two", "three"}
+
+
 def test_the_architecture_can_be_read_in_one_sitting() -> None:
     assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 320
 
