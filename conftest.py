@@ -63,8 +63,9 @@ def pytest_configure() -> None:
 
 
 def pytest_unconfigure() -> None:
-    if "tests.support.postgres" in sys.modules:
-        sys.modules["tests.support.postgres"].stop_shared()
+    for name in ("tests.support.postgres", "tests.support.loaded"):
+        if name in sys.modules:
+            sys.modules[name].stop_shared()
 
 
 def pytest_report_header() -> str:
