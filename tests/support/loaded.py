@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,8 @@ MODULES = (
 OF_A_START = ("PYTHON", "OMP_", "OPENBLAS_", "FAISS_", "LD_", "COV", "AIDRE_KERNEL")
 """How names of variables begin that are read when Python or a library is loaded."""
 KINDS = ("-c", "-m", "-")
+ENDS = 0
+"""The descriptor whose end is that of the process that forks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,59 +86,76 @@ def serve(address: str) -> Request:
     listener.bind(f"\0{address}")
     listener.listen(64)
     poll = select.poll()
-    for waited_for in (0, listener.fileno()):
-        poll.register(waited_for, select.POLLIN)
-    connections: dict[int, socket.socket] = {}
-    """By the descriptor of the process that each has asked for."""
-    children: dict[int, int] = {}
-    """By the descriptors of both."""
+    for descriptor in (ENDS, listener.fileno()):
+        poll.register(descriptor, select.POLLIN)
+    forks: list[Fork] = []
     os.write(1, b"ready\n")
     while True:
         for descriptor, _ in poll.poll():
-            if descriptor == 0:
-                for child in children.values():
-                    os.kill(child, signal.SIGKILL)
+            if descriptor == ENDS:
+                for fork in forks:
+                    os.kill(fork.process, signal.SIGKILL)
                 os._exit(0)
             elif descriptor == listener.fileno():
                 connection, _ = listener.accept()
                 request = received(connection)
+                if request is not None and not (process := os.fork()):
+                    for opened in (listener, connection, *(fork.connection for fork in forks)):
+                        opened.close()
+                    return request
                 if request is None:
                     connection.close()
-                    continue
-                child = os.fork()
-                if not child:
-                    for opened in (listener, connection, *connections.values()):
-                        opened.close()
-                    for process in connections:
-                        os.close(process)
-                    return request
-                for given in request.descriptors:
-                    os.close(given)
-                connection.sendall(f"{child}\n".encode())
-                process = os.pidfd_open(child)
-                connections[process] = connection
-                for each in (process, connection.fileno()):
-                    children[each] = child
-                    poll.register(each, select.POLLIN)
-            elif descriptor in connections:  # it has ended
-                _, status = os.waitpid(children.pop(descriptor), 0)
-                connection = connections.pop(descriptor)
-                if children.pop(connection.fileno(), None) is not None:
-                    poll.unregister(connection.fileno())
-                    connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
-                poll.unregister(descriptor)
-                os.close(descriptor)
-                connection.close()
-            else:  # who asked for it has ended
-                os.kill(children.pop(descriptor), signal.SIGKILL)
-                poll.unregister(descriptor)
+                else:
+                    forks.append(Fork.of(process, connection, request, poll))
+            else:
+                for fork in [
+                    one for one in forks if descriptor == one.connection.fileno()
+                ]:  # who asked for it has ended
+                    os.kill(fork.process, signal.SIGKILL)
+                    poll.unregister(descriptor)
+                for fork in [one for one in forks if descriptor == one.end]:
+                    fork.tell(poll)
+                    forks.remove(fork)
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    process: int
+    end: int
+    """A descriptor that can be read when the process has ended."""
+    connection: socket.socket
+
+    @classmethod
+    def of(cls, process: int, connection: socket.socket, request: Request, poll: select.poll) -> Fork:
+        for given in request.descriptors:
+            os.close(given)
+        fork = cls(process, os.pidfd_open(process), connection)
+        poll.register(fork.end, select.POLLIN)
+        poll.register(connection, select.POLLIN)
+        with suppress(OSError):  # its end is seen below
+            connection.sendall(f"{process}\n".encode())
+        return fork
+
+    def tell(self, poll: select.poll) -> None:
+        """Says how it has ended to who asked for it, if that one is there."""
+        _, status = os.waitpid(self.process, 0)
+        with suppress(OSError):
+            self.connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+        with suppress(KeyError):
+            poll.unregister(self.connection)
+        poll.unregister(self.end)
+        os.close(self.end)
+        self.connection.close()
 
 
 def received(connection: socket.socket) -> Request | None:
     length, descriptors, _, _ = socket.recv_fds(connection, LENGTH_BYTES, 3)
     with connection.makefile("rb") as file:
         content = file.read(int.from_bytes(length, "big"))
-    return Request(*marshal.loads(content), descriptors) if content else None
+    if not content:
+        return None
+    words, folder, environment = marshal.loads(content)
+    return Request(words, folder, environment, descriptors)
 
 
 # -- the processes ---------------------------------------------------------------------------------------------------
@@ -147,14 +167,14 @@ def become(request: Request) -> None:
         os.dup2(given, own)
         os.close(given)
     os.chdir(request.folder)
-    if request.words[0].startswith("-") and request.words[0] not in KINDS or started_by(request.environment):
+    if (request.words[0].startswith("-") and request.words[0] not in KINDS) or started_by(request.environment):
         os.execve(sys.executable, [sys.executable, *request.words], request.environment)
     os.environ.clear()
     os.environ.update(request.environment)
     # streams of its own: those of the process that forks remember whether theirs could be sought in
-    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: PTH123
-    sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # noqa: PTH123
-    sys.stderr = sys.__stderr__ = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: PTH123
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
 
 
 def started_by(environment: dict[str, str]) -> bool:

@@ -19,7 +19,7 @@ def main(address: str, words: list[str]) -> int:
     """The exit status of the process; the negative number of a signal that ended it."""
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(f"\0{address}")
-    request = marshal.dumps((words, os.getcwd(), dict(os.environ)))
+    request = marshal.dumps((words, os.getcwd(), dict(os.environ)))  # noqa: PTH109 - pathlib would be imported
     socket.send_fds(connection, [len(request).to_bytes(LENGTH_BYTES, "big")], [0, 1, 2])
     connection.sendall(request)
     answers = connection.makefile()
