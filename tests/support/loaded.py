@@ -31,8 +31,8 @@ MODULES = (
     "aidre.api.cli.maintenance", "aidre.api.cli.progress", "aidre.api.cli.report", "aidre.api.cli.serve",
     "aidre.ingest.pipeline.ingest", "aidre.library", "aidre_client", "numpy.ma", "typer._adapters",
 )  # fmt: skip
-OF_A_START = ("PYTHON", "OMP_", "OPENBLAS_", "FAISS_", "LD_", "COV", "AIDRE_KERNEL")
-"""How names of variables begin that are read when Python or a library is loaded."""
+OF_A_START = ("PYTHON", "FAISS_", "LD_", "COV", "AIDRE_KERNEL")
+"""How names of variables begin that are read when Python or a library is loaded, and whose values tests look at."""
 KINDS = ("-c", "-m", "-")
 ENDS = 0
 """The descriptor whose end is that of the process that forks."""
@@ -173,7 +173,8 @@ def become(request: Request) -> None:
     os.environ.update(request.environment)
     # streams of its own: those of the process that forks remember whether theirs could be sought in
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    buffering = 1 if os.environ.get("PYTHONUNBUFFERED") else -1
+    sys.stdout = open(1, "w", buffering, "utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
 
 
