@@ -87,7 +87,11 @@ def missing_paths(text: str, root: Path) -> list[str]:
 
 def missing_targets(text: str, makefile: str) -> set[str]:
     spoken = set(re.findall(r"(?:^|`)make ([a-z]+)", text, flags=re.MULTILINE))
-    return spoken - set(re.findall(r"^([a-z]+):", makefile, flags=re.MULTILINE))
+    return spoken - targets(makefile)
+
+
+def targets(makefile: str) -> set[str]:
+    return set(re.findall(r"^([a-z-]+):(?!=)", makefile, flags=re.MULTILINE))
 
 
 def command_lines(text: str) -> Iterator[list[str]]:
@@ -169,6 +173,27 @@ def test_the_map_of_what_tests_share_names_every_module_and_no_other() -> None:
     assert sorted(listed) == sorted(one.removeprefix("support/") for one in modules - FOLDERS_OF_MODULES)
 
 
+def unknown_tests(text: str, tests: Path) -> list[str]:
+    """Of a table of tests, as in "| `folder/test_file`: words_of_a_name[id] |": what no file has, and no name."""
+    lost = []
+    for file, name in re.findall(r"^\| `([\w/]*test_\w+)`(?:: (\w+))?", text, re.MULTILINE):
+        path = tests / f"{file}.py"
+        if not path.exists():
+            lost.append(file)
+        elif name and not re.search(rf"^(async )?def test_\w*{name}", path.read_text(encoding="utf-8"), re.MULTILINE):
+            lost.append(f"{file}: {name}")
+    return lost
+
+
+def test_the_slowest_tests_are_named_as_they_are(tmp_path: Path) -> None:
+    text = (ROOT / "tests/README.md").read_text(encoding="utf-8")
+    assert unknown_tests(text, ROOT / "tests") == []
+    assert len(re.findall(r"^\| `[\w/]*test_\w+`", text, re.MULTILINE)) == 50
+    (tmp_path / "test_kept.py").write_text("def test_that_it_is_kept() -> None: ...\n")
+    table = "| `test_kept`: it_is_kept[a] |\n| `test_kept`, all |\n| `test_kept`: it_is_gone |\n| `a/test_gone` |"
+    assert unknown_tests(table, tmp_path) == ["test_kept: it_is_gone", "a/test_gone"]
+
+
 def is_shared_by_tests(path: Path) -> bool:
     """Of a file below tests/: whether the map has to name it. Folders of several modules are named as one, too."""
     top = path.parts[0]
@@ -196,8 +221,36 @@ def test_commands_of_make_are_targets() -> None:
     assert "make test" in README
 
 
+def test_make_explains_every_target() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    explained = set(re.findall(r"^# make ([a-z-]+)(?: \| ([a-z]+))?", makefile, flags=re.MULTILINE))
+    assert {name for names in explained for name in names if name} | {"help"} == targets(makefile)
+    assert targets("a-b: c\n\techo d:\ne := f\nc:\n") == {"a-b", "c"}
+
+
+def test_the_first_hour_asks_at_the_port_that_a_server_has_by_default() -> None:
+    [port] = [one.default for one in COMMANDS["serve"].params if one.name == "port"]
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert re.findall(r"localhost:(\d+)", text) == [str(port)]
+
+
 def test_the_guide_names_every_command_and_no_other() -> None:
     assert set(re.findall(r"^\| `aidre ([a-z]+)", GUIDE, flags=re.MULTILINE)) == set(COMMANDS)
+
+
+def lacking(option: str) -> set[str]:
+    """The commands without an option, of those with commands of their own the ones of which none has it."""
+    parts = {name: getattr(command, "commands", {name: command}).values() for name, command in COMMANDS.items()}
+    options = {
+        name: {one for part in found for each in part.params for one in each.opts} for name, found in parts.items()
+    }
+    return {name for name, found in options.items() if option not in found}
+
+
+def test_the_guide_names_the_commands_that_lack_what_all_others_take() -> None:
+    named = re.findall(r"every command but ((?:`[a-z]+`(?:, | and )?)+) takes", " ".join(GUIDE.split()), re.IGNORECASE)
+    assert [set(re.findall("[a-z]+(?=`)", names)) for names in named] == [lacking("--store"), lacking("--json")]
+    assert {"keys", "bench"} < lacking("--store") < set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -253,6 +306,21 @@ def test_every_key_has_a_meaning_and_an_example_that_is_accepted(
         assert read(field.type, tomllib.loads(text)[key], key) is not None
 
 
+def drawn(architecture: str, folder: str) -> set[str]:
+    """The rooms and modules in the drawing of a folder."""
+    section = architecture.partition(f"\n## {folder}/")[2]
+    return set(re.findall("[a-z_]+", blocks(section)[0]))
+
+
+@pytest.mark.parametrize("folder", ["engine", "ingest", "api"])
+def test_the_architecture_draws_every_room_and_no_other(folder: str) -> None:
+    rooms = [path.parent for path in (ROOT / folder).rglob("__init__.py")]
+    near = {path.name for path in rooms if len(path.relative_to(ROOT / folder).parts) in (1, 2)}
+    modules = {path.stem for path in (ROOT / folder).glob("*.py")} - {"__init__"}
+    assert drawn((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), folder) == near | modules
+    assert drawn("\n## a/: what?\n\n```\none  <-  two {three}\n```\n", "a") == {"one", "two", "three"}
+
+
 def test_the_architecture_can_be_read_in_one_sitting() -> None:
     assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 320
 
@@ -270,6 +338,20 @@ def test_the_figures_of_the_readme_are_those_of_the_report() -> None:
         written = list(lines(report))
         assert shown.strip().splitlines() == written, "run `python -m benchmarks report`"
         assert len(written) >= 5
+
+
+def test_the_page_on_languages_has_the_figures_of_the_report() -> None:
+    report = (ROOT / "benchmarks" / "REPORT.md").read_text(encoding="utf-8").partition("## `bench_languages`")[2]
+    page = (ROOT / "docs" / "languages.md").read_text(encoding="utf-8")
+    for row, model, column in (
+        ("default, words and vectors", "default", 4),
+        ("multilingual, words and vectors", "multilingual", 4),
+        ("multilingual, vectors alone", "multilingual", 3),
+    ):
+        part = report.partition(f"**{model} model, nDCG@10**")[2].partition("\n**")[0]
+        sets = [line.split("|") for line in part.splitlines() if line.startswith("| xquad_")]
+        assert [cells[1].strip() for cells in sets] == [f"xquad_{tag}" for tag in ("ar", "de", "en", "hi", "zh")]
+        assert f"| {row} | {' | '.join(cells[column].strip().removeprefix('0') for cells in sets)} |" in page
 
 
 def test_the_figures_of_the_readme_are_of_this_minor_version() -> None:

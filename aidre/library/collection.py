@@ -178,7 +178,7 @@ class Collection(CollectionView):
         SpaceConflict, Missing, StoreLocked, StorageFailed, BucketFailed.
 
         Parameters:
-            source: The folder or the bucket.
+            source: The folder or the bucket, whose credentials and endpoint are in the environment.
 
         Examples:
             >>> aidre.segments.write([{"id": "tea", "text": "Green tea."}], files / "parts")

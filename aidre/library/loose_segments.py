@@ -58,7 +58,8 @@ def write(
 
     Parameters:
         rows: A text, a mapping, a `Document`, a table, or an iterable of them, or of Arrow batches.
-        into: A folder that both sides reach, or a bucket such as "s3://bucket/prefix".
+        into: A folder that both sides reach, or a bucket such as "s3://bucket/prefix", whose credentials and endpoint
+            (AWS_ENDPOINT_URL) are in the environment.
         partition: The part of all rows that these are, as the cluster counts them.
         vectors: Vectors of the rows, shape (rows, dimensions), or such matrices by space.
         space: The embedding spaces; None: the default one.

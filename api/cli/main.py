@@ -178,24 +178,34 @@ def adopt(
     ],
     store: StoreOption,
     collection: NamedCollection,
+    config: ConfigOption = None,
     wait: WaitOption = 30.0,
     endpoint: Annotated[
-        str | None, typer.Option("--endpoint", metavar="URL", help="A server that speaks S3 elsewhere than at AWS.")
+        str | None,
+        typer.Option(
+            "--endpoint", metavar="URL", help="A server that speaks S3 elsewhere than at AWS; default: store.endpoint."
+        ),
     ] = None,
-    region: Annotated[str | None, typer.Option("--region", metavar="R", help="Region of the bucket.")] = None,
+    region: Annotated[
+        str | None, typer.Option("--region", metavar="R", help="Region of the bucket; default: store.region.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Take the segments that `aidre.segments.write` wrote, in one commit, each once.
 
     So executors of Spark, Dask or another cluster ingest: each writes its part of the rows, without a store and without
     a lock, and this command makes the collection of them. What a run that failed has written is kept: begin it again,
-    and what is whole is not computed again.
+    and what is whole is not computed again. Credentials of a bucket come from the environment, such as
+    AWS_ACCESS_KEY_ID; its endpoint too (AWS_ENDPOINT_URL), where neither an option nor the configuration has one.
     """
-    from aidre.engine import open_source
+    from aidre.api.cli.publish import publishing
+    from aidre.api.config import load_settings
     from aidre.engine.maintenance import adopt as adopt_from
 
-    opened = open_source(store)
-    with terminable():
+    settings = load_settings(config)
+    opened = settings.store.open(store)
+    endpoint, region = endpoint or settings.store.endpoint, region or settings.store.region
+    with terminable(), publishing(opened, settings, collection):
         adopted = adopt_from(opened, collection, source, endpoint=endpoint, region=region, wait=wait)
     snapshot = opened.open(collection)
     line = f"{len(adopted):,} new segments; {collection}: {snapshot.documents:,} documents, {snapshot.chunks:,} chunks"

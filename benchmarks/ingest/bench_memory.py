@@ -6,7 +6,8 @@
 Parquet file; `compact` rewrites a store whose writer committed each 100,000. Each is a process of its own, without the
 workers that it starts. Anonymous memory and dirty pages of mapped files are those of /proc/PID/smaps, at the peak of
 looks a fifth of a second apart; the kernel can drop all other pages. What the program itself holds is a part of it: the
-table and the vectors of one call, 200 MB.
+table and the vectors of one call, 200 MB. The processor time is that of the process and of its workers. A size replaces
+the figures of that size alone.
 """
 
 from __future__ import annotations
@@ -19,26 +20,24 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from benchmarks.harness.data import blocks, write_parquet
-from benchmarks.report.results import record
+from benchmarks.harness.data import blocks, rows_of, write_parquet
+from benchmarks.report import results
 
 KINDS: Final = ("writer", "ingest", "compact")
+NAME: Final = "bench_memory"
+PEAKS: Final = "peaks in one process, and what is left on disk"
 COLLECTION: Final = "rows"
 CALL_ROWS: Final = 100_000
 """Rows of one call of `add_all`, and of one commit of the store that is compacted."""
 LOOK_SECONDS: Final = 0.2
-WORDS: Final = 30
-"""Words of a text."""
-
 _MAPPED = re.compile(r"^[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \S+\s*(/.*)?$")
 
 
@@ -56,14 +55,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         act(kind, Path(folder), options.rows[0], options.dimensions)
         return 0
     for rows in options.rows:
-        figures: dict[str, Any] = {"rows": rows, "dimensions": options.dimensions}
+        measured: dict[str, Any] = {}
         for kind in options.of:
             with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-                figures[kind] = measure(kind, Path(folder), rows, options.dimensions)
-                print(json.dumps({"of": kind, "rows": rows, **figures[kind]}), flush=True)
-        name = "bench_memory" if rows <= CALL_ROWS else f"bench_memory_{rows}"
-        record(name, figures, readme=options.update_readme)
+                measured[kind] = measure(kind, Path(folder), rows, options.dimensions)
+                print(json.dumps({"of": kind, "rows": rows, **measured[kind]}), flush=True)
+        results.record(NAME, beside_stored(rows, measured, options.dimensions), readme=options.update_readme)
     return 0
+
+
+def beside_stored(rows: int, measured: Mapping[str, Any], dimensions: int) -> dict[str, Any]:
+    """The figures of a size, and those of other sizes that are stored; sizes in their order."""
+    stored: dict[str, Any] = {}
+    with suppress(FileNotFoundError):
+        former = json.loads((results.RESULTS / f"{NAME}.json").read_bytes())
+        stored = former[PEAKS] if former.get("dimensions") == dimensions else {}
+    stored[f"{rows:,} rows"] = {**stored.get(f"{rows:,} rows", {}), **measured}
+    return {"dimensions": dimensions, PEAKS: dict(sorted(stored.items(), key=lambda one: rows_in(one[0])))}
+
+
+def rows_in(title: str) -> int:
+    return int(title.partition(" ")[0].replace(",", ""))
 
 
 def measure(kind: str, folder: Path, rows: int, dimensions: int) -> dict[str, Any]:
@@ -119,21 +131,6 @@ def calls(rows: int, dimensions: int) -> Iterator[tuple[int, NDArray[np.float32]
         del block
         yield first, vectors
         del vectors
-
-
-def rows_of(first: int, count: int) -> pa.Table:
-    """Rows as a table: texts of words by a power law, and two fields."""
-    rng = np.random.default_rng([3, first])
-    ranks = np.minimum(rng.zipf(1.3, (count, WORDS)), 200_000)
-    numbers = range(first, first + count)
-    return pa.table(
-        {
-            "id": [f"row-{number:08d}" for number in numbers],
-            "text": [" ".join(f"w{rank}" for rank in row) for row in ranks.tolist()],
-            "year": pa.array([1990 + number % 36 for number in numbers], pa.int32()),
-            "language": [("en", "de", "tr", "zh")[number % 4] for number in numbers],
-        }
-    )
 
 
 def watched(command: Sequence[str], store: Path) -> dict[str, Any]:

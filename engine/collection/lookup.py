@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.index.vectors import dtype_of
-from aidre.engine.model import Chunk, Document, EmbeddingSpace, EncodedVectors, Record
-from aidre.engine.segment import PendingCommit, SegmentReader, SegmentView
+from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record
+from aidre.engine.segment import PendingCommit, SegmentReader, SegmentView, to_record
+
+_DOCUMENT_COLUMNS: Final = (
+    *("id", "url", "title", "type", "updated_at", "canonical", "metadata", "schema_object", "payload", "source"),
+    *("origin", "state", "fingerprint"),
+)
+_CHUNK_COLUMNS: Final = ("id", "text", "start", "end", "section", "token_count")
 
 
 class DocumentLocator:
@@ -101,32 +106,5 @@ def stored_records(
 
 def _stored_record(segment: SegmentReader, row: int, chunk_rows: range) -> Record:
     documents, chunks = segment.documents, segment.chunks
-    schema_object, payload, state = (documents.value(name, row) for name in ("schema_object", "payload", "state"))
-    document = Document(
-        documents.value("id", row),
-        "",
-        title=documents.value("title", row),
-        url=documents.value("url", row),
-        updated_at=documents.value("updated_at", row),
-        type=documents.value("type", row),
-        canonical=documents.value("canonical", row),
-        metadata=orjson.loads(documents.value("metadata", row) or b"{}"),
-        semantic_payload=None if payload == schema_object else orjson.loads(payload),
-        schema_object=None if schema_object is None else orjson.loads(schema_object),
-        source=documents.value("source", row),
-        origin=documents.value("origin", row),
-        state=None if state is None else orjson.loads(state),
-    )
-    found = tuple(
-        Chunk(
-            chunks.value("id", one),
-            number,
-            chunks.value("text", one),
-            chunks.value("start", one),
-            chunks.value("end", one),
-            chunks.value("section", one),
-            chunks.value("token_count", one),
-        )
-        for number, one in enumerate(chunk_rows, 1)
-    )
-    return Record(document, found, documents.value("fingerprint", row))
+    values = {name: documents.value(name, row) for name in _DOCUMENT_COLUMNS}
+    return to_record(values, (tuple(chunks.value(name, one) for name in _CHUNK_COLUMNS) for one in chunk_rows))

@@ -179,7 +179,7 @@ def find_whole(place: Place, name: str) -> LooseSegment | None:
 def read_segments(place: Place) -> list[LooseSegment]:
     """The segments that are whole, in their order. Missing where there are none, StorageFailed for a
     record that is none, InvalidInput where they differ in their spaces."""
-    found = [_decoded(name, place.read(name) or b"") for name in place.names()]
+    found = [_read(place, name) for name in place.names()]
     found.sort(key=lambda one: (one.order, one.name))
     if not found:
         raise Missing(f"{place.url} holds no segment that is whole: write some by aidre.segments.write")
@@ -225,7 +225,8 @@ def _adopt(writer: Writer, place: Place, segments: Sequence[LooseSegment]) -> li
     writer.set_source_state(_PREFIX + place.url, {one.name: one.mark for one in segments})
     entries = [_fetched(place, one, staging) for one in new]
     cures = {
-        entry.id: f"remove {one.name}.json and write {one.name} again" for entry, one in zip(entries, new, strict=True)
+        entry.id: f"remove {one.name}{RECORD} in {place.url} and write {one.name} again"
+        for entry, one in zip(entries, new, strict=True)
     }
     writer.adopt(staging, entries, cures=cures)
     return [one.name for one in new]
@@ -257,6 +258,14 @@ def _fetched(place: Place, segment: LooseSegment, staging: Path) -> SegmentEntry
         folder.mkdir(durable.FOLDER_MODE)
         place.fetch(segment, folder)
     return entry
+
+
+def _read(place: Place, name: str) -> LooseSegment:
+    """The record of a segment that a listing has. StorageFailed, which names the place."""
+    try:
+        return _decoded(name, place.read(name) or b"")
+    except StorageFailed as error:
+        raise StorageFailed(f"{place.url}: {error}", file=name) from error
 
 
 def _decoded(name: str, record: bytes) -> LooseSegment:
@@ -337,7 +346,7 @@ class FolderPlace:
         for name, file in segment.entry.files.items():
             if not _copy(self._folder / segment.folder / name, target / name, file.size):
                 where = f"{segment.folder}/{name}"
-                problem = f"{where} is not a file of {file.size} bytes"
+                problem = f"{where} is not a file of {file.size} bytes in {self.url}"
                 raise StorageFailed(f"{problem}: write {segment.name} again", file=where)
 
 

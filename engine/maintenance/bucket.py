@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import orjson
@@ -26,6 +27,8 @@ from aidre.engine.storage import locked_folder
 if TYPE_CHECKING:
     from aidre.engine.collection import LooseSegment, Place
     from aidre.engine.ports import Reader, Source
+
+T = TypeVar("T")
 
 _TIMEOUT = timedelta(seconds=60)
 """For one request; a slower connection needs smaller objects."""
@@ -38,6 +41,8 @@ _SINGLE_PUT_BYTES = 1 << 26
 """Larger files go in parts, which are put together in one step but cannot be refused where the object exists."""
 _PART_BYTES = 1 << 23
 _READ_BYTES = 1 << 20
+_TRANSFERS = 4
+"""Files of a loose segment that are sent or fetched at a time."""
 _MAX_GET_BYTES = 1 << 28
 """Largest object that is read as a whole; manifests and records are far smaller."""
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist", re.IGNORECASE)
@@ -45,16 +50,25 @@ _DENIED = re.compile(
     r"\b40[13] |AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|169\.254\.169\.254|metadata\.google"
 )
 """The last two are where credentials are looked for when the environment has none."""
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+"""Of the environment, as the tools of AWS read them, the first one first."""
 
 
 @dataclass(frozen=True, slots=True)
 class BucketAddress:
     """Where a bucket is. `url` is such as s3://bucket/prefix, az://container/prefix, gs://bucket/prefix or file:///path;
-    `endpoint` is a server that speaks S3 elsewhere than at AWS."""
+    `endpoint` is a server that speaks S3 elsewhere than at AWS; None: that of the environment (AWS_ENDPOINT_URL)."""
 
     url: str
     endpoint: str | None = None
     region: str | None = None
+
+    @property
+    def server(self) -> str | None:
+        """The endpoint, or that of the environment for a bucket of S3."""
+        if self.endpoint is not None or not self.url.startswith(("s3:", "s3a:")):
+            return self.endpoint
+        return next((value for name in _ENDPOINTS if (value := os.environ.get(name))), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +96,7 @@ class Bucket:
     def __init__(self, address: BucketAddress, *, make: bool = False) -> None:
         """`make` creates the folder of a file:// address. ConfigurationError."""
         self.url = address.url
+        self._at = f" at {urlsplit(address.server).netloc.rpartition('@')[2]}" if address.server else ""
         self._store = _open(address, make=make)
         self._folder = Path(unquote(urlsplit(address.url).path)) if address.url.startswith("file:") else None
 
@@ -271,7 +286,7 @@ class Bucket:
         )
 
     def _failed(self, reason: str, what: str) -> BucketFailed:
-        return BucketFailed(f"the bucket {self.url} {what}", url=self.url, reason=reason)
+        return BucketFailed(f"the bucket {self.url}{self._at} {what}", url=self.url, reason=reason)
 
     def _damaged(self, key: str, what: str) -> StoreDamaged:
         return StoreDamaged(f"the bucket {self.url} {what}", collection=key.partition("/")[0], file=key, problem=what)
@@ -302,13 +317,14 @@ def _open(address: BucketAddress, *, make: bool) -> Any:
     if address.url.startswith("file:"):
         options["mkdir"] = make
     else:
+        named = {"endpoint": address.server, "region": address.region}
+        options |= {name: value for name, value in named.items() if value is not None}
         options["client_options"] = {
-            "allow_http": (address.endpoint or "").startswith("http://"),
+            "allow_http": (address.server or "").startswith("http://"),
             "timeout": _TIMEOUT,
             "connect_timeout": _CONNECT_TIMEOUT,
         }
         options["retry_config"] = _RETRY
-        options |= {name: value for name in ("endpoint", "region") if (value := getattr(address, name)) is not None}
     try:
         return from_url(address.url, **options)
     except Exception as error:  # every kind of address has errors of its own
@@ -372,8 +388,7 @@ class _BucketPlace:
         from aidre.engine.collection import find_whole
 
         keys = {f"{segment.folder}/{name}": folder / name for name in segment.entry.files}
-        for key, path in keys.items():
-            self._bucket.put(key, path)
+        self._each(lambda key: self._bucket.put(key, keys[key]), keys)
         content, key = orjson.dumps(segment), f"{segment.name}.json"
         if self._bucket.put_new(key, content):
             return
@@ -388,13 +403,22 @@ class _BucketPlace:
         self._bucket.put(f"{segment.name}.json", orjson.dumps(segment))
 
     def has_files(self, segment: LooseSegment) -> bool:
-        files = segment.entry.files.items()
-        return all(self._bucket.size(f"{segment.folder}/{name}") == file.size for name, file in files)
+        sizes = {f"{segment.folder}/{name}": file.size for name, file in segment.entry.files.items()}
+        return all(self._each(lambda key: self._bucket.size(key) == sizes[key], sizes))
 
     def fetch(self, segment: LooseSegment, target: Path) -> None:
-        for name, entry in segment.entry.files.items():
-            key = f"{segment.folder}/{name}"
+        def fetch_one(name: str) -> None:
+            key, size = f"{segment.folder}/{name}", segment.entry.files[name].size
             with (target / name).open("xb") as file:
-                if self._bucket.size(key) != entry.size or not self._bucket.download(key, file):
-                    what = f"{key} is not an object of {entry.size} bytes in {self.url}"
+                if self._bucket.size(key) != size or not self._bucket.download(key, file):
+                    what = f"{key} is not an object of {size} bytes in {self.url}"
                     raise StorageFailed(f"{what}: write {segment.name} again", file=key)
+
+        self._each(fetch_one, segment.entry.files)
+
+    @staticmethod
+    def _each(act: Callable[[str], T], names: Iterable[str]) -> list[T]:
+        """What is done for each name, some at a time: a request waits for the bucket most of its time. The first error
+        is raised."""
+        with ThreadPoolExecutor(_TRANSFERS, thread_name_prefix="segments") as threads:
+            return list(threads.map(act, names))

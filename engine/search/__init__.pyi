@@ -18,7 +18,7 @@ from .dense import (
     search_dense as search_dense,
     search_dense_batch as search_dense_batch,
 )
-from .facets import FacetCounter as FacetCounter
+from .facets import FacetCounter as FacetCounter, FacetPart as FacetPart, count_facet as count_facet
 from .hybrid import FEEDBACK_DEPTH as FEEDBACK_DEPTH, HybridQuery as HybridQuery, fused_by_rank as fused_by_rank
 from .query_samples import Kind as Kind, QuerySample as QuerySample, asked_sample as asked_sample
 from .question_language import (

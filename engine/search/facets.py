@@ -7,13 +7,22 @@ which are the matches of a lexical search. Counts are cached, since a page shows
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aidre.engine.index.fields import Compare, Filter, Kind, ValueCounts, ValueRange, filter_digest, range_with_dates
+from aidre.engine.index.fields import (
+    Compare,
+    FieldIndex,
+    Filter,
+    Kind,
+    ValueCounts,
+    ValueRange,
+    filter_digest,
+    range_with_dates,
+)
 from aidre.engine.search import bm25
 from aidre.engine.segment import BoundedCache, SegmentView
 from aidre.engine.storage import build_dictionary
@@ -60,32 +69,46 @@ class FacetCounter:
         limit: int | None,
         ranges: Sequence[ValueRange],
     ) -> Facet:
-        ranges = [range_with_dates(field, one, self._dates) for one in ranges]
-        counted: dict[Kind, list[ValueCounts]] = {}
-        instants: list[int] = []
-        within = [0] * len(ranges)
-        documents = present = 0
-        for view in self._segments:
-            fields = view.segment.fields
-            mask = _documents(view, filter, words)
-            documents += view.segment.entry.documents if mask is None else int(np.count_nonzero(mask))
-            present += _count_both(fields.mask(Compare(field, "exists", True)), mask)
-            for counts in fields.counts(field, mask):
-                counted.setdefault(counts.kind, []).append(counts)
-            instants += fields.bounds(field, "date", mask) or ()
-            for number, one in enumerate(ranges):
-                within[number] += _count_both(fields.within(field, one), mask)
-        joined = [_join(parts) for parts in counted.values()]
-        minimum, maximum = _bounds(joined, instants)
-        return Facet(
-            tuple(_most_frequent(joined, limit)),
-            documents,
-            documents - present,
-            minimum,
-            maximum,
-            sum(len(one.values) for one in joined),
-            tuple(within),
+        parts = (
+            FacetPart(view.segment.fields, _documents(view, filter, words), view.segment.entry.documents)
+            for view in self._segments
         )
+        return count_facet(parts, field, limit, [range_with_dates(field, one, self._dates) for one in ranges])
+
+
+class FacetPart(NamedTuple):
+    """The fields of some documents, the mask of those that count (None: all), and how many there are."""
+
+    fields: FieldIndex
+    mask: _Mask | None
+    documents: int
+
+
+def count_facet(parts: Iterable[FacetPart], field: str, limit: int | None, ranges: Sequence[ValueRange]) -> Facet:
+    """The facet of a field over all parts. Fields declared as dates are instants in the ranges."""
+    counted: dict[Kind, list[ValueCounts]] = {}
+    instants: list[int] = []
+    within = [0] * len(ranges)
+    documents = present = 0
+    for fields, mask, total in parts:
+        documents += total if mask is None else int(np.count_nonzero(mask))
+        present += _count_both(fields.mask(Compare(field, "exists", True)), mask)
+        for counts in fields.counts(field, mask):
+            counted.setdefault(counts.kind, []).append(counts)
+        instants += fields.bounds(field, "date", mask) or ()
+        for number, one in enumerate(ranges):
+            within[number] += _count_both(fields.within(field, one), mask)
+    joined = [_join(found) for found in counted.values()]
+    minimum, maximum = _bounds(joined, instants)
+    return Facet(
+        tuple(_most_frequent(joined, limit)),
+        documents,
+        documents - present,
+        minimum,
+        maximum,
+        sum(len(one.values) for one in joined),
+        tuple(within),
+    )
 
 
 def _documents(view: SegmentView, filter_: Filter | None, words: Sequence[bm25.QueryWord] | None) -> _Mask | None:

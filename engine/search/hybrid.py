@@ -393,15 +393,20 @@ def fed_back(scores: NDArray[np.float64], vectors: NDArray[np.float32], a: float
 
 
 def _followed_by(best: TopK, hits: TopK, depth: int) -> TopK:
-    """The hits whose best `depth` were scored anew. Those after them keep their order and stay below: if the first of
-    these would reach the last of the others, the scores of all of them are lowered by the same amount."""
-    below, rest = np.nextafter(best.scores[-1], -np.inf), hits.scores[depth:]
-    rest = np.minimum(rest - max(0.0, rest[0] - below), below)  # below, so that no tie breaks the order of ids
+    """The hits whose best `depth` were scored anew, and those after them."""
     return TopK(
         np.concatenate([best.segment_ords, hits.segment_ords[depth:]]),
         np.concatenate([best.rows, hits.rows[depth:]]),
-        np.concatenate([best.scores, rest]),
+        np.concatenate([best.scores, kept_below(best.scores[-1], hits.scores[depth:])]),
     )
+
+
+def kept_below(least: float, rest: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The scores of the hits after those that were scored anew, the least of which is `least`. They keep their order
+    and stay below: if the first of them would reach `least`, all are lowered by the same amount."""
+    below = np.nextafter(least, -np.inf)  # so that no tie breaks the order of ids
+    kept: NDArray[np.float64] = np.minimum(rest - max(0.0, rest[0] - below), below)
+    return kept
 
 
 def to_cosines(space: EmbeddingSpace, scores: NDArray[np.float64]) -> NDArray[np.float64]:

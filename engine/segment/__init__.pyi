@@ -6,7 +6,12 @@ from .merge import (
     write_merged as write_merged,
 )
 from .pending import PendingCommit as PendingCommit
-from .records import ChunkColumns as ChunkColumns, RecordColumns as RecordColumns, to_columns as to_columns
+from .records import (
+    ChunkColumns as ChunkColumns,
+    RecordColumns as RecordColumns,
+    to_columns as to_columns,
+    to_record as to_record,
+)
 from .segment_reader import BoundedCache as BoundedCache, SegmentReader as SegmentReader
 from .segment_writer import (
     KeyedVectors as KeyedVectors,

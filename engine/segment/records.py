@@ -6,14 +6,14 @@ of document 1, and so on. Metadata, schema.org objects, payloads and states are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
-from aidre.engine.model import Document, Record
+from aidre.engine.model import Chunk, Document, Record
 from aidre.engine.storage import CHUNKS_SCHEMA, DOCUMENTS_SCHEMA, Column
 
 
@@ -86,6 +86,29 @@ def to_columns(records: Sequence[Record]) -> RecordColumns:
             chunk_column("token_count", (chunk.token_count for chunk in chunks)),
         ),
     )
+
+
+def to_record(values: Mapping[str, Any], chunks: Iterable[tuple[Any, ...]]) -> Record:
+    """A stored document as an upsert takes it, without text beside that of its chunks: from its values by the names of
+    `DOCUMENTS_SCHEMA`, and of each chunk id, text, start, end, section and token count."""
+    schema_object, payload, state = values["schema_object"], values["payload"], values["state"]
+    document = Document(
+        values["id"],
+        "",
+        title=values["title"],
+        url=values["url"],
+        updated_at=values["updated_at"],
+        type=values["type"],
+        canonical=values["canonical"],
+        metadata=orjson.loads(values["metadata"] or b"{}"),
+        semantic_payload=None if payload == schema_object else orjson.loads(payload or b"null"),
+        schema_object=None if schema_object is None else orjson.loads(schema_object),
+        source=values["source"],
+        origin=values["origin"],
+        state=None if state is None else orjson.loads(state),
+    )
+    found = tuple(Chunk(id_, number, *rest) for number, (id_, *rest) in enumerate(chunks, 1))
+    return Record(document, found, values["fingerprint"])
 
 
 def _payload(document: Document, schema_object: bytes | None) -> bytes | None:

@@ -11,7 +11,7 @@ from daft.schema import Schema
 
 import aidre
 
-parts = str(Path(sys.argv[1]).absolute())  # or s3://bucket/prefix
+parts = sys.argv[1] if "://" in sys.argv[1] else str(Path(sys.argv[1]).absolute())  # s3://bucket/prefix, or a folder
 
 
 class Segments(DataSink[list[str]]):  # type: ignore[misc]  # Daft's types are not read

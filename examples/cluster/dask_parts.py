@@ -8,7 +8,7 @@ import dask.bag
 
 import aidre
 
-parts = str(Path(sys.argv[1]).absolute())  # or s3://bucket/prefix
+parts = sys.argv[1] if "://" in sys.argv[1] else str(Path(sys.argv[1]).absolute())  # s3://bucket/prefix, or a folder
 notes = [{"id": f"note-{number}", "text": f"This is note number {number} of many."} for number in range(200)]
 bag = dask.bag.from_sequence(notes, npartitions=4)
 write = dask.delayed(aidre.segments.write)

@@ -51,7 +51,7 @@ def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             patched.setattr("aidre_postgres.reader._FEW_ROWS", 50)
             patched.setattr("aidre_postgres.reader._FEW_SQUARED", 0)
         if request.param == "milvus":
-            patched.setattr(importlib.import_module("aidre_milvus.reader"), "_FEW_ROWS", 50)
+            patched.setattr(importlib.import_module("aidre_milvus.search"), "_FEW_ROWS", 50)
         with source.writer(NAME, spaces=[SPACE]) as writer:
             for first in range(0, ROWS, ROWS // 2):
                 numbers = range(first, first + ROWS // 2)

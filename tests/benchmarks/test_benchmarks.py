@@ -20,6 +20,7 @@ from benchmarks import __main__ as runner
 from benchmarks.ingest import bench_documents, bench_ingest, bench_memory, bench_write
 from benchmarks.peers import bench_backends, bench_library, bench_peers
 from benchmarks.quality import bench_calibration
+from benchmarks.report import pages
 from benchmarks.search import bench_cost, bench_filter, bench_index, bench_search, bench_stages
 from benchmarks.serve import bench_trust
 from benchmarks.text import bench_embed, bench_text
@@ -28,8 +29,8 @@ from tests.benchmarks.judged_sets import judged
 from tests.support.clients import TEXT
 
 ELSEWHERE = {
-    "codes", "extraction", "feedback", "footprint", "group", "languages", "page", "quality", "relevance", "typos",
-    "wording", "words",
+    "codes", "collections", "extraction", "feedback", "footprint", "group", "languages", "page", "quality", "relevance",
+    "typos", "wording", "words",
 }  # fmt: skip
 """Have tests of their own."""
 
@@ -230,9 +231,24 @@ def test_faults_of_documents(tmp_path: Path, results: Path, capsys: pytest.Captu
 
 def test_the_memory_of_a_compaction(results: Path, tmp_path: Path) -> None:
     assert bench_memory.main(["--rows", "2000", "--of", "compact", "--folder", str(tmp_path)]) == 0
-    figures = json.loads((results / "bench_memory.json").read_bytes())
-    assert figures["rows"] == 2000
+    figures = json.loads((results / "bench_memory.json").read_bytes())[bench_memory.PEAKS]["2,000 rows"]
     assert 0 < figures["compact"]["anonymous_mb"] <= figures["compact"]["both_mb"]
+
+
+def test_a_size_replaces_its_own_memory_alone(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    peaks = iter(range(1, 9))
+    monkeypatch.setattr(bench_memory, "measure", lambda *_: {"anonymous_mb": next(peaks)})
+    assert bench_memory.main(["--rows", "10000", "2000", "--of", "writer"]) == 0
+    assert bench_memory.main(["--rows", "2000", "--of", "ingest"]) == 0
+    assert bench_memory.main(["--rows", "10000", "--of", "writer"]) == 0
+    pages.write(pages.read(results), tmp_path)
+    [section] = [
+        text for title, text in pages.sections((tmp_path / "REPORT.md").read_text()).items() if "memory" in title
+    ]
+    rows = [line for line in section.splitlines() if line.startswith("| ") and "rows" in line]
+    assert rows == ["| 2,000 rows, writer | 2 |", "| 2,000 rows, ingest | 3 |", "| 10,000 rows, writer | 4 |"]
+    assert bench_memory.main(["--rows", "7", "--of", "writer", "--dimensions", "3"]) == 0
+    assert list(json.loads((results / "bench_memory.json").read_bytes())[bench_memory.PEAKS]) == ["7 rows"]
 
 
 def test_no_benchmark_is_left_out() -> None:

@@ -10,7 +10,8 @@ whose vector and spelling no cache knows, and an ask that was asked before. Of s
 
 An ingest is `aidre ingest` of three Markdown files into a new collection, until the command ends, in a process that has
 done the same before. It works in several threads: each has a way of its own, and their returns are added up. What one
-hands to another through a queue is not a call.
+hands to another through a queue is not a call. A search by the library is one of an open collection that has answered
+others.
 
 `python -m tests.integration.crossings` prints the ways, and the pairs of files between which most returns are.
 """
@@ -36,6 +37,7 @@ from typing import Any, Final
 
 import pytest
 
+import aidre
 from aidre.api.app import create_app
 from aidre.api.cli.main import run
 from aidre.api.config.settings import parse_settings
@@ -55,6 +57,7 @@ WARMING: Final = ("brew cup saucer", "oolong infusion jasmine", "porcelain strai
 NEW: Final = ("kettle leaf steep", "bitter aroma pour", "ripe rind cellar")
 """Texts without a typing error, of words of the documents."""
 
+LIBRARY: Final = "search by the library"
 INGEST: Final = "aidre ingest"
 INGESTS: Final = 3
 """How often it is measured, each time into a store of its own, after one that is not."""
@@ -183,6 +186,7 @@ def crossings() -> dict[str, Crossing]:
         ]
         clients.fill(store, "docs", known, (space,))
         found = {name: _crossing(store, *request) for name, request in REQUESTS.items()}
+        found[LIBRARY] = _library_search(store)
         return found | {INGEST: _shortest([_ingest(Path(folder) / f"{number}") for number in range(1 + INGESTS)][1:])}
 
 
@@ -197,6 +201,18 @@ def _crossing(store: Path, path: str, texts: Sequence[str]) -> Crossing:
                 _post(client, path, text)
             ways.append(crossing_of(calls.files))
     return _shortest(ways)
+
+
+def _library_search(store: Path) -> Crossing:
+    ways = []
+    with aidre.open(store) as db:
+        docs = db.collection("docs")
+        for text in (*WARMING, *NEW):
+            with _profiled_threads() as threads:
+                hits = docs.search(text)
+            assert hits
+            ways.append(crossing_of(*(calls.files for calls in threads)))
+    return _shortest(ways[len(WARMING) :])
 
 
 def _shortest(ways: Sequence[Crossing]) -> Crossing:

@@ -25,11 +25,15 @@ ENGINE_SEAM: Mapping[str, Collection[str]] = {
         *("find_codes", "find_sequences", "lexical_column", "phrase_pattern", "query_terms", "question_language"),
         "required_words",
     },
-    "aidre.engine.search": {"FEEDBACK_DEPTH", "MIN_CHUNKS", "UNMEASURED_WEIGHT", "bm25", "codes", "hybrid"},
+    "aidre.engine.search": {
+        *("FEEDBACK_DEPTH", "FacetPart", "MIN_CHUNKS", "UNMEASURED_WEIGHT", "bm25", "codes", "count_facet", "hybrid"),
+    },
     "aidre.engine.index.vectors": {
         *("VectorColumn", "decode", "dtype_of", "encode", "encode_query", "is_unit", "score_rows"),
     },
-    "aidre.engine.segment": {"PendingCommit", "RecordColumns", "Staging", "to_columns", "write_pending"},
+    "aidre.engine.segment": {
+        *("BoundedCache", "PendingCommit", "RecordColumns", "Staging", "to_columns", "to_record", "write_pending"),
+    },
     "aidre.engine.storage": {
         *("NO_KEY", "WriterLock", "adjacent_floats", "adjacent_integers", "check_collection_name", "make_folder"),
         *("SegmentEntry", "durable", "now", "precision_of", "to_utf8", "upkeep", "with_precision"),

@@ -15,20 +15,14 @@ import msgspec
 
 from aidre.engine.errors import BackendUnavailable
 from aidre_milvus.expressions import ALL, literal
-from aidre_milvus.server import Field, Row, Server
+from aidre_milvus.server import Row, Server
 from aidre_milvus.tables import FORMAT, PLAIN_INDEX, Extent, name_of, packed, unpacked
 from aidre_rows import CollectionState, decode_state
 
-_FIELDS: Final[list[Field]] = [
-    ("row", "INT64", {}),
-    ("name", "VARCHAR", {"max_length": 1_024}),
-    ("digest", "VARCHAR", {"max_length": 64}),
-    ("serial", "INT64", {}),
-    ("piece", "INT64", {}),
-    ("token", "VARCHAR", {"max_length": 64}),
-    ("blob", "VARCHAR", {"max_length": 65_535}),
-    ("vector", "FLOAT_VECTOR", {"dim": 2}),
-]
+_FIELDS: Final = (
+    "row INT64, name VARCHAR(1024), digest VARCHAR(64), serial INT64, piece INT64, token VARCHAR(64), "
+    "blob VARCHAR(65535), vector FLOAT_VECTOR(2)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +94,8 @@ class Catalog:
         last = max(map(_serial, found))
         pieces: Mapping[int, str] = {row["piece"]: row["blob"] for row in found if _serial(row) == last}
         encoded = unpacked(pieces[place] for place in sorted(pieces))
-        decode_state(
-            collection, bytes(msgspec.json.decode(encoded, type=_State).state), FORMAT
-        )  # its format comes first
+        state = msgspec.json.decode(encoded, type=_State).state
+        decode_state(collection, bytes(state), FORMAT)  # its format comes first
         return msgspec.json.decode(encoded, type=Commit)
 
     def publish(self, collection: str, commit: Commit) -> None:

@@ -6,10 +6,10 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from aidre.engine.errors import BackendUnavailable, ConfigurationError
@@ -17,9 +17,11 @@ from aidre.engine.errors import BackendUnavailable, ConfigurationError
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
 
+T = TypeVar("T")
 Row: TypeAlias = Mapping[str, Any]
-Field: TypeAlias = tuple[str, str, Row]
-"""Name, type by the name that Milvus gives it, and options."""
+_FIELD: Final = re.compile(r"(\w+) (\w+)(?:\(([\d ]+)\))?(?:, *|$)")
+_SIZES: Final = {"VARCHAR": ("max_length",), "FLOAT_VECTOR": ("dim",), "ARRAY": ("max_capacity", "max_length")}
+_ANALYZED: Final = {"enable_analyzer": True, "enable_match": True, "analyzer_params": {"tokenizer": "standard"}}
 
 _SECONDS: Final = 5.0
 """Until a call counts as lost: pymilvus repeats it until then."""
@@ -90,36 +92,53 @@ class Server:
         options |= {} if most is None else {"limit": most}
         return list(self.call("query", collection, filter=expression, output_fields=list(columns), **options))
 
+    def nearest(
+        self, collection: str, wanted: Any, expression: str, columns: Sequence[str], most: int, **parameters: Any
+    ) -> list[Row]:
+        """Columns of the rows that an expression selects whose field `vector` is nearest to what is wanted."""
+        [hits] = self.call(
+            "search",
+            collection,
+            data=[wanted],
+            anns_field="vector",
+            limit=most,
+            filter=expression,
+            search_params={"params": parameters},
+            output_fields=list(columns),
+            consistency_level="Bounded",
+        )
+        return [hit["entity"] for hit in hits]
+
     def count(self, collection: str, expression: str, *, strong: bool = False) -> int:
         [row] = self.rows(collection, expression, ["count(*)"], strong=strong)
         return int(row["count(*)"])
 
     def insert(self, collection: str, rows: Sequence[Row]) -> None:
-        for first in range(0, len(rows), _INSERTED_ROWS):
-            block = list(rows[first : first + _INSERTED_ROWS])
+        for block in blocks(rows, _INSERTED_ROWS):
             self.call("insert", collection, block, seconds=_WRITE_SECONDS)
 
     def replace(self, collection: str, rows: Sequence[Row]) -> None:
         """Insert small rows in place of those with the same numbers, where there are any."""
-        for first in range(0, len(rows), _REPLACED_ROWS):
-            block = list(rows[first : first + _REPLACED_ROWS])
+        for block in blocks(rows, _REPLACED_ROWS):
             self.call("upsert", collection, block, seconds=_WRITE_SECONDS)
 
     def delete(self, collection: str, numbers: Sequence[int]) -> None:
         """Remove rows by their numbers, which need not exist."""
-        for first in range(0, len(numbers), _DELETED_ROWS):
-            block = list(numbers[first : first + _DELETED_ROWS])
+        for block in blocks(numbers, _DELETED_ROWS):
             self.call("delete", collection, ids=block, seconds=_WRITE_SECONDS)
 
-    def make(self, collection: str, fields: Sequence[Field], index: Row, *, scored: str | None = None) -> None:
-        """Make a collection whose first field is the key, index the field `vector` of it, and begin to load it. The
-        server makes that field of the texts of `scored`, for BM25."""
+    def make(self, collection: str, fields: str, index: Row, *, scored: str | None = None) -> None:
+        """Make a collection, index the field `vector` of it, and begin to load it. `fields` are names, types by the
+        names that Milvus gives them and sizes, `row INT64, digest VARCHAR(64)`; the first one is the key. The server
+        makes the field `vector` of the texts of `scored`, for BM25."""
         from pymilvus import DataType, Function, FunctionType, MilvusClient
 
         schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
-        for place, (name, kind, options) in enumerate(fields):
-            element = {"element_type": DataType.VARCHAR} if kind == "ARRAY" else {}
-            schema.add_field(name, DataType[kind], is_primary=place == 0, **options, **element)
+        for place, (name, kind, sizes) in enumerate(_FIELD.findall(fields)):
+            options: dict[str, Any] = dict(zip(_SIZES.get(kind, ()), map(int, sizes.split()), strict=True))
+            options |= {"element_type": DataType.VARCHAR} if kind == "ARRAY" else {}
+            options |= _ANALYZED if name == scored else {}
+            schema.add_field(name, DataType[kind], is_primary=place == 0, **options)
         if scored is not None:
             schema.add_function(Function("bm25", FunctionType.BM25, [scored], ["vector"]))
         indexes = MilvusClient.prepare_index_params()
@@ -180,6 +199,10 @@ class Server:
         reason = "unknown" if is_unknown else "absent" if code == _ABSENT else reason
         message = f"Milvus at {self.address} {fault}: {first}"
         return BackendUnavailable(message, backend="milvus", address=self.address, reason=reason)
+
+
+def blocks(values: Sequence[T], most: int) -> Iterator[list[T]]:
+    return (list(values[first : first + most]) for first in range(0, len(values), most))
 
 
 def _parse(uri: str) -> tuple[dict[str, str], str, str]:

@@ -28,8 +28,8 @@ from aidre.engine.errors import InvalidInput
 from aidre.engine.index.vectors import dtype_of
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.search import bm25
-from aidre_milvus.expressions import MOST_TOKENS, TOKEN_CHARACTERS, Values, values_of
-from aidre_milvus.server import Field, Row, Server
+from aidre_milvus.expressions import MOST_TOKENS, TOKEN_CHARACTERS, listed_values
+from aidre_milvus.server import Row, Server
 from aidre_rows import ChunkRow, DocumentRow, PendingDocument, PendingVector, digest
 
 WITH_BLOBS: Final = 2
@@ -44,55 +44,17 @@ _MOST_WITH_VECTOR: Final = 8_192
 UNUSED: Final = [0.0, 0.0]
 """A collection of Milvus has a vector field, whatever it is for."""
 
-_HASH: Final[Row] = {"max_length": 64}
-_VALUES: Final[list[Field]] = [
-    ("born", "INT64", {}),
-    (
-        "tokens",
-        "ARRAY",
-        {"max_capacity": MOST_TOKENS, "max_length": TOKEN_CHARACTERS},
-    ),
-    ("bounds", "JSON", {}),
-]
-_ROWS: Final[list[Field]] = [
-    ("row", "INT64", {}),
-    ("document", "INT64", {}),
-    ("kind", "INT8", {}),
-    ("extent", "INT64", {}),
-    ("pieces", "INT64", {}),
-    ("chunks", "INT64", {}),
-    ("has_url", "BOOL", {}),
-    ("digest", "VARCHAR", _HASH),
-    ("source", "VARCHAR", _HASH),
-    ("fingerprint", "VARCHAR", {"max_length": 1_024}),
-    ("blob", "VARCHAR", {"max_length": MOST_CHARACTERS}),
-    *_VALUES,
-    ("vector", "FLOAT_VECTOR", {"dim": 2}),
-]
-_WORDS: Final[list[Field]] = [
-    ("row", "INT64", {}),
-    ("document", "INT64", {}),
-    (
-        "words",
-        "VARCHAR",
-        {
-            "max_length": MOST_CHARACTERS,
-            "enable_analyzer": True,
-            "enable_match": True,
-            "analyzer_params": {"tokenizer": "standard"},
-        },
-    ),
-    ("length", "INT64", {}),
-    ("language", "VARCHAR", _HASH),
-    *_VALUES,
-    ("vector", "SPARSE_FLOAT_VECTOR", {}),
-]
-_TERMS: Final[list[Field]] = [
-    ("row", "INT64", {}),
-    ("born", "INT64", {}),
-    ("chunks", "INT64", {}),
-    ("vector", "FLOAT_VECTOR", {"dim": 2}),
-]
+_VALUES: Final = f"born INT64, tokens ARRAY({MOST_TOKENS} {TOKEN_CHARACTERS}), bounds JSON"
+_ROWS: Final = (
+    "row INT64, document INT64, kind INT8, extent INT64, pieces INT64, chunks INT64, has_url BOOL, digest VARCHAR(64), "
+    f"source VARCHAR(64), fingerprint VARCHAR(1024), blob VARCHAR({MOST_CHARACTERS}), {_VALUES}, vector FLOAT_VECTOR(2)"
+)
+_SPACE: Final = f"row INT64, document INT64, key VARCHAR(64), norm FLOAT, {_VALUES}, vector FLOAT_VECTOR"
+_WORDS: Final = (
+    f"row INT64, document INT64, words VARCHAR({MOST_CHARACTERS}), length INT64, language VARCHAR(64), {_VALUES}, "
+    "vector SPARSE_FLOAT_VECTOR"
+)
+_TERMS: Final = "row INT64, born INT64, chunks INT64, vector FLOAT_VECTOR(2)"
 _BM25: Final[Row] = {
     "index_type": "SPARSE_INVERTED_INDEX",
     "metric_type": "BM25",
@@ -123,20 +85,23 @@ class Tables:
     def stem(self) -> str:
         return f"{self.server.store}_{name_of(self.collection)[:16]}_"
 
+    def _name(self, kind: str) -> str:
+        return f"{self.stem}{self.lineage}_{kind}"
+
     @property
     def rows(self) -> str:
-        return f"{self.stem}{self.lineage}_rows"
-
-    def space(self, table: int) -> str:
-        return f"{self.stem}{self.lineage}_space_{table}"
+        return self._name("rows")
 
     @property
     def words(self) -> str:
-        return f"{self.stem}{self.lineage}_words"
+        return self._name("words")
 
     @property
     def terms(self) -> str:
-        return f"{self.stem}{self.lineage}_terms"
+        return self._name("terms")
+
+    def space(self, table: int) -> str:
+        return self._name(f"space_{table}")
 
     def make(self, spaces: Iterable[tuple[EmbeddingSpace, int]], format: int) -> None:
         self.server.make(self.rows, _ROWS, PLAIN_INDEX)
@@ -156,15 +121,8 @@ class Tables:
                 f"embedding space {space.id!r} has {space.dimensions} dimensions, Milvus stores {_MOST_DIMENSIONS}: "
                 "keep it in local segments"
             )
-        fields: list[Field] = [
-            ("row", "INT64", {}),
-            ("document", "INT64", {}),
-            ("key", "VARCHAR", _HASH),
-            ("norm", "FLOAT", {}),
-            *([("blob", "VARCHAR", {"max_length": MOST_CHARACTERS})] if format >= WITH_BLOBS else []),
-            *_VALUES,
-            ("vector", "FLOAT_VECTOR", {"dim": space.dimensions}),
-        ]
+        blob = f", blob VARCHAR({MOST_CHARACTERS})" if format >= WITH_BLOBS else ""
+        fields = f"{_SPACE}({space.dimensions}){blob}"
         graph = {"M": _NEIGHBOURS, "efConstruction": _CONSTRUCTION}
         metric = "L2" if space.distance == "euclidean" else "IP"
         self.server.make(self.space(table), fields, {"index_type": "HNSW", "metric_type": metric, "params": graph})
@@ -192,31 +150,25 @@ def name_of(text: str | bytes) -> str:
 # -- rows --------------------------------------------------------------------------------------------------------
 
 
-def document_rows(first: int, born: int, pending: PendingDocument) -> tuple[list[Row], list[int], Values]:
-    """The rows of a document, of which the first has the number `first`; those of its chunks, and its values."""
-    document, values = pending.rows.document, values_of(pending.rows.fields)
+def document_rows(first: int, born: int, pending: PendingDocument) -> tuple[list[Row], list[Row]]:
+    """The rows of a document, of which the first has the number `first`, and of each chunk what its rows elsewhere
+    begin with."""
+    document, listed = pending.rows.document, listed_values(pending.rows.fields)
     head: dict[str, Any] = {"kind": DOCUMENT, "chunks": document.chunk_count, "has_url": document.url is not None}
     head |= {"digest": name_of(document.id), "source": name_of(document.source)}
-    head |= {"fingerprint": document.fingerprint.hex(), "tokens": values.tokens, "bounds": values.bounds}
-    made, chunk_numbers = _in_pieces(first, document, head), []
+    made, numbers = _in_pieces(first, document, {**head, **listed, "fingerprint": document.fingerprint.hex()}), []
     for chunk in pending.rows.chunks:
-        chunk_numbers.append(first + len(made))
-        made += _in_pieces(chunk_numbers[-1], chunk, {"kind": CHUNK, "digest": name_of(chunk.id)})
+        numbers.append(first + len(made))
+        made += _in_pieces(numbers[-1], chunk, {"kind": CHUNK, "digest": name_of(chunk.id)})
     made[0]["extent"] = len(made)
-    return [{**row, "document": first, "born": born} for row in made], chunk_numbers, values
+    own = {"document": first, "born": born}
+    return [{**row, **own} for row in made], [{"row": number, **own, **listed} for number in numbers]
 
 
 def _in_pieces(number: int, value: Any, head: Row) -> list[dict[str, Any]]:
-    plain: dict[str, Any] = {
-        "extent": 0,
-        "pieces": 0,
-        "chunks": 0,
-        "has_url": False,
-        "digest": "",
-        "source": "",
-        "fingerprint": "",
-    }
-    plain |= {"tokens": [], "bounds": {}, "vector": UNUSED, "kind": PIECE}
+    plain: dict[str, Any] = dict.fromkeys(("extent", "pieces", "chunks"), 0)
+    plain |= {**dict.fromkeys(("digest", "source", "fingerprint"), ""), "has_url": False, "kind": PIECE}
+    plain |= {"tokens": [], "bounds": {}, "vector": UNUSED}
     pieces = packed(msgspec.msgpack.encode(value))
     made = [{**plain, "row": number + place, "blob": piece} for place, piece in enumerate(pieces)]
     return [{**made[0], **head, "pieces": len(pieces)}, *made[1:]]
@@ -251,21 +203,9 @@ def unpacked_blob(blob: str) -> tuple[DocumentRow, ChunkRow]:
     return msgspec.msgpack.decode(unpacked([blob]), type=tuple[DocumentRow, ChunkRow])
 
 
-def vector_row(
-    number: int, document: int, born: int, vector: PendingVector, values: Values, *, blob: str | None
-) -> Row:
-    """`blob` is None in collections of format 1."""
-    return {
-        "row": number,
-        "document": document,
-        "born": born,
-        "key": "" if vector.key is None else vector.key.hex(),
-        "norm": vector.norm,
-        "tokens": values.tokens,
-        "bounds": values.bounds,
-        "vector": np.asarray(vector.codes, np.float32),
-        **({} if blob is None else {"blob": blob}),
-    }
+def vector_values(vector: PendingVector) -> Row:
+    key = "" if vector.key is None else vector.key.hex()
+    return {"key": key, "norm": vector.norm, "vector": np.asarray(vector.codes, np.float32)}
 
 
 def vector_of(space: EmbeddingSpace, row: Row) -> PendingVector:

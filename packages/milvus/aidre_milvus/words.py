@@ -1,4 +1,4 @@
-"""Words of chunks in Milvus: how terms are stored and counted, and searches by them.
+"""Words of chunks in Milvus: how terms are stored and counted.
 
 The server's BM25 analyses texts and weighs terms otherwise than local segments. So a row has the terms of aidre's own
 analysis, each as a code of eight letters and digits that the tokenizer `standard` leaves whole, as often as the chunk
@@ -15,38 +15,20 @@ from __future__ import annotations
 import hashlib
 from base64 import b32encode
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
-import numpy as np
-
-from aidre.engine.types import RetrievedChunk
 from aidre_milvus.catalog import Commit
-from aidre_milvus.expressions import Values, literal
-from aidre_milvus.server import Row, Server
-from aidre_milvus.tables import MOST_CHARACTERS, UNUSED, Tables
-from aidre_rows import ChunkRow, DocumentRow, Numbers, QueryWords, Ranked, Scores, chunk_words
+from aidre_milvus.expressions import literal
+from aidre_milvus.server import Row, Server, blocks
+from aidre_milvus.tables import MOST_CHARACTERS, UNUSED
+from aidre_rows import ChunkRow, DocumentRow, chunk_words
 
-WORD_COLUMNS: Final = ("row", "document", "words", "length")
 _CODE_BYTES: Final = 5
 _MOST_OCCURRENCES: Final = MOST_CHARACTERS // 9
 """Of the terms of a chunk, which are separated by spaces; the others do not count."""
 _ASKED: Final = 5_000
 """Numbers of one request."""
-_TIMES: Final = 3
-_MORE: Final = 100
-"""Candidates that are asked for beyond the wanted hits."""
-_MOST_FOUND: Final = 16_384
-
-
-class NumberedChunk(NamedTuple):
-    """A chunk with its number, that of its document, and the values of it."""
-
-    number: int
-    document: int
-    values: Values
-    rows: tuple[DocumentRow, ChunkRow]
 
 
 class Counts(NamedTuple):
@@ -61,22 +43,16 @@ def code_of(term: str) -> str:
     return b32encode(hashlib.blake2b(term.encode(), digest_size=_CODE_BYTES).digest()).decode().lower()
 
 
-def word_rows(born: int, chunks: Sequence[NumberedChunk]) -> list[Row]:
+def word_rows(heads: Sequence[Row], chunks: Iterable[tuple[DocumentRow, ChunkRow]]) -> list[Row]:
+    """The rows of chunks, which begin as `heads` do."""
     return [
-        {
-            "row": one.number,
-            "document": one.document,
-            "born": born,
-            "words": " ".join(
-                [code for term, count in words.terms for code in [code_of(term)] * count][:_MOST_OCCURRENCES]
-            ),
-            "length": words.length,
-            "language": words.language,
-            "tokens": one.values.tokens,
-            "bounds": one.values.bounds,
-        }
-        for one, words in zip(chunks, chunk_words(one.rows for one in chunks), strict=True)
+        {**head, "words": _text_of(words.terms), "length": words.length, "language": words.language}
+        for head, words in zip(heads, chunk_words(chunks), strict=True)
     ]
+
+
+def _text_of(terms: Iterable[tuple[str, int]]) -> str:
+    return " ".join([code for term, count in terms for code in [code_of(term)] * count][:_MOST_OCCURRENCES])
 
 
 def counts_of(rows: Iterable[Row]) -> Counts:
@@ -97,8 +73,8 @@ def newest_counts(server: Server, table: str, commit: Commit, codes: Iterable[st
     found: dict[str, Row] = {}
     named = {place: code for code in codes for place in _places(code)}
     places = sorted(named)
-    for first in range(0, len(places), _ASKED):
-        where = f"row in {literal(places[first : first + _ASKED])}"
+    for block in blocks(places, _ASKED):
+        where = f"row in {literal(block)}"
         if commit.aborted:
             where += f" and born not in {literal(commit.aborted)}"
         rows = server.rows(table, where, ["row", "born", "chunks"])
@@ -125,96 +101,6 @@ def _places(code: str) -> tuple[int, int]:
 
 
 _DIGITS: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz234567", "0123456789abcdefghijklmnopqrstuv")
-
-
-# -- searches ------------------------------------------------------------------------------------------------------
-
-
-class Rows(Protocol):
-    """What a search by words needs of its reader."""
-
-    server: Server
-    tables: Tables
-    commit: Commit
-
-    def spans(self, table: str, where: str, columns: list[str]) -> Iterator[Row]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class WordRows:
-    """The members of a `WordSearch` (aidre_rows.words) among the rows that an expression selects."""
-
-    reader: Rows
-    where: str
-    words: QueryWords | None
-    word_rows: dict[int, Row] = field(default_factory=dict, kw_only=True)
-    """Those that were found, by number."""
-
-    @property
-    def _words(self) -> QueryWords:
-        assert self.words is not None
-        return self.words
-
-    def best_by_words(self, n: int, delta: float) -> Ranked:
-        reader, codes = self.reader, [code_of(term) for term in self._words.terms]
-        if not codes:
-            return Ranked(np.empty(0, np.int64), np.empty(0))
-        if n > _MOST_FOUND:
-            where = f"{self.where} and {having_any(self._words.terms)}"
-            found = list(reader.spans(reader.tables.words, where, list(WORD_COLUMNS)))
-        else:
-            [hits] = reader.server.call(
-                "search",
-                reader.tables.words,
-                data=[" ".join(codes)],
-                anns_field="vector",
-                limit=min(_TIMES * n + _MORE, _MOST_FOUND),
-                filter=self.where,
-                search_params={"params": {}},
-                output_fields=list(WORD_COLUMNS),
-                consistency_level="Bounded",
-            )
-            found = [hit["entity"] for hit in hits]
-        self.word_rows.update({row["row"]: row for row in found})
-        numbers = np.array(sorted({row["row"] for row in found}), np.int64)
-        scores = self.word_scores(numbers, delta)
-        if n < len(scores):
-            kept = scores >= np.partition(scores, -n)[-n]
-            numbers, scores = numbers[kept], scores[kept]
-        return Ranked(numbers, scores)
-
-    def word_scores(self, numbers: Numbers, delta: float) -> Scores:
-        rows, codes = self.words_of(numbers), [code_of(term) for term in self._words.terms]
-        counts = [[0 if row is None else row["words"].count(code) for code in codes] for row in rows]
-        lengths = np.array([0 if row is None else row["length"] for row in rows])
-        return self._words.scores(np.array(counts).reshape(len(rows), len(codes)), lengths, delta)
-
-    def words_of(self, numbers: Numbers) -> list[Row | None]:
-        """The rows of some chunks."""
-        missing, reader = [number for number in numbers.tolist() if number not in self.word_rows], self.reader
-        for first in range(0, len(missing), _ASKED):
-            where = f"row in {literal(missing[first : first + _ASKED])}"
-            rows = reader.server.rows(reader.tables.words, where, WORD_COLUMNS)
-            self.word_rows.update({row["row"]: row for row in rows})
-        return [self.word_rows.get(number) for number in numbers.tolist()]
-
-    def with_terms(self, groups: Sequence[tuple[str, ...]], most: int) -> tuple[int, Numbers]:
-        if not all(any(self._words.find(terms).values()) for terms in groups):
-            return 0, np.empty(0, np.int64)
-        reader, every = self.reader, " and ".join(map(having_any, groups))
-        counted = reader.server.count(reader.tables.words, f"{reader.commit.visible} and {every}")
-        found = reader.server.rows(reader.tables.words, f"{self.where} and {every}", ["row"], most=most)
-        return min(counted, most + 1), np.array(sorted(row["row"] for row in found), np.int64)
-
-    def headed_texts(self, numbers: Numbers) -> Mapping[int, tuple[str, ...]]:
-        chunks = self.chunks_of(numbers)
-        return {
-            number: tuple(one for one in (chunk.text, chunk.section, chunk.title) if one)
-            for number, chunk in chunks.items()
-        }
-
-    def chunks_of(self, numbers: Numbers) -> Mapping[int, RetrievedChunk]:
-        raise NotImplementedError
 
 
 def having_any(terms: Sequence[str]) -> str:

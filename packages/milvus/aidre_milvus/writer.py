@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -40,13 +40,22 @@ from aidre.engine.ports import Recompute
 from aidre.engine.storage import WriterLock, make_folder, upkeep
 from aidre.engine.types import CommitResult
 from aidre_milvus.catalog import Catalog, Commit
-from aidre_milvus.expressions import ALL, NONE, Values, literal
-from aidre_milvus.lookup import StoredRows
+from aidre_milvus.expressions import ALL, NONE, WIDE, literal
 from aidre_milvus.reader import MilvusReader
-from aidre_milvus.server import Row, Server
-from aidre_milvus.tables import DOCUMENT, FORMAT, WITH_BLOBS, Extent, Tables, blob_of, document_rows, vector_row
-from aidre_milvus.words import NumberedChunk, count_rows, counts_of, word_rows
-from aidre_rows import CollectionState, Declared, PendingDocument, PendingSink, StoredSpace, pending_vectors
+from aidre_milvus.server import Row, Server, blocks
+from aidre_milvus.stored import StoredRows
+from aidre_milvus.tables import FORMAT, WITH_BLOBS, Extent, Tables, blob_of, document_rows, vector_values
+from aidre_milvus.words import count_rows, counts_of, word_rows
+from aidre_rows import (
+    ChunkRow,
+    CollectionState,
+    Declared,
+    DocumentRow,
+    PendingDocument,
+    PendingSink,
+    StoredSpace,
+    pending_vectors,
+)
 
 LOCKS: Final = ".locks"
 """Of the folder of a store: a folder with the lock of each collection."""
@@ -118,8 +127,8 @@ class MilvusWriter(PendingSink):
         return Tables(self._server, self._name, self._state.lineage)
 
     @property
-    def _stored(self) -> StoredRows:
-        return StoredRows(self.snapshot)
+    def _committed(self) -> StoredRows | None:
+        return None if self.snapshot is None else self.snapshot.rows
 
     # -- commits -------------------------------------------------------------------------------------------------
 
@@ -159,24 +168,22 @@ class MilvusWriter(PendingSink):
 
     def _fill(self, old: StoredSpace, new: StoredSpace, recompute: Recompute) -> None:
         """The vectors of all chunks in a new space, in batches."""
-        reader, source, made = self._stored.reader, self._tables.space(old.table), self._tables.space(new.table)
+        source, made = self._tables.space(old.table), self._tables.space(new.table)
         self._tables.make_space(new.space, new.table, self._state.format)
         self._server.wait_for([made])
-        if reader is None:
+        stored = self._committed
+        if stored is None:
             return
-        extents = reader.extents(f"kind == {DOCUMENT} and {reader.commit.visible}")
-        for first in range(0, len(extents), _REEMBED_DOCUMENTS):
-            block = list(reader.numbered(extents[first : first + _REEMBED_DOCUMENTS]))
+        columns = ["row", "document", "born", "tokens", "bounds", *(["blob"] if self._has_blobs else [])]
+        for extents in blocks(stored.extents(stored.documents_visible), _REEMBED_DOCUMENTS):
+            block = list(stored.numbered(extents))
+            numbers = [number for number, _ in block]
             encoded, keys = recompute([chunk for _, chunk in block])
-            where = f"row in {literal(number for number, _ in block)}"
-            blob = ["blob"] if self._state.format >= WITH_BLOBS else []
-            columns = ["row", "document", "born", "tokens", "bounds", *blob]
-            heads = {row["row"]: row for row in self._server.rows(source, where, columns)}
-            rows = []
-            for (number, _), vector in zip(block, pending_vectors(encoded, keys), strict=True):
-                head = heads[number]
-                values = Values(list(head["tokens"]), head["bounds"])
-                rows.append(vector_row(number, head["document"], head["born"], vector, values, blob=head.get("blob")))
+            heads = {row["row"]: row for row in self._server.rows(source, f"row in {literal(numbers)}", columns)}
+            rows = [
+                {**heads[number], "tokens": list(heads[number]["tokens"]), **vector_values(vector)}
+                for number, vector in zip(numbers, pending_vectors(encoded, keys), strict=True)
+            ]
             self._server.insert(made, rows)
         self._check_count(made, ALL, self._state.chunks)
 
@@ -200,6 +207,10 @@ class MilvusWriter(PendingSink):
     @property
     def _has_words(self) -> bool:
         return self._state.format >= FORMAT
+
+    @property
+    def _has_blobs(self) -> bool:
+        return self._state.format >= WITH_BLOBS
 
     def _was_committed(self) -> bool:
         if self._sent is None:
@@ -233,31 +244,22 @@ class MilvusWriter(PendingSink):
     def _write(self) -> None:
         self._begin()
         before, pending = self._stored_commit or Commit(self._state), self._pending
-        gone = list(self._stored.heads(sorted(pending.deleted)).values())
+        gone = list(self._committed.heads(sorted(pending.deleted)).values()) if self._committed else []
         born, self._next_born = self._next_born, self._next_born + 1
-        rows: list[Row] = []
-        vectors: dict[str, list[Row]] = {stored.space.id: [] for stored in self._state.spaces}
-        has_wide, numbered = before.has_wide, list[NumberedChunk]()
-        for one in pending.documents.values():
-            document = self._next_row
-            own, chunks, values = document_rows(document, born, one)
-            rows += own
+        rows, heads, texts = list[Row](), list[Row](), list[tuple[DocumentRow, ChunkRow]]()
+        documents = list(pending.documents.values())
+        for one in documents:
+            own, of_chunks = document_rows(self._next_row, born, one)
             self._next_row += len(own)
-            has_wide = has_wide or values.is_wide
-            numbered += [
-                NumberedChunk(number, document, values, (one.rows.document, chunk))
-                for number, chunk in zip(chunks, one.rows.chunks, strict=True)
-            ]
-            for space, of_space in vectors.items():
-                pairs = zip(chunks, one.vectors[space], self._blobs(one), strict=True)
-                of_space += [
-                    vector_row(number, document, born, vector, values, blob=blob) for number, vector, blob in pairs
-                ]
+            rows += own
+            heads += of_chunks
+            texts += [(one.rows.document, chunk) for chunk in one.rows.chunks]
+        has_wide = before.has_wide or any(row["tokens"] == [WIDE] for row in rows)
+        sent, state = [rows, *self._vector_rows(documents, heads, texts)], self._state
         self._is_swept = False  # whatever becomes of it; a failed commit leaves rows
         aborted, self._aborted = self._aborted, (*self._aborted, born)[-_KEPT_ABORTED:]
-        sent, state = [rows, *vectors.values()], self._state
         if self._has_words:
-            words = word_rows(born, numbered)
+            words = word_rows(heads, texts)
             counts, state = self._counted(before, born, words, [row["document"] for row in gone])
             sent += [words, counts]
         for name, inserted in zip(self._names, sent, strict=True):
@@ -265,15 +267,14 @@ class MilvusWriter(PendingSink):
             send(name, inserted)
             if inserted or before.dead:
                 self._check_count(name, f"born == {literal(born)}", len(inserted))
-        state = replace(
-            state,
-            documents=self._state.documents - len(gone),
-            chunks=self._state.chunks - sum(row["chunks"] for row in gone),
-            documents_without_url=self._state.documents_without_url - sum(not row["has_url"] for row in gone),
+        state = state.less(
+            documents=len(gone),
+            chunks=sum(row["chunks"] for row in gone),
+            documents_without_url=sum(not row["has_url"] for row in gone),
         )
         dead = tuple(Extent(row["document"], row["extent"]) for row in gone)
         state = self._succeeded_by_pending(state, self._next_row)
-        growing = before.growing + sum(one.rows.document.chunk_count for one in pending.documents.values())
+        growing = before.growing + len(heads)
         self._publish(Commit(state, before.serial + 1, born, aborted, dead, has_wide, growing))
         self._is_swept = True
 
@@ -283,8 +284,8 @@ class MilvusWriter(PendingSink):
         """The rows that count the chunks of each term, and the state with their languages and length, where words come
         and those of some documents go."""
         table, state, removed = self._tables.words, self._state, list[Row]()
-        for first in range(0, len(gone), _REEMBED_DOCUMENTS):
-            where = f"document in {literal(gone[first : first + _REEMBED_DOCUMENTS])}"
+        for block in blocks(gone, _REEMBED_DOCUMENTS):
+            where = f"document in {literal(block)}"
             removed += self._server.rows(table, where, ["words", "length", "language"])
         added, old, languages = counts_of(words), counts_of(removed), Counter(state.languages)
         added.codes.subtract(old.codes)
@@ -295,13 +296,15 @@ class MilvusWriter(PendingSink):
         left = {tag: number for tag, number in languages.items() if number}
         return rows, replace(state, languages=left, terms=state.terms + added.length - old.length)
 
-    def _blobs(self, one: PendingDocument) -> list[str] | list[None]:
-        chunks = one.rows.chunks
-        return (
-            [blob_of(one.rows.document, chunk) for chunk in chunks]
-            if self._state.format >= WITH_BLOBS
-            else [None] * len(chunks)
-        )
+    def _vector_rows(
+        self, documents: Sequence[PendingDocument], heads: Sequence[Row], texts: Sequence[tuple[DocumentRow, ChunkRow]]
+    ) -> Iterator[list[Row]]:
+        """The rows of all chunks in each space."""
+        blobs: list[Row] = [{"blob": blob_of(*pair)} if self._has_blobs else {} for pair in texts]
+        for stored in self._state.spaces:
+            vectors = [vector for one in documents for vector in one.vectors[stored.space.id]]
+            rows = zip(heads, blobs, vectors, strict=True)
+            yield [{**head, **blob, **vector_values(vector)} for head, blob, vector in rows]
 
     def _publish(self, commit: Commit) -> None:
         self._sent = commit.state

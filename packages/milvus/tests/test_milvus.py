@@ -31,6 +31,7 @@ from tests.support.stores import NAME, record, space_of
 pytest.importorskip("pymilvus")
 from aidre_milvus import catalog, server as server_module, writer as writer_module
 from aidre_milvus.expressions import Expressions, literal
+from aidre_milvus.stored import StoredRows
 from aidre_milvus.tables import FORMAT
 
 pytestmark = pytest.mark.skipif(MILVUS is None, reason=f"no Milvus is named by {MILVUS_VARIABLE}: see `make scale`")
@@ -415,14 +416,14 @@ def test_a_server_that_goes_away_in_a_search_is_an_error(
         sink.upsert([record("a", [long])], {SPACE.id: vectors}, {})
         sink.commit()
     reader: Any = open_source(store.path, Address("milvus", through(forwarder, uri))).open(NAME)
-    whole = type(reader).whole
+    whole = StoredRows.whole
 
     def cut(self: Any, numbers: Any) -> Any:
         forwarder.stop()
         return whole(self, numbers)
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(reader), "whole", cut)
+        patched.setattr(StoredRows, "whole", cut)
         with pytest.raises(BackendUnavailable, match="does not answer"):
             reader.search(Query([1, 1, 0, 0], SPACE.id, 1))
     forwarder.start()

@@ -81,7 +81,7 @@ def test_a_search_for_many_hits_scores_every_chunk_that_has_a_word(
 ) -> None:
     reader = add(store, *(record(f"d{number}", ["tea " * (1 + number % 3) + "rye"]) for number in range(40)))
     expected = found(reader, "tea", top_k=30)
-    monkeypatch.setattr("aidre_milvus.words._MOST_FOUND", 20)
+    monkeypatch.setattr("aidre_milvus.search._MOST_FOUND", 20)
     assert found(reader, "tea", top_k=30) == expected
 
 

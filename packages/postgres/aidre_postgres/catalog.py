@@ -6,7 +6,7 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 from psycopg import errors, sql
 
@@ -32,8 +32,8 @@ _KEEP_COMMITS: Final = (
 def make_catalog(connection: Connection, server: Server) -> None:
     """The extension, the schema and the table of collections, where they are missing: to make what exists needs rights
     that a writer does without."""
-    statement = "select to_regclass(format('%%I.collections', %s::text)) is not null"
-    if connection.execute(statement, (server.schema,)).fetchall() == [(True,)]:
+    name = server.name("collections").as_string(connection)
+    if connection.execute("select to_regclass(%s) is not null", (name,)).fetchall() == [(True,)]:
         return
     with connection.transaction():
         # `if not exists` does not keep two of them apart.
@@ -53,7 +53,7 @@ def writer_lock(server: Server, collection: str, wait: float) -> Iterator[Connec
         with server.faults():
             connection.execute(_KEEP_COMMITS)
             key = _lock_key(server.schema, collection)
-            while not _try_lock(connection, key):
+            while connection.execute("select pg_try_advisory_lock(%s::int8)", (key,)).fetchall() != [(True,)]:
                 if time.monotonic() >= deadline:
                     raise _locked(connection, collection, key)
                 time.sleep(_RETRY_SECONDS)
@@ -62,11 +62,6 @@ def writer_lock(server: Server, collection: str, wait: float) -> Iterator[Connec
             connection.execute("select pg_advisory_unlock(%s::int8)", (key,))
     finally:
         connection.close()
-
-
-def _try_lock(connection: Connection, key: int) -> bool:
-    [(taken,)] = connection.execute("select pg_try_advisory_lock(%s::int8)", (key,)).fetchall()
-    return bool(taken)
 
 
 def _locked(connection: Connection, collection: str, key: int) -> StoreLocked:
@@ -84,11 +79,11 @@ def _locked(connection: Connection, collection: str, key: int) -> StoreLocked:
 
 
 def read_catalog(
-    connection: Connection, server: Server, columns: sql.Composable, collection: str | None
+    connection: Connection, server: Server, columns: LiteralString, collection: str | None = None
 ) -> list[tuple[Any, ...]]:
     """Columns of one collection or of all, by name; none where nothing was ever written."""
     statement = sql.SQL('select {} from {} where %(name)s::text is null or name = %(name)s order by name collate "C"')
-    made = statement.format(columns, server.name("collections"))
+    made = statement.format(sql.SQL(columns), server.name("collections"))
     try:
         rows: list[tuple[Any, ...]] = connection.execute(made, {"name": collection}).fetchall()
     except (errors.UndefinedTable, errors.InvalidSchemaName):
@@ -96,10 +91,21 @@ def read_catalog(
     return rows
 
 
-def read_state(connection: Connection, server: Server, collection: str) -> tuple[int | None, CollectionState | None]:
+def read_state(connection: Connection, server: Server, collection: str) -> tuple[int, CollectionState] | None:
     """The number and the newest state of a collection. FormatTooNew."""
-    found = read_catalog(connection, server, sql.SQL("number, state"), collection)
-    return next(((number, decode_state(collection, encoded, FORMAT)) for number, encoded in found), (None, None))
+    for number, encoded in read_catalog(connection, server, "number, state", collection):
+        return number, decode_state(collection, encoded, FORMAT)
+    return None
+
+
+def publish(connection: Connection, server: Server, number: int, state: CollectionState) -> None:
+    """Write the state of the next generation, last in a transaction."""
+    statement = sql.SQL(
+        "update {} set format = %s, lineage = %s, generation = %s, updated_at = %s, token = %s, state = %s "
+        "where number = %s"
+    ).format(server.name("collections"))
+    values = [state.format, state.lineage, state.generation, state.updated_at, state.token, state.encode()]
+    connection.execute(statement, [*values, number])
 
 
 def _lock_key(schema: str, collection: str) -> int:

@@ -9,11 +9,10 @@ the table of fields, which `r3` says.
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from psycopg import sql
 
@@ -30,16 +29,14 @@ _LEAST_FITTING: Final = 0.9
 _MOST_TEXT_BYTES: Final = 256
 _WITHOUT: Final = frozenset(digest(name) for name in (b"document_id", b"url"))
 """Different in every document: these are looked up, and not compared row by row."""
-_TYPES: Final[Mapping[str, str]] = {
-    "s": "bytea", "i": "bigint", "f": "double precision", "b": "bigint", "d": "bigint", "t": "bigint",
-}  # fmt: skip
+_TYPES: Final = {"s": "bytea", "i": "int8", "f": "float8", "b": "int8", "d": "int8", "t": "int8"}
 
 
 class Placed(NamedTuple):
     """The values of the columns of a document, the values that go to the table of fields, and the numbers of the fields
     of these that have columns."""
 
-    columns: list[bytes | None]
+    columns: list[Any]
     rows: list[FieldRow]
     rest: set[int]
 
@@ -52,57 +49,58 @@ def rest_name(columns: FieldColumns) -> sql.Identifier:
     return sql.Identifier(f"r{columns.number}")
 
 
-def names_of(columns: Sequence[FieldColumns]) -> list[str]:
-    """The names of columns in the order of `place_values`."""
-    return [f"f{one.number}_{kind}" for one in columns for kind in one.kinds] + [f"r{one.number}" for one in columns]
+def value_columns(columns: Sequence[FieldColumns]) -> dict[str, str]:
+    """The names of the columns that have values, with their types."""
+    return {f"f{one.number}_{kind}": _TYPES[kind] for one in columns for kind in one.kinds}
+
+
+def types_of(columns: Sequence[FieldColumns]) -> dict[str, str]:
+    """The names of all columns in the order of `place_values`, with their types."""
+    return value_columns(columns) | {f"r{one.number}": "bool" for one in columns}
 
 
 def definitions(columns: Sequence[FieldColumns]) -> list[sql.Composable]:
     """For `create table` and `alter table`; rows that are there have their values elsewhere."""
-    made: list[sql.Composable] = []
-    for one in columns:
-        made += [sql.SQL("{} {}").format(column_name(one, kind), sql.SQL(_TYPES[kind])) for kind in one.kinds]
-    return made + [sql.SQL("{} boolean not null default true").format(rest_name(one)) for one in columns]
+    made = {name: f"{name} {type_}" for name, type_ in types_of(columns).items()}
+    made |= {f"r{one.number}": f"r{one.number} bool not null default true" for one in columns}
+    return [sql.SQL(one) for one in made.values()]
 
 
 def place_values(fields: Sequence[FieldRow], columns: Sequence[FieldColumns]) -> Placed:
     """Where the values of a document go."""
-    by_name: dict[bytes, list[FieldRow]] = {}
-    for row in fields:
-        by_name.setdefault(row.name, []).append(row)
-    found: list[dict[str, bytes] | None] = []
+    by_name = _by_name(fields)
+    values: list[Any] = []
+    rest: set[int] = set()
     for one in columns:
-        kept = _fitting(by_name.get(bytes.fromhex(one.name), ()))
-        found.append(kept if kept is not None and kept.keys() <= set(one.kinds) else None)
-        if found[-1] is not None:
-            by_name.pop(bytes.fromhex(one.name), None)
-    values = [
-        None if kept is None else kept.get(kind) for one, kept in zip(columns, found, strict=True) for kind in one.kinds
-    ]
-    values += [b"\0" if kept is not None else b"\1" for kept in found]
-    rest = {one.number for one, kept in zip(columns, found, strict=True) if kept is None}
+        name = bytes.fromhex(one.name)
+        kept = _fitting(by_name.get(name, ()))
+        if kept is None or not kept.keys() <= set(one.kinds):
+            kept = {}
+            rest.add(one.number)
+        else:
+            by_name.pop(name, None)
+        values += [kept.get(kind) for kind in one.kinds]
+    values += [one.number in rest for one in columns]
     return Placed(values, [row for own in by_name.values() for row in own], rest)
 
 
-def _fitting(values: Sequence[FieldRow]) -> dict[str, bytes] | None:
-    """By kind, one value of each in the binary form of its type; None where there are others."""
-    found: dict[str, bytes] = {}
-    for row in values:
-        if row.code in found or row.code == "o" or len(row.text or b"") > _MOST_TEXT_BYTES:
-            return None
-        if row.code == "s":
-            found["s"] = row.text or b""
-        elif row.code == "f":
-            found["f"] = struct.pack(">d", row.real)
-        else:
-            found[row.code] = _long(row.integer)
-        if row.code == "s" and row.integer is not None:
-            found["t"] = _long(row.integer)
+def _by_name(fields: Iterable[FieldRow]) -> dict[bytes, list[FieldRow]]:
+    found: dict[bytes, list[FieldRow]] = {}
+    for row in fields:
+        found.setdefault(row.name, []).append(row)
     return found
 
 
-def _long(value: int | None) -> bytes:
-    return (value or 0).to_bytes(8, "big", signed=True)
+def _fitting(values: Sequence[FieldRow]) -> dict[str, Any] | None:
+    """By kind, one value of each; None where there are others."""
+    found: dict[str, Any] = {}
+    for row in values:
+        if row.code in found or row.code == "o" or len(row.text or b"") > _MOST_TEXT_BYTES:
+            return None
+        found[row.code] = {"s": row.text, "f": row.real}.get(row.code, row.integer)
+        if row.code == "s" and row.integer is not None:
+            found["t"] = row.integer
+    return found
 
 
 def with_new_columns(state: CollectionState, documents: Sequence[Sequence[FieldRow]]) -> tuple[FieldColumns, ...]:
@@ -111,10 +109,7 @@ def with_new_columns(state: CollectionState, documents: Sequence[Sequence[FieldR
     known = {one.name for one in state.columns}
     present, fitting, kinds = Counter[bytes](), Counter[bytes](), dict[bytes, set[str]]()
     for fields in documents:
-        by_name: dict[bytes, list[FieldRow]] = {}
-        for row in fields:
-            if row.name not in _WITHOUT and row.name.hex() not in known:
-                by_name.setdefault(row.name, []).append(row)
+        by_name = _by_name(row for row in fields if row.name not in _WITHOUT and row.name.hex() not in known)
         present.update(by_name.keys())
         for name, values in by_name.items():
             kept = _fitting(values)

@@ -10,7 +10,7 @@ import select
 import socket
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, LiteralString, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -22,7 +22,6 @@ from psycopg.conninfo import conninfo_to_dict
 from aidre.engine.errors import AidreError, BackendUnavailable, ConfigurationError
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
-Parameters: TypeAlias = Mapping[str, Any]
 
 T = TypeVar("T")
 
@@ -92,15 +91,13 @@ class Server:
         connection.execute(_SESSION, {"ef": str(EF_SEARCH)})
 
     def read(self, work: Callable[[Connection], T]) -> T:
-        """The result of `work`, which reads; it is done again where an idle connection turns out to be lost."""
-        try:
+        """The result of `work`, which reads."""
+
+        def done() -> T:
             with self.borrowed() as connection:
                 return work(connection)
-        except BackendUnavailable as error:
-            if error.details["reason"] != "lost":
-                raise
-        with self.borrowed() as connection:
-            return work(connection)
+
+        return again_if_lost(done)
 
     @contextmanager
     def borrowed(self) -> Iterator[Connection]:
@@ -149,16 +146,29 @@ class Server:
         except AidreError:
             raise
         except psycopg.Error as error:
-            raise self.failure(error) from None
+            first = (error.diag.message_primary or str(error) or type(error).__name__).strip().splitlines()[0]
+            shown = first.replace(self._secret, "***") if self._secret else first
+            kind = (error.sqlstate or "08")[:2]
+            fault = "does not answer" if kind in _CLASSES_OF_LOSS else "failed"
+            reason = "lost" if kind in {"08", "57"} else "refused"
+            message = f"PostgreSQL at {self.address} {fault}: {shown}"
+            raise BackendUnavailable(message, backend="postgres", address=self.address, reason=reason) from None
 
-    def failure(self, error: psycopg.Error) -> BackendUnavailable:
-        first = (error.diag.message_primary or str(error) or type(error).__name__).strip().splitlines()[0]
-        shown = first.replace(self._secret, "***") if self._secret else first
-        kind = (error.sqlstate or "08")[:2]
-        fault = "does not answer" if kind in _CLASSES_OF_LOSS else "failed"
-        message = f"PostgreSQL at {self.address} {fault}: {shown}"
-        reason = "lost" if kind in {"08", "57"} else "refused"
-        return BackendUnavailable(message, backend="postgres", address=self.address, reason=reason)
+
+def again_if_lost(work: Callable[[], T]) -> T:
+    """The result of `work`, which reads; it is done again where an idle connection turns out to be lost."""
+    try:
+        return work()
+    except BackendUnavailable as error:
+        if error.details["reason"] != "lost":
+            raise
+    return work()
+
+
+def fetch(connection: Connection, statement: sql.Composable, parameters: Any = None) -> list[tuple[Any, ...]]:
+    """The rows of a statement, whose values the server sends in binary form."""
+    rows: list[tuple[Any, ...]] = connection.cursor(binary=True).execute(statement, parameters).fetchall()
+    return rows
 
 
 _forgotten: Final[list[Connection]] = []

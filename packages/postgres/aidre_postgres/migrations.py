@@ -9,32 +9,45 @@ release read both formats.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from psycopg import sql
 
-from aidre.engine.errors import CollectionMissing
-from aidre_postgres.catalog import read_state, writer_lock
-from aidre_postgres.columns import with_new_columns
-from aidre_postgres.connections import Connection, Server
+from aidre_postgres.catalog import publish, read_state, writer_lock
+from aidre_postgres.columns import types_of, with_new_columns
+from aidre_postgres.connections import Connection, Server, fetch
 from aidre_postgres.sql_filters import Conditions
-from aidre_postgres.tables import CHUNK_COLUMNS, DOCUMENT_COLUMNS, FORMAT, Tables, copy_documents, unpack_vector
-from aidre_rows import ChunkRow, CollectionState, DocumentRow, FieldRow, PendingDocument, PendingVector, Rows
+from aidre_postgres.stored import StoredRows
+from aidre_postgres.tables import FIELD_COLUMNS, FORMAT, Tables, copy_documents
+from aidre_rows import CollectionState, FieldRow, PendingDocument, collection_missing
 
 _BLOCK: Final = 1_000
 """Documents that are read at once; those of the first block decide which fields get columns."""
 
 
-def upgrade(connection: Connection, tables: Tables, state: CollectionState) -> tuple[int, CollectionState]:
-    """Write a collection of format 1 anew, with words and columns; the number of its new tables and its state, which is
-    a new generation: readers of the one before have lost their tables. Graphs are built when the run ends, as after a
-    first ingest."""
+def migrated(
+    connection: Connection, server: Server, number: int, state: CollectionState
+) -> tuple[int, CollectionState]:
+    """The number of the tables and the state of a collection that this release may write."""
+    if state.format < FORMAT:
+        return _upgraded(connection, Tables(server, number), state)
+    if not all(one.is_indexed for one in state.columns):
+        state = _with_indexes(connection, Tables(server, number), state)
+    return number, state
+
+
+def _upgraded(connection: Connection, tables: Tables, state: CollectionState) -> tuple[int, CollectionState]:
+    """Write a collection of format 1 anew, with words and columns, as a new generation: readers of the one before have
+    lost their tables. Graphs are built when the run ends, as after a first ingest."""
     made = state.succeeded_by(format=FORMAT, columns=(), terms=0, languages={}, documents=0)
     with connection.transaction():
-        number = _renumber(connection, tables)
-        anew = Tables(tables.server, number)
+        statement = sql.SQL("update {} set number = default where number = %s returning number")
+        renumber = statement.format(tables.server.name("collections"))
+        [(number,)] = connection.execute(renumber, (tables.number,)).fetchall()
+        anew = Tables(tables.server, int(number))
         anew.make(connection, made)
         for block in _blocks(connection, tables, state):
             if not made.columns:
@@ -42,20 +55,18 @@ def upgrade(connection: Connection, tables: Tables, state: CollectionState) -> t
                 anew.add_columns(connection, made, made.columns)
             made = copy_documents(connection, anew, made, block)
         made = replace(made, documents=state.documents)
-        _publish(connection, anew, made)
+        publish(connection, tables.server, anew.number, made)
         tables.drop(connection, state)
-    return number, made
+    return anew.number, made
 
 
-def index_fields(connection: Connection, tables: Tables, state: CollectionState) -> CollectionState:
-    """Give the vectors of a collection of an earlier release the indexes of fields; its state, which is a new
-    generation where there was something to do. The format stays: that release reads and writes it as before."""
-    if all(one.is_indexed for one in state.columns):
-        return state
+def _with_indexes(connection: Connection, tables: Tables, state: CollectionState) -> CollectionState:
+    """Give the vectors of a collection of an earlier release the indexes of fields, as a new generation. The format
+    stays: that release reads and writes it as before."""
     made = state.succeeded_by(columns=tuple(replace(one, is_indexed=True) for one in state.columns))
     with connection.transaction():
         tables.index_fields(connection, state, state.columns)
-        _publish(connection, tables, made)
+        publish(connection, tables.server, tables.number, made)
     return made
 
 
@@ -63,105 +74,50 @@ def downgrade(uri: str, collection: str) -> None:
     """Make a collection one of format 1, which loses its words: it is searched by vectors alone. CollectionMissing."""
     server = Server(uri)
     with writer_lock(server, collection, 0.0) as connection, server.faults():
-        number, state = read_state(connection, server, collection)
-        if number is None or state is None:
-            raise CollectionMissing(f"there is no collection {collection!r} in this store", collection=collection)
+        found = read_state(connection, server, collection)
+        if found is None:
+            raise collection_missing(collection)
+        number, state = found
         if state.format < FORMAT:
             return
         tables = Tables(server, number)
         with connection.transaction():
             _columns_to_rows(connection, tables, state)
-            connection.execute(sql.SQL("drop table {}, {}").format(tables.words, tables.terms))
-            old = state.succeeded_by(format=1, columns=(), terms=0, languages={})
-            _publish(connection, tables, old)
+            connection.execute(tables.fill("drop table {words}, {terms}"))
+            publish(connection, server, number, state.succeeded_by(format=1, columns=(), terms=0, languages={}))
 
 
 def _columns_to_rows(connection: Connection, tables: Tables, state: CollectionState) -> None:
     for columns in state.columns:
         conditions = Conditions(tables, {columns.name: replace(columns, is_whole=True)})
-        statement = sql.SQL("insert into {} (document, name, kind, s, i, r) select document, {}, kind, s, i, r from {}")
-        name = sql.SQL("{}::uuid").format(sql.Literal(columns.name))
-        connection.execute(statement.format(tables.fields, name, conditions.column_values(columns)))
-    dropped = [
-        name for one in state.columns for name in (*(f"f{one.number}_{kind}" for kind in one.kinds), f"r{one.number}")
-    ]
-    parts = sql.SQL(", ").join(sql.SQL("drop column {}").format(sql.Identifier(name)) for name in dropped)
-    for table in (tables.documents, *(tables.vectors(stored.table) for stored in state.spaces)) if dropped else ():
+        statement = tables.fill(
+            "insert into {fields} (document, name, kind, s, i, r) "
+            "select document, {name}::uuid, kind, s, i, r from {values}",
+            name=columns.name,
+            values=conditions.column_values(columns),
+        )
+        connection.execute(statement)
+    parts = sql.SQL(", ".join(f"drop column {name}" for name in types_of(state.columns)))
+    changed = (tables.name("documents"), *(tables.vectors(stored.table) for stored in state.spaces))
+    for table in changed if state.columns else ():
         connection.execute(sql.SQL("alter table {} {}").format(table, parts))
-
-
-def _renumber(connection: Connection, tables: Tables) -> int:
-    """Give a collection the next number, and so the names of new tables."""
-    statement = sql.SQL("update {} set number = default where number = %s returning number")
-    [(number,)] = connection.execute(statement.format(tables.server.name("collections")), (tables.number,)).fetchall()
-    return int(number)
-
-
-def _publish(connection: Connection, tables: Tables, state: CollectionState) -> None:
-    statement = sql.SQL(
-        "update {} set format = %s, generation = %s, updated_at = %s, token = %s, state = %s where number = %s"
-    )
-    values = [state.format, state.generation, state.updated_at, state.token, state.encode(), tables.number]
-    connection.execute(statement.format(tables.server.name("collections")), values)
 
 
 def _blocks(connection: Connection, tables: Tables, state: CollectionState) -> Iterator[list[PendingDocument]]:
     """The documents of a collection of format 1, in order."""
-    last = 0
-    while found := _rows(
-        connection,
-        sql.SQL("select document, {} from {} where document > %s order by document limit {}").format(
-            sql.SQL(", ").join(map(sql.Identifier, DOCUMENT_COLUMNS)), tables.documents, sql.Literal(_BLOCK)
-        ),
-        last,
-    ):
-        numbers = [row[0] for row in found]
-        last = numbers[-1]
-        chunks = _grouped(connection, tables.chunks, CHUNK_COLUMNS, "chunk", numbers)
-        fields = _grouped(connection, tables.fields, ("name", "kind", "s", "i", "r"), "document", numbers)
-        vectors = {
-            stored: _grouped(connection, tables.vectors(stored.table), ("vector", "norm", "key"), "chunk", numbers)
-            for stored in state.spaces
-        }
+    rows, last = StoredRows(tables, state.spaces, partial(fetch, connection)), 0
+    while found := rows.whole("document > %s order by document limit %s", last, _BLOCK):
+        fields = rows.grouped(tables.name("fields"), FIELD_COLUMNS, "document", found)
         yield [
-            PendingDocument(
-                Rows(
-                    DocumentRow(*document),
-                    [ChunkRow(*row) for row in chunks[number]],
-                    [FieldRow(name.bytes, _text(kind), s, i, r) for name, kind, s, i, r in fields.get(number, ())],
-                ),
-                {
-                    stored.space.id: [
-                        PendingVector(unpack_vector(stored.space, packed), norm, None if key is None else key.bytes)
-                        for packed, norm, key in of_space[number]
-                    ]
-                    for stored, of_space in vectors.items()
-                },
-            )
-            for number, *document in found
+            one._replace(rows=one.rows._replace(fields=list(map(_field, fields.get(number, ())))))
+            for number, one in found.items()
         ]
+        last = max(found)
 
 
-def _grouped(
-    connection: Connection, table: sql.Identifier, columns: Sequence[str], order: str, numbers: Sequence[int]
-) -> Mapping[int, list[Any]]:
-    """Rows of some documents, by the numbers of these."""
-    statement = sql.SQL("select document, {} from {} where document = any (%s) order by {}").format(
-        sql.SQL(", ").join(map(sql.Identifier, columns)), table, sql.Identifier(order)
-    )
-    found: dict[int, list[Any]] = {}
-    for number, *row in _rows(connection, statement, list(numbers)):
-        found.setdefault(number, []).append(row)
-    return found
-
-
-def _rows(connection: Connection, statement: sql.Composable, parameter: Any) -> list[tuple[Any, ...]]:
-    rows: list[tuple[Any, ...]] = connection.cursor(binary=True).execute(statement, (parameter,)).fetchall()
-    return rows
-
-
-def _text(kind: Any) -> str:
-    return kind.decode() if isinstance(kind, bytes) else str(kind)
+def _field(row: Sequence[Any]) -> FieldRow:
+    name, kind, *values = row
+    return FieldRow(name.bytes, kind.decode() if isinstance(kind, bytes) else str(kind), *values)
 
 
 if __name__ == "__main__":

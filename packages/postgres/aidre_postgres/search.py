@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,9 +18,10 @@ from psycopg import sql
 from aidre.engine.index.fields import Filter
 from aidre.engine.search import bm25
 from aidre.engine.types import RetrievedChunk
-from aidre_postgres.connections import EF_SEARCH, Connection
+from aidre_postgres.connections import EF_SEARCH, Connection, fetch
 from aidre_postgres.sql_filters import Conditions
-from aidre_postgres.tables import Tables, lexeme, type_of, unpack_vector
+from aidre_postgres.stored import ChunkRows
+from aidre_postgres.tables import lexeme, type_of, unpack_vector
 from aidre_rows import Numbers, QueryWords, Ranked, Scores, StoredSpace
 
 _SLACK: Final = 8
@@ -37,26 +38,15 @@ _RANKS: Final = np.cumsum(np.float32(1) / np.arange(1, 256, dtype=np.float32) **
 _STEPS: Final = ((_RANKS + np.concatenate([[0], _RANKS[:-1]])) / 2).tolist()
 
 
-class Rows(Protocol):
-    """What a search needs of its reader: `columns_from` selects whole rows, of which `chunk` makes chunks."""
-
-    chunks: int
-    tables: Tables
-    columns_from: sql.Composable
-
-    def conditions(self) -> Conditions: ...
-    def lets_few_pass(self, connection: Connection, filter_: Filter) -> bool: ...
-    def vector_place(self, stored: StoredSpace) -> int: ...
-    def chunk(self, row: Sequence[Any]) -> RetrievedChunk: ...
-
-
 @dataclass(frozen=True, slots=True)
 class PostgresSearch:
-    """A `Search` (aidre_rows.lacking)."""
+    """A `Search` (aidre_rows.ranking) among `chunks`; `lets_few_pass` is said of its filter."""
 
-    reader: Rows
+    rows: ChunkRows
     connection: Connection
+    chunks: int
     filter: Filter | None
+    lets_few_pass: bool
     vector: NDArray[np.float32] | None
     stored: StoredSpace | None
     words: QueryWords | None
@@ -66,52 +56,48 @@ class PostgresSearch:
     # -- vectors -------------------------------------------------------------------------------------------------
 
     def nearest(self, n: int) -> tuple[Numbers, NDArray[Any]]:
-        is_exact = self.filter is not None and self.reader.lets_few_pass(self.connection, self.filter)
-        found = self._nearest(n, is_exact=is_exact)
-        if not is_exact and len(found[0]) < min(n, self.reader.chunks):
+        found = self._nearest(n, is_exact=self.lets_few_pass)
+        if not self.lets_few_pass and len(found[0]) < min(n, self.chunks):
             found = self._nearest(n, is_exact=True)
         return found
 
     def _nearest(self, n: int, *, is_exact: bool) -> tuple[Numbers, NDArray[Any]]:
         """By way of the graph, or by comparing all rows that pass."""
         assert self.stored is not None and self.vector is not None
-        conditions, space = self.reader.conditions(), self.stored.space
-        passes: sql.Composable = sql.SQL("true")
+        conditions, tables, space = self.rows.conditions(), self.rows.tables, self.stored.space
         if self.filter is not None and is_exact and not conditions.finds_vectors(self.filter):
-            passes = sql.SQL("n.document in (select d.document from {} d where {})").format(
-                self.reader.tables.documents, conditions.of(self.filter, "d")
+            passes: sql.Composable = tables.fill(
+                "n.document in (select d.document from {documents} d where {passes})",
+                passes=conditions.of(self.filter, "d"),
             )
-        elif self.filter is not None:
-            passes = conditions.of(self.filter, "n")
-        operator = sql.SQL("<->" if space.distance == "euclidean" else "<#>")
+        else:
+            passes = conditions.of_any(self.filter, "n")
         is_exact = is_exact or bool(np.abs(self.vector).max() > _MOST_FLOAT16)
         # A sum cannot be answered by the graph, and the wider type does not round the query.
-        form = "(n.vector::vector {} {}) + 0" if is_exact else "n.vector {} {}"
-        compared = conditions.parameter(str(self.vector[0].tolist()), "vector" if is_exact else type_of(space))
-        vectors = self.reader.tables.vectors(self.stored.table)
-        kept = sql.SQL(
-            "with kept as materialized (select n.chunk, {} distance from {} n where {} order by distance limit {}) "
-        ).format(
-            sql.SQL(form).format(operator, compared),
-            vectors,
-            passes,
-            sql.Literal(n + _SLACK),
+        form = "(n.vector::vector {operator} {query}) + 0" if is_exact else "n.vector {operator} {query}"
+        distance = sql.SQL(form).format(
+            operator=sql.SQL("<->" if space.distance == "euclidean" else "<#>"),
+            query=conditions.parameter(str(self.vector[0].tolist()), "vector" if is_exact else type_of(space)),
         )
+        vectors = tables.vectors(self.stored.table)
+        kept = sql.SQL(
+            "with kept as materialized "
+            "(select n.chunk, {distance} distance from {vectors} n where {passes} order by distance limit {most}) "
+        ).format(distance=distance, vectors=vectors, passes=passes, most=n + _SLACK)
         _set_candidates(self.connection, n)
         if self.words is not None:
             slim = sql.SQL("select n.chunk, n.vector from {} n join kept on kept.chunk = n.chunk").format(vectors)
-            return self._unpacked(self._rows(kept + slim, conditions.parameters))
-        whole = sql.SQL("select {} join kept on kept.chunk = c.chunk").format(self.reader.columns_from)
-        rows = self._rows(kept + whole, conditions.parameters)
+            return self._unpacked(fetch(self.connection, kept + slim, conditions.parameters))
+        whole = self.rows.select + sql.SQL(" join kept on kept.chunk = c.chunk")
+        rows = fetch(self.connection, kept + whole, conditions.parameters)
         self.whole.update({row[-1]: row for row in rows})
-        place = self.reader.vector_place(self.stored)
-        return self._unpacked([(row[-1], row[place]) for row in rows])
+        return self._unpacked([(row[-1], self.rows.packed_vector(row, self.stored)) for row in rows])
 
     def codes_of(self, numbers: Numbers) -> NDArray[Any]:
         assert self.stored is not None
         statement = sql.SQL("select chunk, vector from {} where chunk = any (%(numbers)s)")
-        vectors = self.reader.tables.vectors(self.stored.table)
-        found = dict(self._rows(statement.format(vectors), {"numbers": numbers.tolist()}))
+        vectors = self.rows.tables.vectors(self.stored.table)
+        found = dict(fetch(self.connection, statement.format(vectors), {"numbers": numbers.tolist()}))
         return self._unpacked([(number, found[number]) for number in numbers.tolist()])[1]
 
     def _unpacked(self, rows: Sequence[tuple[Any, ...]]) -> tuple[Numbers, NDArray[Any]]:
@@ -140,16 +126,15 @@ class PostgresSearch:
 
     def _having(self, words: Sequence[bm25.QueryWord], delta: float, n: int) -> Ranked:
         """The best n chunks that have one of the words."""
-        conditions = self.reader.conditions()
-        passes = sql.SQL("true") if self.filter is None else conditions.of(self.filter, "w")
-        terms = [term for word in words for term in word.terms]
-        matches = sql.SQL("w.words @@ {}").format(conditions.parameter(_any_of(terms), "tsquery"))
-        return self._scored(conditions, sql.SQL("{} and {}").format(matches, passes), delta, n)
+        conditions = self.rows.conditions()
+        terms = conditions.parameter(_any_of([term for word in words for term in word.terms]), "tsquery")
+        where = sql.SQL("w.words @@ {} and {}").format(terms, conditions.of_any(self.filter, "w"))
+        return self._scored(conditions, where, delta, n)
 
     def word_scores(self, numbers: Numbers, delta: float) -> Scores:
         scores = np.zeros(len(numbers))
         if self._words.terms and len(numbers):
-            conditions = self.reader.conditions()
+            conditions = self.rows.conditions()
             where = sql.SQL("w.chunk = any ({})").format(conditions.parameter(numbers.tolist(), "int8[]"))
             found = self._scored(conditions, where, delta, len(numbers))
             order = np.argsort(numbers)
@@ -158,7 +143,7 @@ class PostgresSearch:
 
     def _scored(self, conditions: Conditions, where: sql.Composable, delta: float, n: int) -> Ranked:
         """The best n rows of a condition, with scores that are computed here: the statement rounds otherwise."""
-        words, terms, sums = self._words, [], []
+        words, counts, sums = self._words, [], []
         steps = conditions.parameter(_STEPS, "float4[]")
         half = sql.SQL("({} * ({} + {} * w.length / {}))").format(
             *map(sql.Literal, (bm25.K1, 1 - bm25.B, bm25.B, max(words.mean_length, 1e-9)))
@@ -166,45 +151,44 @@ class PostgresSearch:
         for place, (term, weight) in enumerate(zip(words.terms, words.weights, strict=True)):
             name, query = sql.Identifier(f"t{place}"), conditions.parameter(_quoted(term), "tsquery")
             rank = sql.SQL("width_bucket(ts_rank('{{1,1,1,1}}', w.words, {}), {})::float8 {}")
-            terms.append(rank.format(query, steps, name))
+            counts.append(rank.format(query, steps, name))
             added = sql.SQL("(case when {t} > 0 then {weight} * ({t} / ({t} + {half}) + {delta}) else 0 end)")
             sums.append(added.format(t=name, weight=sql.Literal(weight), half=half, delta=sql.Literal(delta)))
-        names = [sql.Identifier(f"t{place}") for place in range(len(terms))]
+        names = [sql.Identifier(f"t{place}") for place in range(len(counts))]
         # Without an offset the counts would be computed again wherever they are named.
-        statement = sql.SQL(
-            "select w.chunk, w.length, {} from (select chunk, length, {} from {} w where {} offset 0) w "
-            "order by {} desc fetch first {} rows with ties"
-        ).format(
-            sql.SQL(", ").join(names),
-            sql.SQL(", ").join(terms),
-            self.reader.tables.words,
-            where,
-            sql.SQL(" + ").join(sums),
-            sql.Literal(n),
+        statement = self.rows.tables.fill(
+            "select w.chunk, w.length, {names} from (select chunk, length, {counts} from {words} w "
+            "where {where} offset 0) w order by {sum} desc fetch first {n} rows with ties",
+            names=sql.SQL(", ").join(names),
+            counts=sql.SQL(", ").join(counts),
+            where=where,
+            sum=sql.SQL(" + ").join(sums),
+            n=n,
         )
-        rows = self._rows(statement, conditions.parameters)
+        rows = fetch(self.connection, statement, conditions.parameters)
         table = np.array(rows, np.float64).reshape(len(rows), 2 + len(names))
         return Ranked(table[:, 0].astype(np.int64), words.scores(table[:, 2:], table[:, 1], delta))
 
     def with_terms(self, groups: Sequence[tuple[str, ...]], most: int) -> tuple[int, Numbers]:
-        conditions, tables = self.reader.conditions(), self.reader.tables
+        conditions, tables = self.rows.conditions(), self.rows.tables
         every = conditions.parameter(" & ".join(f"({_any_of(terms)})" for terms in groups), "tsquery")
-        having = sql.SQL("from {} w where w.words @@ {}").format(tables.words, every)
-        passes = sql.SQL("true") if self.filter is None else conditions.of(self.filter, "w")
-        statement = sql.SQL(
-            "select 0, count(*) from (select {having} limit {}) counted union all "
-            "select 1, chunk from (select w.chunk {having} and {} order by w.chunk limit {}) found"
-        ).format(sql.Literal(most + 1), passes, sql.Literal(most), having=having)
-        rows = self._rows(statement, conditions.parameters)
+        statement = tables.fill(
+            "select 0, count(*) from (select {having} limit {most} + 1) counted union all "
+            "select 1, chunk from (select w.chunk {having} and {passes} order by w.chunk limit {most}) found",
+            having=tables.fill("from {words} w where w.words @@ {every}", every=every),
+            passes=conditions.of_any(self.filter, "w"),
+            most=most,
+        )
+        rows = fetch(self.connection, statement, conditions.parameters)
         counted = next(value for kind, value in rows if kind == 0)
         return counted, np.array(sorted(value for kind, value in rows if kind == 1), np.int64)
 
     def headed_texts(self, numbers: Numbers) -> Mapping[int, tuple[str, ...]]:
-        statement = sql.SQL(
-            "select c.chunk, c.text, c.section, d.title from {} c join {} d on d.document = c.document "
+        statement = self.rows.tables.fill(
+            "select c.chunk, c.text, c.section, d.title from {chunks} c join {documents} d on d.document = c.document "
             "where c.chunk = any (%(numbers)s)"
-        ).format(self.reader.tables.chunks, self.reader.tables.documents)
-        rows = self._rows(statement, {"numbers": numbers.tolist()})
+        )
+        rows = fetch(self.connection, statement, {"numbers": numbers.tolist()})
         return {number: tuple(one.decode() for one in texts if one) for number, *texts in rows}
 
     @property
@@ -217,14 +201,10 @@ class PostgresSearch:
     def chunks_of(self, numbers: Numbers) -> Mapping[int, RetrievedChunk]:
         missing = [number for number in numbers.tolist() if number not in self.whole]
         if missing:
-            statement = sql.SQL("select {} where c.chunk = any (%(numbers)s)").format(self.reader.columns_from)
-            self.whole.update({row[-1]: row for row in self._rows(statement, {"numbers": missing})})
+            statement = self.rows.select + sql.SQL(" where c.chunk = any (%(numbers)s)")
+            self.whole.update({row[-1]: row for row in fetch(self.connection, statement, {"numbers": missing})})
         found = ((number, self.whole.get(number)) for number in numbers.tolist())
-        return {number: self.reader.chunk(row) for number, row in found if row is not None}
-
-    def _rows(self, statement: sql.Composable, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = self.connection.cursor(binary=True).execute(statement, parameters).fetchall()
-        return rows
+        return {number: self.rows.chunk(row) for number, row in found if row is not None}
 
 
 def matching_words(conditions: Conditions, words: QueryWords) -> sql.Composable:
@@ -232,7 +212,7 @@ def matching_words(conditions: Conditions, words: QueryWords) -> sql.Composable:
     if not words.terms:
         return sql.SQL("(select null::int8)")
     query = conditions.parameter(_any_of(words.terms), "tsquery")
-    return sql.SQL("(select document from {} where words @@ {})").format(conditions.tables.words, query)
+    return conditions.tables.fill("(select document from {words} where words @@ {query})", query=query)
 
 
 def _any_of(terms: Sequence[str]) -> str:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from psycopg import sql
 
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import make_folder
-from aidre_postgres.catalog import read_catalog, writer_lock
+from aidre_postgres.catalog import read_catalog, read_state, writer_lock
 from aidre_postgres.connections import Server
 from aidre_postgres.reader import PostgresReader
-from aidre_postgres.tables import FORMAT, Tables
+from aidre_postgres.tables import Tables
 from aidre_postgres.writer import PostgresWriter
-from aidre_rows import Declared, RowsSource, collection_missing, decode_state
+from aidre_rows import Declared, RowsSource, collection_missing
 
 
 class PostgresSource(RowsSource):
@@ -28,15 +27,15 @@ class PostgresSource(RowsSource):
         self._server = Server(uri)
 
     def collections(self) -> list[str]:
-        return [name for (name,) in self._catalog(sql.SQL("name"), None)]
+        return [name for (name,) in self._server.read(lambda one: read_catalog(one, self._server, "name"))]
 
     def _token(self, collection: str) -> str | None:
-        return next((str(token) for (token,) in self._catalog(sql.SQL("token"), collection)), None)
+        found = self._server.read(lambda one: read_catalog(one, self._server, "token", collection))
+        return next((str(token) for (token,) in found), None)
 
     def _newest(self, collection: str) -> PostgresReader | None:
-        for number, encoded in self._catalog(sql.SQL("number, state"), collection):
-            return PostgresReader(Tables(self._server, number), decode_state(collection, encoded, FORMAT))
-        return None
+        found = self._server.read(lambda one: read_state(one, self._server, collection))
+        return None if found is None else PostgresReader(Tables(self._server, found[0]), found[1])
 
     def _writer(
         self, collection: str, spaces: Sequence[EmbeddingSpace] | None, declared: Declared, wait: float
@@ -46,15 +45,11 @@ class PostgresSource(RowsSource):
 
     def drop(self, collection: str, *, wait: float = 0.0, purge: bool = False) -> None:
         with writer_lock(self._server, collection, wait) as connection, self._server.faults():
-            found = self._catalog(sql.SQL("number, state"), collection)
-            if not found:
+            found = read_state(connection, self._server, collection)
+            if found is None:
                 raise collection_missing(collection)
-            [(number, encoded)] = found
+            number, state = found
             with connection.transaction():
-                Tables(self._server, number).drop(connection, decode_state(collection, encoded, FORMAT))
+                Tables(self._server, number).drop(connection, state)
                 statement = sql.SQL("delete from {} where number = %s").format(self._server.name("collections"))
                 connection.execute(statement, (number,))
-
-    def _catalog(self, columns: sql.Composable, collection: str | None) -> list[tuple[Any, ...]]:
-        """Columns of one collection or of all; none where nothing was ever written."""
-        return self._server.read(lambda connection: read_catalog(connection, self._server, columns, collection))

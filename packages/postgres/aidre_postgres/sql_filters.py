@@ -6,10 +6,9 @@ of fields, one row a value. Types are kept apart, as the columns of local segmen
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, LiteralString, TypeAlias
+from typing import Any, Final, LiteralString, NamedTuple
 
 from psycopg import sql
 
@@ -17,25 +16,41 @@ from aidre.engine.errors import InvalidFilter
 from aidre.engine.index.fields import TITLE, And, Compare, Filter, Instant, Not, Or, Scalar, ValueRange, Wording
 from aidre.engine.storage import adjacent_floats, adjacent_integers, to_utf8
 from aidre_postgres.columns import column_name, rest_name
-from aidre_postgres.tables import PREFIX_BYTES, Tables
+from aidre_postgres.tables import PREFIX_BYTES, Tables, to_uuid
 from aidre_rows import FieldColumns, digest
 
 _ORDERS: Final = {"gt": sql.SQL(">"), "gte": sql.SQL(">="), "lt": sql.SQL("<"), "lte": sql.SQL("<=")}
 _FOUND_BY_INDEX: Final = {"eq", "in", *_ORDERS}
-_TITLES: Final = sql.SQL(
-    "(select document, 's'::\"char\" kind, title s, null::int8 i, null::float8 r from {} where title is not null) f"
+_TITLES: Final = (
+    "(select document, 's'::\"char\" kind, title s, null::int8 i, null::float8 r "
+    "from {documents} where title is not null) f"
 )
 _IN_ROWS: Final = {
-    "s": sql.SQL("f.kind = 's' and f.s"),
-    "t": sql.SQL("f.kind in ('s', 'd') and f.i"),
-    "i": sql.SQL("f.kind = 'i' and f.i"),
-    "f": sql.SQL("f.kind = 'f' and f.r"),
-    "b": sql.SQL("f.kind = 'b' and f.i"),
+    "s": ("f.kind = 's'", "f.s"),
+    "t": ("f.kind in ('s', 'd')", "f.i"),
+    "i": ("f.kind = 'i'", "f.i"),
+    "f": ("f.kind = 'f'", "f.r"),
+    "b": ("f.kind = 'b'", "f.i"),
 }
-"""What is compared in a row of a value, by kind; `t` are instants, of dates and of strings that denote one."""
+"""Where a row of a value has those of a kind; `t` are instants, of dates and of strings that denote one."""
 
-Test: TypeAlias = tuple[str, Callable[[sql.Composable], sql.Composable]]
-"""A kind of values, and the condition on one of them."""
+
+class Test(NamedTuple):
+    """A condition on one value of a kind: `form` with `{value}` and what is `given`. An index finds rows of values by
+    `narrow`, which holds for all that pass."""
+
+    kind: str
+    form: LiteralString
+    given: Sequence[sql.Composable]
+    narrow: sql.Composable = sql.SQL("true")
+
+    def of(self, value: sql.Composable) -> sql.Composable:
+        return sql.SQL(f"({self.form})").format(*self.given, value=value)
+
+    def in_rows(self) -> sql.Composable:
+        """Of a row f of a value."""
+        kinds, value = map(sql.SQL, _IN_ROWS[self.kind])
+        return sql.SQL("({} and {} and {})").format(kinds, self.of(value), self.narrow)
 
 
 @dataclass(slots=True)
@@ -52,7 +67,7 @@ class Conditions:
             case Compare(name, "ne", value):
                 return _not(self._any_value(name, list(self._tests("eq", value)), row))
             case Compare(name, "exists", value):
-                exists = self._exists(name, row)
+                exists = self._any_value(name, None, row)
                 return exists if value else _not(exists)
             case Compare(name, op, value):
                 return self._any_value(name, list(self._tests(op, value)), row)
@@ -65,11 +80,14 @@ class Conditions:
             case Or(operands):
                 return _joined([self.of(operand, row) for operand in operands], " or ", "false")
 
+    def of_any(self, filter_: Filter | None, row: LiteralString) -> sql.Composable:
+        return sql.SQL("true") if filter_ is None else self.of(filter_, row)
+
     def finds_vectors(self, filter_: Filter) -> bool:
         """Whether indexes of their own find the rows of vectors that pass, without those of documents."""
         match filter_:
             case Compare(name, op, _):
-                columns = None if name == TITLE else self.columns.get(digest(to_utf8(name)).hex())
+                columns = self._columns(name)
                 return op in _FOUND_BY_INDEX and columns is not None and columns.is_whole and columns.is_indexed
             case And(operands):
                 return any(map(self.finds_vectors, operands))
@@ -86,22 +104,17 @@ class Conditions:
     def within(self, wanted: ValueRange) -> sql.Composable:
         """The condition on a value f of `values` that it is in a range."""
         bounds = [(op, value) for op, value in (("gte", wanted.low), ("lt", wanted.high)) if value is not None]
-        sides = [dict(self._tests(op, value)) for op, value in bounds]
+        sides = [{test.kind: test for test in self._tests(op, value)} for op, value in bounds]
         kinds = [kind for kind in sides[0] if all(kind in side for side in sides)]
-        both = [_joined([side[kind](_IN_ROWS[kind]) for side in sides], " and ", "true") for kind in kinds]
+        both = [_joined([side[kind].in_rows() for side in sides], " and ", "true") for kind in kinds]
         return _joined(both, " or ", "false")
 
     def values(self, name: str) -> sql.Composable:
         """The values of a field, as a table f."""
-        if name == TITLE:
-            return _TITLES.format(self.tables.documents)
-        own, columns = digest(to_utf8(name)), self.columns.get(digest(to_utf8(name)).hex())
-        rows = sql.SQL("select document, kind, s, i, r from {} where name = {}").format(
-            self.tables.fields, self.parameter(uuid.UUID(bytes=own), "uuid")
-        )
+        columns, rows = self._columns(name), self._rows(name)
         if columns is None:
-            return sql.SQL("({}) f").format(rows)
-        return self.column_values(columns, [] if columns.is_whole else [rows])
+            return rows
+        return self.column_values(columns, [] if columns.is_whole else [sql.SQL("select * from {}").format(rows)])
 
     def column_values(self, columns: FieldColumns, more: Sequence[sql.Composable] = ()) -> sql.Composable:
         """The values in the columns of a field, and `more`, as a table f."""
@@ -114,46 +127,41 @@ class Conditions:
         places[{"s": "s", "f": "r"}.get(kind, "i")] = own
         if kind == "s" and "t" in columns.kinds:
             places["i"] = column_name(columns, "t")
-        return sql.SQL('select document, {}::"char" kind, {} s, {} i, {} r from {} where {} is not null').format(
-            sql.Literal(kind), *places.values(), self.tables.documents, own
+        return self.tables.fill(
+            'select document, {kind}::"char" kind, {s} s, {i} i, {r} r from {documents} where {own} is not null',
+            kind=kind,
+            own=own,
+            **places,
         )
 
-    def _exists(self, name: str, row: LiteralString) -> sql.Composable:
-        columns = self.columns.get(digest(to_utf8(name)).hex())
-        if name == TITLE or columns is None:
-            return self._any_value(name, [], row, anything=True)
-        own = [_of_row(row, column_name(columns, kind)) for kind in columns.kinds]
-        present = [sql.SQL("{} is not null").format(column) for column in own]
-        return _joined([*present, self._any_value(name, [], row, anything=True)], " or ", "false")
-
-    def _any_value(
-        self, name: str, tests: Sequence[Test], row: LiteralString, *, anything: bool = False
-    ) -> sql.Composable:
-        """Whether the document of a row has a value of a field that passes one of the tests."""
-        columns = None if name == TITLE else self.columns.get(digest(to_utf8(name)).hex())
-        own: list[sql.Composable] = []
+    def _any_value(self, name: str, tests: Sequence[Test] | None, row: LiteralString) -> sql.Composable:
+        """Whether the document of a row has a value of a field that passes one of the tests; None passes any value."""
+        columns, own = self._columns(name), list[sql.Composable]()
         if columns is not None:
-            for kind, test in tests:
-                stored = ("t", "d") if kind == "t" else (kind,)
-                own += [test(_of_row(row, column_name(columns, one))) for one in stored if one in columns.kinds]
+            anything = [Test(kind, "{value} is not null", ()) for kind in columns.kinds]
+            for test in anything if tests is None else tests:
+                stored = ("t", "d") if test.kind == "t" else (test.kind,)
+                own += [test.of(_of_row(row, column_name(columns, one))) for one in stored if one in columns.kinds]
             if columns.is_whole:
                 return _joined(own, " or ", "false")
-        found = (
-            sql.SQL("true") if anything else _joined([test(_IN_ROWS[kind]) for kind, test in tests], " or ", "false")
-        )
-        table = _TITLES.format(self.tables.documents) if name == TITLE else self._rows(name)
+        passes = _joined([test.in_rows() for test in tests], " or ", "false") if tests is not None else sql.SQL("true")
         in_rows = sql.SQL("exists (select from {} where f.document = {} and {})").format(
-            table, _of_row(row, sql.Identifier("document")), found
+            self._rows(name), _of_row(row, sql.Identifier("document")), passes
         )
         if columns is None:
             return in_rows
-        return _joined(
-            [*own, sql.SQL("({} and {})").format(_of_row(row, rest_name(columns)), in_rows)], " or ", "false"
-        )
+        in_rest = sql.SQL("({} and {})").format(_of_row(row, rest_name(columns)), in_rows)
+        return _joined([*own, in_rest], " or ", "false")
+
+    def _columns(self, name: str) -> FieldColumns | None:
+        return None if name == TITLE else self.columns.get(digest(to_utf8(name)).hex())
 
     def _rows(self, name: str) -> sql.Composable:
-        key = self.parameter(uuid.UUID(bytes=digest(to_utf8(name))), "uuid")
-        return sql.SQL("(select * from {} where name = {}) f").format(self.tables.fields, key)
+        """The values of a field that are in the table of fields, or titles, as a table f."""
+        if name == TITLE:
+            return self.tables.fill(_TITLES)
+        key = self.parameter(to_uuid(to_utf8(name)), "uuid")
+        return self.tables.fill("(select document, kind, s, i, r from {fields} where name = {key}) f", key=key)
 
     def _tests(self, op: str, value: Scalar | tuple[Scalar, ...]) -> Iterator[Test]:
         values = value if isinstance(value, tuple) else (value,)
@@ -168,41 +176,23 @@ class Conditions:
     def _strings(self, op: str, values: Sequence[bytes]) -> Iterator[Test]:
         if op == "contains":
             for value in values:
-                form = "({column} is not null and position({} in {text}) > 0)"
-                yield "s", _test(form, self.parameter(value, "bytea"))
+                yield Test("s", "{value} is not null and position({} in {value}) > 0", [self.parameter(value, "bytea")])
         elif op in _ORDERS:
             for value in values:
-                yield "s", _test("({column} {} {})", _ORDERS[op], self.parameter(value, "bytea"))
+                yield Test("s", "{value} {} {}", [_ORDERS[op], self.parameter(value, "bytea")])
         elif values:
             prefixes = self.parameter(sorted({value[:PREFIX_BYTES] for value in values}), "bytea[]")
-            wanted = self.parameter(list(values), "bytea[]")
-
-            def equals(column: sql.Composable) -> sql.Composable:
-                if column is not _IN_ROWS["s"]:
-                    return sql.SQL("({} = any ({}))").format(column, wanted)
-                narrow = sql.SQL("substring(f.s, 1, {}) = any ({})").format(sql.Literal(PREFIX_BYTES), prefixes)
-                return sql.SQL("({} = any ({}) and {})").format(column, wanted, narrow)
-
-            yield "s", equals
+            narrow = sql.SQL("substring(f.s, 1, {}) = any ({})").format(PREFIX_BYTES, prefixes)
+            yield Test("s", "{value} = any ({})", [self.parameter(list(values), "bytea[]")], narrow)
 
     def _within(self, kind: str, intervals: Sequence[tuple[float, float]], type_: str, convert: Any) -> Iterator[Test]:
         points = [convert(low) for low, high in intervals if low == high]
         if points:
-            yield kind, _test("({column} = any ({}))", self.parameter(points, f"{type_}[]"))
+            yield Test(kind, "{value} = any ({})", [self.parameter(points, f"{type_}[]")])
         for low, high in intervals:
             if low < high:
-                bounds = self.parameter(convert(low), type_), self.parameter(convert(high), type_)
-                yield kind, _test("({column} between {} and {})", *bounds)
-
-
-def _test(form: LiteralString, *given: sql.Composable) -> Callable[[sql.Composable], sql.Composable]:
-    """A condition on a column, or on what `_IN_ROWS` has instead: its last part is the column of a row."""
-
-    def test(column: sql.Composable) -> sql.Composable:
-        text = sql.SQL("f.s") if column is _IN_ROWS["s"] else column
-        return sql.SQL(form).format(*given, column=column, text=text)
-
-    return test
+                bounds = [self.parameter(convert(low), type_), self.parameter(convert(high), type_)]
+                yield Test(kind, "{value} between {} and {}", bounds)
 
 
 def _of_row(row: LiteralString, column: sql.Composable) -> sql.Composable:

@@ -1,4 +1,4 @@
-"""The tables of a collection in PostgreSQL, and rows in the binary form in which COPY takes them.
+"""The tables of a collection in PostgreSQL, and how rows are appended to them.
 
     collections           one row a collection: number, name, format, lineage, generation, state as JSON
     cN_documents          one row a document; `chunk_ids` and `digests` list its chunks
@@ -19,31 +19,20 @@ import uuid
 from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import tee
-from typing import Any, Final, TypeAlias
+from dataclasses import replace
+from typing import Any, Final, LiteralString, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from psycopg import sql
 
 from aidre.engine.errors import InvalidInput
+from aidre.engine.index.vectors import dtype_of
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import precision_of
-from aidre_postgres.columns import Placed, definitions, names_of, place_values, without_whole
+from aidre_postgres.columns import definitions, place_values, types_of, value_columns, without_whole
 from aidre_postgres.connections import Connection, Server
-from aidre_rows import (
-    ChunkRow,
-    ChunkWords,
-    CollectionState,
-    DocumentRow,
-    FieldColumns,
-    FieldRow,
-    PendingDocument,
-    PendingVector,
-    chunk_words,
-    digest,
-)
+from aidre_rows import ChunkRow, CollectionState, DocumentRow, FieldColumns, PendingDocument, chunk_words, digest
 
 FORMAT: Final = 2
 """Of the tables: 1 had no words, and no columns of fields."""
@@ -57,46 +46,19 @@ _MOST_INLINE_BYTES: Final = 6_000
 """Of a vector that is kept in its row, where it is read at once; a row has at most 8,160."""
 _NEIGHBOURS: Final = 16
 _CONSTRUCTION: Final = 128
-_HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-_TRAILER: Final = b"\xff\xff"
-_BLOCK_BYTES: Final = 1 << 20
 
-DOCUMENT_COLUMNS: Final = (
-    "id", "url", "title", "type", "updated_at", "canonical", "metadata", "schema_object", "payload", "source", "origin",
-    "state", "fingerprint", "chunk_ids", "digests", "chunk_count",
-)  # fmt: skip
-CHUNK_COLUMNS: Final = ("id", "text", "start", "stop", "section", "token_count")
-
-_DOCUMENTS: Final = """
-create table {documents} (
-    document bigint primary key, digest uuid not null unique, id bytea not null, url bytea, title bytea, type bytea,
-    updated_at text not null, canonical bool not null, metadata bytea, schema_object bytea, payload bytea,
-    source bytea not null, origin bytea not null, state bytea, fingerprint bytea not null, chunk_ids bytea not null,
-    digests bytea not null, chunk_count int not null)
-"""
-_CHUNKS: Final = """
-create table {chunks} (
-    chunk bigint primary key, document bigint not null, digest uuid not null unique, id bytea not null,
-    text bytea not null, start bigint not null, stop bigint not null, section bytea, token_count int);
-create index on {chunks} (document)
-"""
-_FIELDS: Final = """
-create table {fields} (
-    document bigint not null, name uuid not null, kind "char" not null, s bytea, i bigint, r double precision);
-create index on {fields} (document, name);
-create index on {fields} (name, substring(s, 1, {prefix})) where s is not null;
-create index on {fields} (name, i) where i is not null;
-create index on {fields} (name, r) where r is not null;
-create index on {fields} (name) where kind = 'o'
-"""
-_VECTORS: Final = """
-create table {vectors} (
-    chunk bigint primary key, document bigint not null, vector {type}({dimensions}) not null, norm real not null,
-    key uuid{columns});
-alter table {vectors} alter column vector set storage {storage};
-create index on {vectors} (document);
-create index on {vectors} (key) where key is not null
-"""
+# Columns with the types in which COPY takes their values; what is `bytea` here is in the binary form of its type.
+DOCUMENT_COLUMNS: Final = {
+    "id": "bytea", "url": "bytea", "title": "bytea", "type": "bytea", "updated_at": "text", "canonical": "bool",
+    "metadata": "bytea", "schema_object": "bytea", "payload": "bytea", "source": "bytea", "origin": "bytea",
+    "state": "bytea", "fingerprint": "bytea", "chunk_ids": "bytea", "digests": "bytea", "chunk_count": "int4",
+}  # fmt: skip
+CHUNK_COLUMNS: Final = {
+    "id": "bytea", "text": "bytea", "start": "int8", "stop": "int8", "section": "bytea", "token_count": "int4",
+}  # fmt: skip
+FIELD_COLUMNS: Final = {"name": "bytea", "kind": "text", "s": "bytea", "i": "int8", "r": "float8"}
+VECTOR_COLUMNS: Final = {"chunk": "int8", "document": "int8", "vector": "bytea", "norm": "float4", "key": "bytea"}
+_WORD_COLUMNS: Final = {"chunk": "int8", "document": "int8", "length": "int4", "language": "text", "words": "bytea"}
 
 # Terms that are read from another place than the row would take as long as all the rest of a search.
 _WORDS: Final = """
@@ -108,6 +70,35 @@ create index on {words} (document);
 create index {index} on {words} using gin (words);
 create table {terms} (term text collate "C" primary key, chunks int not null)
 """
+_TABLES: Final = (
+    """
+create table {documents} (
+    document bigint primary key, digest uuid not null unique, id bytea not null, url bytea, title bytea, type bytea,
+    updated_at text not null, canonical bool not null, metadata bytea, schema_object bytea, payload bytea,
+    source bytea not null, origin bytea not null, state bytea, fingerprint bytea not null, chunk_ids bytea not null,
+    digests bytea not null, chunk_count int not null);
+create table {chunks} (
+    chunk bigint primary key, document bigint not null, digest uuid not null unique, id bytea not null,
+    text bytea not null, start bigint not null, stop bigint not null, section bytea, token_count int);
+create index on {chunks} (document);
+create table {fields} (
+    document bigint not null, name uuid not null, kind "char" not null, s bytea, i bigint, r double precision);
+create index on {fields} (document, name);
+create index on {fields} (name, substring(s, 1, {prefix})) where s is not null;
+create index on {fields} (name, i) where i is not null;
+create index on {fields} (name, r) where r is not null;
+create index on {fields} (name) where kind = 'o';
+"""
+    + _WORDS
+)
+_VECTORS: Final = """
+create table {vectors} (
+    chunk bigint primary key, document bigint not null, vector {type}({dimensions}) not null, norm real not null,
+    key uuid{columns});
+alter table {vectors} alter column vector set storage {storage};
+create index on {vectors} (document);
+create index on {vectors} (key) where key is not null
+"""
 _MOST_COUNT: Final = 255
 """Of a term in a chunk: a `tsvector` has no more positions of one."""
 _MOST_WORDS_BYTES: Final = 1_000_000
@@ -115,72 +106,56 @@ _MOST_WORDS_BYTES: Final = 1_000_000
 the order of their texts."""
 
 
-@dataclass(frozen=True, slots=True)
 class Tables:
-    """The names of the tables of a collection with a number."""
+    """The tables of a collection with a number."""
 
-    server: Server
-    number: int
+    KINDS: Final = ("documents", "chunks", "fields", "words", "terms")
 
-    @property
-    def documents(self) -> sql.Identifier:
-        return self.server.name(f"c{self.number}_documents")
+    def __init__(self, server: Server, number: int) -> None:
+        self.server, self.number = server, number
+        self._names = {kind: self.name(kind) for kind in self.KINDS}
 
-    @property
-    def chunks(self) -> sql.Identifier:
-        return self.server.name(f"c{self.number}_chunks")
-
-    @property
-    def fields(self) -> sql.Identifier:
-        return self.server.name(f"c{self.number}_fields")
-
-    @property
-    def words(self) -> sql.Identifier:
-        return self.server.name(f"c{self.number}_words")
-
-    @property
-    def terms(self) -> sql.Identifier:
-        return self.server.name(f"c{self.number}_terms")
+    def name(self, kind: str) -> sql.Identifier:
+        return self.server.name(f"c{self.number}_{kind}")
 
     def vectors(self, table: int) -> sql.Identifier:
-        return self.server.name(f"c{self.number}_vectors_{table}")
+        return self.name(f"vectors_{table}")
 
-    def index(self, table: int) -> sql.Identifier:
-        return sql.Identifier(f"c{self.number}_vectors_{table}_graph")
+    def fill(self, template: LiteralString, **parts: Any) -> sql.Composed:
+        """A statement or a part of one: `{documents}` and so on are the tables, `parts` what else is in braces."""
+        return sql.SQL(template).format(**self._names, **parts)
+
+    def all(self, state: CollectionState) -> sql.Composed:
+        kinds = self.KINDS if state.format >= FORMAT else self.KINDS[:3]
+        return sql.SQL(", ").join([*map(self.name, kinds), *(self.vectors(stored.table) for stored in state.spaces)])
 
     def make(self, connection: Connection, state: CollectionState) -> None:
-        statement = sql.SQL(_DOCUMENTS + ";" + _CHUNKS + ";" + _FIELDS).format(
-            documents=self.documents, chunks=self.chunks, fields=self.fields, prefix=sql.Literal(PREFIX_BYTES)
-        )
-        connection.execute(statement)
-        self.make_words(connection)
+        index = sql.Identifier(f"c{self.number}_words_index")
+        connection.execute(self.fill(_TABLES, prefix=PREFIX_BYTES, index=index))
         for stored in state.spaces:
             self.make_vectors(connection, stored.space, stored.table)
-
-    def make_words(self, connection: Connection) -> None:
-        index = sql.Identifier(f"c{self.number}_words_index")
-        connection.execute(sql.SQL(_WORDS).format(words=self.words, terms=self.terms, index=index))
 
     def add_columns(self, connection: Connection, state: CollectionState, columns: Sequence[FieldColumns]) -> None:
         """Give rows of a collection the columns of some fields; documents and vectors are found by these."""
         added = sql.SQL(", ").join(sql.SQL("add column {}").format(one) for one in definitions(columns))
-        for name in (self.documents, self.words, *(self.vectors(stored.table) for stored in state.spaces)):
+        vectors = [self.vectors(stored.table) for stored in state.spaces]
+        for name in (self.name("documents"), self.name("words"), *vectors):
             connection.execute(sql.SQL("alter table {} {}").format(name, added))
-        for column in names_of(columns):
-            if column.startswith("f"):
-                made = sql.SQL("create index on {} ({})").format(self.documents, sql.Identifier(column))
-                connection.execute(made)
+        for column in value_columns(columns):
+            connection.execute(self.fill("create index on {documents} ({column})", column=sql.Identifier(column)))
         self.index_fields(connection, state, columns)
 
     def index_fields(self, connection: Connection, state: CollectionState, columns: Sequence[FieldColumns]) -> None:
         """Let the rows of vectors be found by the columns of some fields; writers wait meanwhile, searches do not."""
-        statement = sql.SQL("create index if not exists {} on {} ({column}) where {column} is not null")
         for stored in state.spaces:
-            for column in names_of(columns):
-                if column.startswith("f"):
-                    index = sql.Identifier(f"c{self.number}_vectors_{stored.table}_{column}")
-                    vectors = self.vectors(stored.table)
-                    connection.execute(statement.format(index, vectors, column=sql.Identifier(column)))
+            for column in value_columns(columns):
+                made = self.fill(
+                    "create index if not exists {index} on {vectors} ({column}) where {column} is not null",
+                    index=sql.Identifier(f"c{self.number}_vectors_{stored.table}_{column}"),
+                    vectors=self.vectors(stored.table),
+                    column=sql.Identifier(column),
+                )
+                connection.execute(made)
 
     def make_vectors(
         self, connection: Connection, space: EmbeddingSpace, table: int, columns: Sequence[FieldColumns] = ()
@@ -190,77 +165,67 @@ class Tables:
                 f"embedding space {space.id!r} has {space.dimensions} dimensions, pgvector stores {MOST_DIMENSIONS}: "
                 "keep it in local segments"
             )
-        statement = sql.SQL(_VECTORS).format(
+        is_inline = space.dimensions * dtype_of(space).itemsize <= _MOST_INLINE_BYTES
+        made = self.fill(
+            _VECTORS,
             vectors=self.vectors(table),
             type=sql.SQL(type_of(space)),
-            dimensions=sql.Literal(space.dimensions),
-            storage=sql.SQL("plain" if vector_bytes(space) <= _MOST_INLINE_BYTES else "external"),
+            dimensions=space.dimensions,
+            storage=sql.SQL("plain" if is_inline else "external"),
             columns=sql.SQL("").join(sql.SQL(", {}").format(one) for one in definitions(columns)),
         )
-        connection.execute(statement)
-
-    def has_index(self, connection: Connection, table: int) -> bool:
-        name = f"c{self.number}_vectors_{table}_graph"
-        statement = "select to_regclass(format('%%I.%%I', %s::text, %s::text)) is not null"
-        [(found,)] = connection.execute(statement, (self.server.schema, name)).fetchall()
-        return bool(found)
+        connection.execute(made)
 
     def make_index(self, connection: Connection, space: EmbeddingSpace, table: int) -> bool:
         """Build the graph of a space unless it exists; False where pgvector has none for so many dimensions."""
         if space.dimensions > _MOST_INDEXED[type_of(space)]:
             return False
-        operators = f"{type_of(space)}_{'l2' if space.distance == 'euclidean' else 'ip'}_ops"
-        statement = sql.SQL(
-            "create index if not exists {} on {} using hnsw (vector {}) with (m = {}, ef_construction = {})"
+        graph = self.name(f"vectors_{table}_graph").as_string(connection)
+        if connection.execute("select to_regclass(%s) is null", (graph,)).fetchall() == [(False,)]:
+            return True  # to make what exists needs rights that a writer does without
+        made = self.fill(
+            "create index if not exists {graph} on {vectors} using hnsw (vector {operators}) "
+            "with (m = {neighbours}, ef_construction = {construction})",
+            graph=sql.Identifier(f"c{self.number}_vectors_{table}_graph"),
+            vectors=self.vectors(table),
+            operators=sql.SQL(f"{type_of(space)}_{'l2' if space.distance == 'euclidean' else 'ip'}_ops"),
+            neighbours=_NEIGHBOURS,
+            construction=_CONSTRUCTION,
         )
-        made = statement.format(self.index(table), self.vectors(table), sql.SQL(operators), _NEIGHBOURS, _CONSTRUCTION)
         connection.execute(made)
         return True
 
     def counted_chunks(self, connection: Connection) -> int:
         """The chunks of which PostgreSQL knows, which its plans depend on; -1 where it never counted."""
-        statement = (
-            "select reltuples::int8 from pg_class where oid = to_regclass(format('%%I.%%I', %s::text, %s::text))"
-        )
-        [(found,)] = connection.execute(statement, (self.server.schema, f"c{self.number}_chunks")).fetchall()
+        statement = "select reltuples::int8 from pg_class where oid = to_regclass(%s)"
+        [(found,)] = connection.execute(statement, (self.name("chunks").as_string(connection),)).fetchall()
         return int(found)
 
-    def sizes(self, server: Server, state: CollectionState) -> tuple[dict[int, Mapping[str, int]], int]:
+    def sizes(self, state: CollectionState) -> tuple[dict[int, Mapping[str, int]], int]:
         """The bytes of each space by its table, and those of documents and chunks."""
         statement = (
-            "select name, coalesce(pg_total_relation_size(to_regclass(format('%%I.%%I', %(schema)s::text, name))), 0) "
-            "from unnest(%(names)s::text[]) name"
+            "select kind, coalesce(pg_total_relation_size(to_regclass(name)), 0) "
+            "from unnest(%s::text[], %s::text[]) tables (kind, name)"
         )
-        stem = f"c{self.number}"
-        names = [f"{stem}_{kind}" for kind in ("documents", "chunks", "fields", "words", "terms")]
-        for stored in state.spaces:
-            names += [f"{stem}_vectors_{stored.table}", f"{stem}_vectors_{stored.table}_graph"]
-        asked = {"schema": server.schema, "names": names}
-        found = dict(server.read(lambda connection: connection.execute(statement, asked).fetchall()))
+        vectors = [f"vectors_{stored.table}{part}" for stored in state.spaces for part in ("", "_graph")]
+        kinds = [*self.KINDS, *vectors]
+        asked = kinds, [self.name(kind).as_string() for kind in kinds]
+        found = dict(self.server.read(lambda connection: connection.execute(statement, asked).fetchall()))
         spaces: dict[int, Mapping[str, int]] = {}
         for stored in state.spaces:
-            whole, graph = found[f"{stem}_vectors_{stored.table}"], found[f"{stem}_vectors_{stored.table}_graph"]
+            whole, graph = found[f"vectors_{stored.table}"], found[f"vectors_{stored.table}_graph"]
             spaces[stored.table] = {"vectors": whole - graph, "index": graph, "keys": 0}
-        return spaces, sum(found[name] for name in names[:5])
-
-    def all(self, state: CollectionState) -> list[sql.Identifier]:
-        words = [self.words, self.terms] if state.format >= FORMAT else []
-        vectors = [self.vectors(stored.table) for stored in state.spaces]
-        return [self.documents, self.chunks, self.fields, *words, *vectors]
+        return spaces, sum(found[kind] for kind in self.KINDS)
 
     def drop(self, connection: Connection, state: CollectionState) -> None:
-        connection.execute(sql.SQL("drop table if exists {}").format(sql.SQL(", ").join(self.all(state))))
+        connection.execute(sql.SQL("drop table if exists {}").format(self.all(state)))
 
 
-# -- vectors -----------------------------------------------------------------------------------------------------
+# -- values ------------------------------------------------------------------------------------------------------
 
 
 def type_of(space: EmbeddingSpace) -> str:
     return "halfvec" if precision_of(space) == "float16" else "vector"
-
-
-def vector_bytes(space: EmbeddingSpace) -> int:
-    return space.dimensions * (2 if type_of(space) == "halfvec" else 4)
 
 
 def to_uuid(name: bytes) -> uuid.UUID:
@@ -273,68 +238,13 @@ def pack_vector(codes: NDArray[Any]) -> bytes:
 
 
 def unpack_vector(space: EmbeddingSpace, packed: bytes) -> NDArray[Any]:
-    stored = np.dtype(np.float16 if precision_of(space) == "float16" else np.float32)
+    stored = dtype_of(space)
     return np.frombuffer(packed, stored.newbyteorder(">"), offset=4).astype(stored)
 
 
-# -- COPY --------------------------------------------------------------------------------------------------------
-
-
-def copy_rows(
-    connection: Connection, table: sql.Composable, columns: Sequence[str], rows: Iterable[Sequence[bytes | None]]
-) -> None:
-    """Append rows, whose values are in the binary form of their types."""
-    statement = sql.SQL("copy {} ({}) from stdin (format binary)").format(
-        table, sql.SQL(", ").join(map(sql.Identifier, columns))
-    )
-    start = struct.pack(">h", len(columns))
-    with connection.cursor() as cursor, cursor.copy(statement) as copy:
-        block = bytearray(_HEADER)
-        for row in rows:
-            block += start
-            for value in row:
-                block += b"\xff\xff\xff\xff" if value is None else len(value).to_bytes(4, "big") + value
-            if len(block) >= _BLOCK_BYTES:
-                copy.write(bytes(block))
-                block = bytearray()
-        copy.write(bytes(block + _TRAILER))
-
-
-def _long(value: int | None) -> bytes | None:
-    return None if value is None else value.to_bytes(8, "big", signed=True)
-
-
-def _int(value: int | None) -> bytes | None:
-    return None if value is None else value.to_bytes(4, "big", signed=True)
-
-
-def document_values(number: int, row: DocumentRow, columns: Sequence[bytes | None] = ()) -> list[bytes | None]:
-    """Number, digest and the columns of a document."""
-    packed = row._replace(
-        updated_at=row.updated_at.encode(),  # type: ignore[arg-type]
-        canonical=b"\x01" if row.canonical else b"\x00",  # type: ignore[arg-type]
-        chunk_count=_int(row.chunk_count),  # type: ignore[arg-type]
-    )
-    return [_long(number), digest(row.id), *packed, *columns]  # type: ignore[list-item]
-
-
-def chunk_values(number: int, document: int, row: ChunkRow) -> list[bytes | None]:
-    own = [row.id, row.text, _long(row.start), _long(row.end), row.section, _int(row.token_count)]
-    return [_long(number), _long(document), digest(row.id), *own]
-
-
-def field_values(document: int, row: FieldRow) -> list[bytes | None]:
-    real = None if row.real is None else struct.pack(">d", row.real)
-    return [_long(document), row.name, row.code.encode(), row.text, _long(row.integer), real]
-
-
-def vector_values(chunk: int, document: int, vector: PendingVector) -> list[bytes | None]:
-    return [_long(chunk), _long(document), pack_vector(vector.codes), struct.pack(">f", vector.norm), vector.key]
-
-
-def word_values(chunk: int, document: int, words: ChunkWords) -> list[bytes | None]:
-    """Of words with `_stored_terms`."""
-    return [_long(chunk), _long(document), _int(words.length), words.language.encode(), _pack_terms(words.terms)]
+def lexeme(term: str) -> str:
+    """A term as PostgreSQL has it, in whatever encoding the database is."""
+    return term if term.isascii() else "=" + urlsafe_b64encode(term.encode()).decode()
 
 
 def _stored_terms(terms: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
@@ -355,9 +265,28 @@ def _pack_terms(terms: Sequence[tuple[str, int]]) -> bytes:
     return len(packed).to_bytes(4, "big") + b"".join(packed)
 
 
-def lexeme(term: str) -> str:
-    """A term as PostgreSQL has it, in whatever encoding the database is."""
-    return term if term.isascii() else "=" + urlsafe_b64encode(term.encode()).decode()
+# -- COPY --------------------------------------------------------------------------------------------------------
+
+
+class NumberedChunk(NamedTuple):
+    """A chunk with its number, that of its document, and the values of the columns of fields."""
+
+    number: int
+    document_number: int
+    document: DocumentRow
+    chunk: ChunkRow
+    columns: Sequence[Any]
+
+
+def copy_rows(
+    connection: Connection, table: sql.Composable, columns: Mapping[str, str], rows: Iterable[Sequence[Any]]
+) -> None:
+    """Append rows with these columns; `columns` says the types of their values."""
+    statement = sql.SQL("copy {} ({}) from stdin (format binary)").format(table, sql.SQL(", ".join(columns)))
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+        copy.set_types(list(columns.values()))
+        for row in rows:
+            copy.write_row(row)
 
 
 def copy_documents(
@@ -365,80 +294,58 @@ def copy_documents(
 ) -> CollectionState:
     """Append documents with their chunks, fields, words and vectors; returns the state with the next free number, the
     words, and what became of the columns."""
-    first_chunk: list[int] = []
-    free = state.next_row
-    numbers = range(free, free + len(documents))
-    free += len(documents)
-    for one in documents:
-        first_chunk.append(free)
-        free += len(one.rows.chunks)
+    numbers, own = range(state.next_row, state.next_row + len(documents)), types_of(state.columns)
     homes = [place_values(one.rows.fields, state.columns) for one in documents]
-    placed = list(zip(numbers, first_chunk, documents, homes, strict=True))
-    own = names_of(state.columns)
-    rows: Iterator[list[bytes | None]] = (
-        document_values(number, one.rows.document, home.columns) for number, _, one, home in placed
+    placed = list(zip(numbers, documents, homes, strict=True))
+    pairs = [(number, one, home, chunk) for number, one, home in placed for chunk in one.rows.chunks]
+    chunks = [
+        NumberedChunk(place, number, one.rows.document, chunk, home.columns)
+        for place, (number, one, home, chunk) in enumerate(pairs, numbers.stop)
+    ]
+    rows: Iterable[Sequence[Any]] = (
+        (number, digest(one.rows.document.id), *one.rows.document, *home.columns) for number, one, home in placed
     )
-    copy_rows(connection, tables.documents, ("document", "digest", *DOCUMENT_COLUMNS, *own), rows)
-    rows = (
-        chunk_values(first + place, number, chunk)
-        for number, first, one, _ in placed
-        for place, chunk in enumerate(one.rows.chunks)
-    )
-    copy_rows(connection, tables.chunks, ("chunk", "document", "digest", *CHUNK_COLUMNS), rows)
-    rows = (field_values(number, value) for number, _, _, home in placed for value in home.rows)
-    copy_rows(connection, tables.fields, ("document", "name", "kind", "s", "i", "r"), rows)
+    columns = {"document": "int8", "digest": "bytea", **DOCUMENT_COLUMNS, **own}
+    copy_rows(connection, tables.name("documents"), columns, rows)
+    rows = ((one.number, one.document_number, digest(one.chunk.id), *one.chunk) for one in chunks)
+    columns = {"chunk": "int8", "document": "int8", "digest": "bytea", **CHUNK_COLUMNS}
+    copy_rows(connection, tables.name("chunks"), columns, rows)
+    rows = ((number, *value) for number, _, home in placed for value in home.rows)
+    copy_rows(connection, tables.name("fields"), {"document": "int8", **FIELD_COLUMNS}, rows)
     for stored in state.spaces:
+        vectors = [vector for one in documents for vector in one.vectors[stored.space.id]]
         rows = (
-            vector_values(first + place, number, vector) + home.columns
-            for number, first, one, home in placed
-            for place, vector in enumerate(one.vectors[stored.space.id])
+            (one.number, one.document_number, pack_vector(vector.codes), vector.norm, vector.key, *one.columns)
+            for one, vector in zip(chunks, vectors, strict=True)
         )
-        copy_rows(connection, tables.vectors(stored.table), (*VECTOR_COLUMNS, *own), rows)
-    state = replace(
-        state, next_row=free, columns=without_whole(state.columns, set().union(*(home.rest for home in homes)))
-    )
-    return copy_words(connection, tables, state, _chunks_of(placed), own)
-
-
-def _chunks_of(placed: Sequence[tuple[int, int, PendingDocument, Placed]]) -> Iterator[NumberedChunk]:
-    for number, first, one, home in placed:
-        for place, chunk in enumerate(one.rows.chunks):
-            yield first + place, number, one.rows.document, chunk, home.columns
+        copy_rows(connection, tables.vectors(stored.table), {**VECTOR_COLUMNS, **own}, rows)
+    rest = set[int]().union(*(home.rest for home in homes))
+    state = replace(state, next_row=numbers.stop + len(chunks), columns=without_whole(state.columns, rest))
+    return copy_words(connection, tables, state, chunks)
 
 
 def copy_words(
-    connection: Connection,
-    tables: Tables,
-    state: CollectionState,
-    chunks: Iterable[NumberedChunk],
-    columns: Sequence[str],
+    connection: Connection, tables: Tables, state: CollectionState, chunks: Sequence[NumberedChunk]
 ) -> CollectionState:
-    """Append the words of chunks; returns the state with these counted. `columns` names those of fields."""
+    """Append the words of chunks; returns the state with these counted."""
     frequencies, languages, length = Counter[str](), Counter(state.languages), state.terms
-    numbered, analysed = tee(chunks)
 
-    def rows() -> Iterator[list[bytes | None]]:
+    def rows() -> Iterator[Sequence[Any]]:
         nonlocal length
-        for (chunk, number, _, _, own), words in zip(
-            numbered, chunk_words((one[2], one[3]) for one in analysed), strict=True
-        ):
+        analysed = chunk_words((one.document, one.chunk) for one in chunks)
+        for one, words in zip(chunks, analysed, strict=True):
             terms = _stored_terms(words.terms)
             frequencies.update(term for term, _ in terms)
             languages[words.language] += 1
             length += words.length
-            yield word_values(chunk, number, words._replace(terms=terms)) + list(own)
+            stored = _pack_terms(terms)
+            yield one.number, one.document_number, words.length, words.language, stored, *one.columns
 
-    copy_rows(connection, tables.words, (*WORD_COLUMNS, *columns), rows())
-    statement = sql.SQL(
-        "insert into {} as old select * from unnest(%s::text[], %s::int[]) "
+    copy_rows(connection, tables.name("words"), {**_WORD_COLUMNS, **types_of(state.columns)}, rows())
+    statement = tables.fill(
+        "insert into {terms} as old select * from unnest(%s::text[], %s::int[]) "
         "on conflict (term) do update set chunks = old.chunks + excluded.chunks"
     )
     names = sorted(frequencies)
-    connection.execute(statement.format(tables.terms), (names, [frequencies[name] for name in names]))
+    connection.execute(statement, (names, [frequencies[name] for name in names]))
     return replace(state, languages=dict(languages), terms=length)
-
-
-NumberedChunk: TypeAlias = tuple[int, int, DocumentRow, ChunkRow, Sequence[bytes | None]]
-"""A chunk with its number and that of its document before it, and the values of the columns of fields after it."""
-VECTOR_COLUMNS: Final = ("chunk", "document", "vector", "norm", "key")
-WORD_COLUMNS: Final = ("chunk", "document", "length", "language", "words")

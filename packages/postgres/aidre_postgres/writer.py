@@ -20,21 +20,13 @@ from aidre.engine.errors import StoreLocked
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.ports import Recompute
 from aidre.engine.storage import to_utf8, upkeep
-from aidre_postgres.catalog import make_catalog, read_state, writer_lock
-from aidre_postgres.columns import names_of, with_new_columns
-from aidre_postgres.connections import Server
-from aidre_postgres.lookup import StoredRows
-from aidre_postgres.migrations import index_fields, upgrade
+from aidre_postgres.catalog import make_catalog, publish, read_state, writer_lock
+from aidre_postgres.columns import types_of, with_new_columns
+from aidre_postgres.connections import Server, fetch
+from aidre_postgres.migrations import migrated
 from aidre_postgres.reader import PostgresReader
-from aidre_postgres.tables import (
-    FORMAT,
-    VECTOR_COLUMNS,
-    Tables,
-    copy_documents,
-    copy_rows,
-    to_uuid,
-    vector_values,
-)
+from aidre_postgres.stored import StoredRows
+from aidre_postgres.tables import FORMAT, VECTOR_COLUMNS, Tables, copy_documents, copy_rows, pack_vector, to_uuid
 from aidre_rows import CollectionState, Declared, PendingSink, StoredSpace, pending_vectors
 
 _MIN_GRAPH_ROWS: Final = 5_000
@@ -65,12 +57,11 @@ class PostgresWriter(PendingSink):
         try:
             with server.faults():
                 make_catalog(self._connection, server)
-                self._number, state = read_state(self._connection, server, collection)
-                if self._number is not None and state is not None and state.format < FORMAT:
-                    self._number, state = upgrade(self._connection, Tables(server, self._number), state)
-                if self._number is not None and state is not None:
-                    state = index_fields(self._connection, Tables(server, self._number), state)
-            super().__init__(collection, state, spaces, declared)
+                found = read_state(self._connection, server, collection)
+                if found is not None:
+                    found = migrated(self._connection, server, *found)
+            self._number = None if found is None else found[0]
+            super().__init__(collection, None if found is None else found[1], spaces, declared)
         except BaseException:
             self._lock.__exit__(None, None, None)
             raise
@@ -119,7 +110,7 @@ class PostgresWriter(PendingSink):
                 self._fill(new, recompute[new.space.id])
                 self._tables.index_fields(self._connection, replace(state, spaces=(new,)), state.columns)
                 self._connection.execute(sql.SQL("drop table {}").format(self._tables.vectors(old.table)))
-            self._publish(state, self._number)
+            self._publish(state, self._tables.number)
         self._state, self._sent = state, None
 
     def _fill(self, made: StoredSpace, recompute: Recompute) -> None:
@@ -127,16 +118,18 @@ class PostgresWriter(PendingSink):
         numbered = iter(()) if self.snapshot is None else self.snapshot.numbered()
         while block := [pair for _, pair in zip(range(_REEMBED_ROWS), numbered, strict=False)]:
             encoded, keys = recompute([chunk for _, chunk in block])
-            rows = [
-                vector_values(number, int(chunk.document_key), vector)  # type: ignore[call-overload]
+            rows = (
+                (number, chunk.document_key, pack_vector(vector.codes), vector.norm, vector.key)
                 for (number, chunk), vector in zip(block, pending_vectors(encoded, keys), strict=True)
-            ]
+            )
             copy_rows(self._connection, self._tables.vectors(made.table), VECTOR_COLUMNS, rows)
-        names = sql.SQL(", ").join(map(sql.Identifier, names_of(self._state.columns)))
         if self._state.columns:
-            statement = sql.SQL("update {} v set ({names}) = (select {names} from {} d where d.document = v.document)")
-            made_from = self._tables.vectors(made.table), self._tables.documents
-            self._connection.execute(statement.format(*made_from, names=names))
+            statement = self._tables.fill(
+                "update {vectors} v set ({names}) = (select {names} from {documents} d where d.document = v.document)",
+                names=sql.SQL(", ".join(types_of(self._state.columns))),
+                vectors=self._tables.vectors(made.table),
+            )
+            self._connection.execute(statement)
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -145,14 +138,13 @@ class PostgresWriter(PendingSink):
         return Tables(self._server, self._number or 0)
 
     @property
-    def _stored(self) -> StoredRows:
-        return StoredRows(self._tables if self._number is not None else None, self._rows)
+    def _committed(self) -> StoredRows | None:
+        return None if self._number is None else StoredRows(self._tables, self._state.spaces, self._fetch)
 
-    def _rows(self, statement: sql.Composable, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    def _fetch(self, statement: sql.Composable, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         self._reconnect()
         with self._server.faults():
-            rows: list[tuple[Any, ...]] = self._connection.cursor(binary=True).execute(statement, parameters).fetchall()
-        return rows
+            return fetch(self._connection, statement, parameters)
 
     def _reconnect(self) -> None:
         """Take the lock again where the connection was lost."""
@@ -166,10 +158,10 @@ class PostgresWriter(PendingSink):
             return False
         self._reconnect()
         with self._server.faults():
-            number, state = read_state(self._connection, self._server, self._name)
-        if state is None or state.token != self._sent.token:
+            found = read_state(self._connection, self._server, self._name)
+        if found is None or found[1].token != self._sent.token:
             return False
-        self._number, self._state = number, state
+        self._number, self._state = found
         return True
 
     def _write(self) -> None:
@@ -217,14 +209,15 @@ class PostgresWriter(PendingSink):
     def _without_deleted(self, state: CollectionState) -> CollectionState:
         """Delete the stored rows of replaced and deleted documents."""
         digests = [to_uuid(to_utf8(one)) for one in self._pending.deleted]
-        names = {kind: getattr(self._tables, kind) for kind in ("documents", "chunks", "fields", "words", "terms")}
         spaces = [
-            sql.SQL("v{} as (delete from {} where document in (select document from gone)), ").format(
-                sql.Literal(stored.table), self._tables.vectors(stored.table)
+            self._tables.fill(
+                "v{number} as (delete from {vectors} where document in (select document from gone)), ",
+                number=stored.table,
+                vectors=self._tables.vectors(stored.table),
             )
             for stored in state.spaces
         ]
-        statement = sql.SQL(
+        statement = self._tables.fill(
             "with gone as (delete from {documents} where digest = any (%s) returning document, chunk_count, url), "
             "c as (delete from {chunks} where document in (select document from gone)), "
             "f as (delete from {fields} where document in (select document from gone)), {spaces}"
@@ -235,30 +228,18 @@ class PostgresWriter(PendingSink):
             "l as (select language, count(*) number from w group by language) "
             "select count(*), coalesce(sum(chunk_count), 0)::int8, count(*) - count(url), "
             "(select coalesce(sum(length), 0)::int8 from w), "
-            "(select coalesce(jsonb_object_agg(language, number), '{{}}') from l) from gone"
-        ).format(spaces=sql.SQL("").join(spaces), **names)
-        [(documents, chunks, without_url, terms, languages)] = self._connection.execute(
-            statement, (digests,)
-        ).fetchall()
-        left = {tag: number - languages.get(tag, 0) for tag, number in state.languages.items()}
-        return replace(
-            state,
-            documents=state.documents - documents,
-            chunks=state.chunks - chunks,
-            documents_without_url=state.documents_without_url - without_url,
-            terms=state.terms - terms,
-            languages={tag: number for tag, number in left.items() if number},
+            "(select coalesce(jsonb_object_agg(language, number), '{{}}') from l) from gone",
+            spaces=sql.SQL("").join(spaces),
         )
+        rows = self._connection.execute(statement, (digests,)).fetchall()
+        [(documents, chunks, without_url, terms, languages)] = rows
+        left = {tag: number - languages.get(tag, 0) for tag, number in state.languages.items()}
+        state = replace(state, languages={tag: number for tag, number in left.items() if number})
+        return state.less(documents=documents, chunks=chunks, documents_without_url=without_url, terms=terms)
 
-    def _publish(self, state: CollectionState, number: int | None) -> None:
-        """Write the state of the next generation, last in a transaction."""
-        statement = sql.SQL(
-            "update {} set format = %s, lineage = %s, generation = %s, updated_at = %s, token = %s, state = %s "
-            "where number = %s"
-        ).format(self._server.name("collections"))
-        values = [state.format, state.lineage, state.generation, state.updated_at, state.token, state.encode()]
+    def _publish(self, state: CollectionState, number: int) -> None:
         self._sent = state
-        self._connection.execute(statement, [*values, number])
+        publish(self._connection, self._server, number, state)
 
     def _keep_up(self) -> None:
         """Build the graphs that are due, and count anew where so much was written that the plans of searches would no
@@ -267,17 +248,14 @@ class PostgresWriter(PendingSink):
             return
         with upkeep(f"{self._name} at {self._server.address}", "graphs were not built"), self._server.faults():
             for stored in self._state.spaces:
-                if not self._tables.has_index(self._connection, stored.table):
-                    self._tables.make_index(self._connection, stored.space, stored.table)
+                self._tables.make_index(self._connection, stored.space, stored.table)
             counted = self._tables.counted_chunks(self._connection)
             if abs(self._state.chunks - counted) > _NEGLECTED_SHARE * self._state.chunks:
-                names = sql.SQL(", ").join(self._tables.all(self._state))
-                self._connection.execute(sql.SQL("analyze {}").format(names))
+                self._connection.execute(sql.SQL("analyze {}").format(self._tables.all(self._state)))
 
     def _vacuum(self, statement: str) -> None:
         if self._number is None:
             return
         self._reconnect()
         with self._server.faults():
-            for name in self._tables.all(self._state):
-                self._connection.execute(sql.SQL(statement).format(name))
+            self._connection.execute(sql.SQL(statement).format(self._tables.all(self._state)))

@@ -175,14 +175,14 @@ def test_the_next_writer_indexes_vectors_of_an_earlier_release(store: Source, ur
     without = store.open(NAME)
     n = parse_filter({"n": {"lt": 3}})
     assert isinstance(without, PostgresReader)
-    assert not without.conditions().finds_vectors(n)
+    assert not without.rows.conditions().finds_vectors(n)
     assert answers(without) == expected
     for _ in range(2):  # the second has nothing to do
         with store.writer(NAME, spaces=None):
             pass
     indexed = store.open(NAME)
     assert isinstance(indexed, PostgresReader)
-    assert indexed.conditions().finds_vectors(n)
+    assert indexed.rows.conditions().finds_vectors(n)
     assert (indexed.generation, indexed.lineage) == (without.generation + 1, without.lineage)
     assert without_stamp(answers(indexed)) == without_stamp(expected)
     assert of_earlier_release(uri) == made
@@ -201,7 +201,7 @@ def test_an_earlier_release_goes_on_with_the_indexes(store: Source, uri: str) ->
         sink.commit()
     found = store.open(NAME)
     assert isinstance(found, PostgresReader)
-    assert found.conditions().finds_vectors(parse_filter({"n": 3}))
+    assert found.rows.conditions().finds_vectors(parse_filter({"n": 3}))
     assert found.count(parse_filter({"n": 3})) == 0
 
 
@@ -222,7 +222,7 @@ def test_an_earlier_release_goes_on_with_the_indexes(store: Source, uri: str) ->
 def test_filters_whose_vectors_are_found_by_indexes(store: Source, written: dict[str, Any], finds: bool) -> None:
     found = store.open(NAME)
     assert isinstance(found, PostgresReader)
-    assert found.conditions().finds_vectors(parse_filter(written)) == finds
+    assert found.rows.conditions().finds_vectors(parse_filter(written)) == finds
 
 
 def test_what_few_rows_are_grows_with_the_collection(store: Source, monkeypatch: pytest.MonkeyPatch) -> None:

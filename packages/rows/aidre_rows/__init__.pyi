@@ -1,24 +1,22 @@
 from .lacking import (
     DENSE as DENSE,
     WITH_WORDS as WITH_WORDS,
-    Counted as Counted,
     RowsReader as RowsReader,
 )
 from .pending import (
     PendingDocument as PendingDocument,
-    PendingVector as PendingVector,
     pending_vectors as pending_vectors,
-    with_keys as with_keys,
 )
+from .ranking import Ranked as Ranked
 from .rows import (
     ChunkRow as ChunkRow,
     DocumentRow as DocumentRow,
     FieldRow as FieldRow,
+    PendingVector as PendingVector,
     Rows as Rows,
     digest as digest,
     index_fields as index_fields,
     plain_chunk as plain_chunk,
-    stored_record as stored_record,
 )
 from .sink import Declared as Declared, PendingSink as PendingSink, collection_missing as collection_missing
 from .source import RowsSource as RowsSource
@@ -33,7 +31,6 @@ from .words import (
     ChunkWords as ChunkWords,
     Numbers as Numbers,
     QueryWords as QueryWords,
-    Ranked as Ranked,
     Scores as Scores,
     chunk_words as chunk_words,
 )

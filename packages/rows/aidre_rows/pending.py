@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,22 +13,13 @@ from aidre.engine.index.vectors import dtype_of
 from aidre.engine.model import EmbeddingSpace, EncodedVectors
 from aidre.engine.segment import RecordColumns
 from aidre.engine.storage import NO_KEY
-from aidre_rows.rows import Rows, rows_of
-from aidre_rows.state import StoredSpace
+from aidre_rows.rows import PendingVector, Rows, rows_of
 
 MOST_CHUNKS = 100_000
 """Pending chunks from which a commit is due."""
 
 MOST_BYTES = 256 << 20
 """Pending bytes from which a commit is due: they are in memory."""
-
-
-class PendingVector(NamedTuple):
-    """Stored form, norm and embedding key of one vector."""
-
-    codes: NDArray[Any]
-    norm: float
-    key: bytes | None
 
 
 class PendingDocument(NamedTuple):
@@ -121,19 +112,6 @@ def pending_vectors(
     codes, own = encoded.codes[first:last], keys[first:last]
     rows = zip(codes, encoded.norms[first:last].tolist(), own or [NO_KEY] * len(codes), strict=True)
     return [PendingVector(codes, norm, None if key == NO_KEY else key) for codes, norm, key in rows]
-
-
-def with_keys(
-    spaces: Sequence[StoredSpace], vectors_of: Callable[[StoredSpace], list[PendingVector]]
-) -> tuple[Mapping[str, EncodedVectors], Mapping[str, Sequence[bytes]]]:
-    """By space the vectors of stored chunks as an upsert takes them, and the embedding keys of spaces with a model."""
-    vectors, keys = {}, {}
-    for stored in spaces:
-        own = vectors_of(stored)
-        vectors[stored.space.id] = chosen(own, stored.space)[1]
-        if stored.space.model is not None:
-            keys[stored.space.id] = [vector.key or NO_KEY for vector in own]
-    return vectors, keys
 
 
 def chosen(vectors: Sequence[PendingVector | None], space: EmbeddingSpace) -> tuple[NDArray[np.bool_], EncodedVectors]:

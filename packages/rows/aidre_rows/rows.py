@@ -17,8 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aidre.engine.index.fields import FieldIndex, ReservedColumns, build_fields, parse_instant
-from aidre.engine.model import Chunk, Document, Record
-from aidre.engine.segment import RecordColumns
+from aidre.engine.index.vectors import decode
+from aidre.engine.model import Record
+from aidre.engine.segment import RecordColumns, to_record
 from aidre.engine.storage import to_utf8
 from aidre.engine.types import PlainChunk
 
@@ -80,6 +81,14 @@ class Rows(NamedTuple):
     fields: list[FieldRow]
 
 
+class PendingVector(NamedTuple):
+    """Stored form, norm and embedding key of one vector."""
+
+    codes: NDArray[Any]
+    norm: float
+    key: bytes | None
+
+
 def digest(name: bytes) -> bytes:
     """The 16 bytes by which a name of any length is found."""
     return hashlib.blake2b(name, digest_size=16).digest()
@@ -91,24 +100,23 @@ def digest(name: bytes) -> bytes:
 def rows_of(records: RecordColumns, moment: str) -> list[Rows]:
     """The rows of some documents; `moment` is the `updated_at` of those without."""
     chunks = iter(_chunk_rows(records))
-    updated_at = records.updated_at.fill_null(moment)
     columns = [
         [document_id.encode() for document_id in records.ids],
         *(_bytes(column) for column in (records.urls, records.titles, records.types)),
-        updated_at.to_pylist(),
+        records.updated_at.fill_null(moment).to_pylist(),
         *(column.to_pylist() for column in (records.canonical, records.metadata, records.schema_objects)),
         records.payloads.to_pylist(),
         *(_bytes(column) for column in (records.sources, records.origins)),
         *(column.to_pylist() for column in (records.states, records.fingerprints)),
     ]
-    fields = _field_rows(records, updated_at)
-    rows = []
-    for values, count, own in zip(zip(*columns, strict=True), records.chunks.counts, fields, strict=True):
-        of_document = [next(chunks) for _ in range(count)]
-        ids = orjson.dumps([chunk.id.decode() for chunk in of_document])
-        digests = b"".join([hashlib.sha256(chunk.text).digest() for chunk in of_document])
-        rows.append(Rows(DocumentRow._make((*values, ids, digests, count)), of_document, own))
-    return rows
+    documents, of_documents = [], []
+    for values, count in zip(zip(*columns, strict=True), records.chunks.counts, strict=True):
+        own = [next(chunks) for _ in range(count)]
+        ids = orjson.dumps([chunk.id.decode() for chunk in own])
+        digests = b"".join([hashlib.sha256(chunk.text).digest() for chunk in own])
+        documents.append(DocumentRow._make((*values, ids, digests, count)))
+        of_documents.append(own)
+    return list(map(Rows, documents, of_documents, _field_rows(documents)))
 
 
 def _bytes(column: Any) -> list[bytes | None]:
@@ -123,17 +131,10 @@ def _chunk_rows(records: RecordColumns) -> Iterator[ChunkRow]:
     return map(ChunkRow._make, zip(*columns, strict=True))
 
 
-def _field_rows(records: RecordColumns, updated_at: Any) -> list[list[FieldRow]]:
+def _field_rows(documents: Sequence[DocumentRow]) -> list[list[FieldRow]]:
     """The values of the fields of each document, as the field index of local segments finds them."""
-    batch = _batch(
-        [document_id.encode() for document_id in records.ids],
-        updated_at.cast(pa.large_binary()),
-        (records.urls, records.types),
-        zip(records.metadata.to_pylist(), records.schema_objects.to_pylist(), strict=True),
-        (),
-    )
-    index = FieldIndex(batch)
-    found: list[list[FieldRow]] = [[] for _ in records.ids]
+    index = index_fields(documents, ())
+    found: list[list[FieldRow]] = [[] for _ in documents]
     for name, kind in index.stored():
         if kind == "date" and name != "updated_at":
             continue  # read from its string again: which fields are dates may be declared later
@@ -149,38 +150,25 @@ def _field_rows(records: RecordColumns, updated_at: Any) -> list[list[FieldRow]]
 
 def index_fields(documents: Sequence[DocumentRow], dates: Collection[str]) -> FieldIndex:
     """The field index of some documents, with a row for each."""
-    titles = pa.array([document.title for document in documents], pa.large_binary())
-    batch = _batch(
-        [document.id for document in documents],
-        pa.array([document.updated_at.encode() for document in documents], pa.large_binary()),
-        [
-            pa.array(column, pa.large_binary())
-            for column in zip(*((row.url, row.type) for row in documents), strict=True)
-        ],
-        ((document.metadata, document.schema_object) for document in documents),
-        dates,
+
+    def column(values: Iterable[bytes | None]) -> Any:
+        return pa.array(list(values), pa.large_binary())
+
+    def sparse(values: Sequence[bytes | None]) -> Any:
+        present = [place for place, value in enumerate(values) if value is not None]
+        return np.array(present, np.int32), column(values[place] for place in present)
+
+    reserved = ReservedColumns(
+        column(one.id for one in documents),
+        column(one.updated_at.encode() for one in documents),
+        sparse([one.url for one in documents]),
+        sparse([one.type for one in documents]),
     )
-    return FieldIndex(batch, lambda: titles)
-
-
-def _batch(
-    ids: Sequence[bytes],
-    updated_at: Any,
-    urls_and_types: Sequence[Any],
-    contents: Iterable[tuple[bytes | None, bytes | None]],
-    dates: Collection[str],
-) -> pa.RecordBatch:
-    def sparse(column: Any) -> Any:
-        present = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).astype(np.int32)
-        return present, column.drop_null().cast(pa.large_binary())
-
-    urls, types = map(sparse, urls_and_types)
-    reserved = ReservedColumns(pa.array(ids, pa.large_binary()), updated_at, urls, types)
     loaded = (
-        (orjson.loads(metadata or b"{}"), None if schema_object is None else orjson.loads(schema_object))
-        for metadata, schema_object in contents
+        (orjson.loads(one.metadata or b"{}"), None if one.schema_object is None else orjson.loads(one.schema_object))
+        for one in documents
     )
-    return build_fields(reserved, loaded, dates)
+    return FieldIndex(build_fields(reserved, loaded, dates), lambda: column(one.title for one in documents))
 
 
 def _field_row(name: bytes, code: Code, value: Any, dictionary: Any) -> FieldRow:
@@ -195,9 +183,7 @@ def _field_row(name: bytes, code: Code, value: Any, dictionary: Any) -> FieldRow
 # -- back again --------------------------------------------------------------------------------------------------
 
 
-def plain_chunk(
-    key: int, document: DocumentRow, chunk: ChunkRow, vectors: Mapping[str, NDArray[np.float32]]
-) -> PlainChunk:
+def plain_chunk(key: int, document: DocumentRow, chunk: ChunkRow, vectors: Mapping[str, PendingVector]) -> PlainChunk:
     """The chunk as readers give it back; `key` is the number of its document."""
     digests = document.digests
     return PlainChunk(
@@ -206,7 +192,9 @@ def plain_chunk(
         span=(chunk.start, chunk.end),
         section=_text(chunk.section),
         token_count=chunk.token_count,
-        embeddings=vectors,
+        embeddings={
+            space: decode(one.codes[np.newaxis], np.array([one.norm], np.float32))[0] for space, one in vectors.items()
+        },
         document_key=key,
         document_id=document.id.decode(),
         document_digests=[
@@ -226,27 +214,15 @@ def plain_chunk(
 
 def stored_record(document: DocumentRow, chunks: Sequence[ChunkRow]) -> Record:
     """A document as an upsert takes it, without text beside that of its chunks."""
-    own_payload = None if document.payload == document.schema_object else orjson.loads(document.payload or b"null")
-    made = Document(
-        document.id.decode(),
-        "",
-        title=_text(document.title),
-        url=_text(document.url),
-        updated_at=document.updated_at,
-        type=_text(document.type),
-        canonical=document.canonical,
-        metadata=orjson.loads(document.metadata or b"{}"),
-        semantic_payload=own_payload,
-        schema_object=None if document.schema_object is None else orjson.loads(document.schema_object),
-        source=document.source.decode(),
-        origin=document.origin.decode(),
-        state=None if document.state is None else orjson.loads(document.state),
+    names = ("id", "url", "title", "type", "source", "origin")
+    values = document._asdict() | {name: _text(getattr(document, name)) for name in names}
+    return to_record(
+        values,
+        (
+            (one.id.decode(), one.text.decode(), one.start, one.end, _text(one.section), one.token_count)
+            for one in chunks
+        ),
     )
-    numbered = tuple(
-        Chunk(one.id.decode(), number, one.text.decode(), one.start, one.end, _text(one.section), one.token_count)
-        for number, one in enumerate(chunks, 1)
-    )
-    return Record(made, numbered, document.fingerprint)
 
 
 def _text(value: bytes | None) -> str | None:

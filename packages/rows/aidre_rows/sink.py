@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.collection import Sources, check_upsert, stale_spaces
-from aidre.engine.errors import BackendUnavailable, CollectionMissing, StoreLocked
+from aidre.engine.errors import BackendUnavailable, CollectionMissing, DocumentMissing, StoreLocked
 from aidre.engine.index.vectors import encode
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
 from aidre.engine.ports import Recompute
 from aidre.engine.segment import RecordColumns, to_columns
 from aidre.engine.storage import NO_KEY, now, with_precision
 from aidre.engine.types import CommitResult
-from aidre_rows.pending import Pending, PendingVector, chosen
+from aidre_rows.pending import Pending, PendingDocument, chosen
+from aidre_rows.rows import PendingVector, stored_record
 from aidre_rows.state import FORMAT, CollectionState, StoredSpace, first_state
 
 
@@ -35,19 +36,29 @@ class Declared:
 class Stored(Protocol):
     """Look-ups among the rows that are committed."""
 
-    def values(self, column: str, document_ids: Sequence[str]) -> dict[str, Any]:
+    def values(self, column: str, document_ids: Sequence[str]) -> Mapping[str, Any]:
         """A column of the documents that are stored, by id."""
 
     def of_source(self, source: str) -> Sequence[tuple[bytes, bytes, bytes | None]]:
         """Id, origin and state of the documents of a source."""
 
-    def vectors(self, keys: Sequence[bytes], stored: StoredSpace) -> dict[bytes, PendingVector]:
+    def vectors(self, keys: Sequence[bytes], stored: StoredSpace) -> Mapping[bytes, PendingVector]:
         """The vectors with these embedding keys in a space."""
 
-    def records(
-        self, document_ids: Sequence[str], spaces: Sequence[StoredSpace]
-    ) -> tuple[list[Record], Mapping[str, EncodedVectors], Mapping[str, Sequence[bytes]]]:
-        """Documents as an upsert takes them, with their vectors and embedding keys. Missing."""
+    def documents(self, document_ids: Sequence[str]) -> Mapping[str, PendingDocument]:
+        """The documents that are stored, by id, with their vectors in all spaces and without their fields."""
+
+
+class _Nothing:
+    """What is stored before the first commit."""
+
+    def values(self, *_: object) -> Mapping[Any, Any]:
+        return {}
+
+    def of_source(self, *_: object) -> Sequence[tuple[bytes, bytes, bytes | None]]:
+        return []
+
+    vectors = documents = values
 
 
 class PendingSink(ABC):
@@ -86,7 +97,8 @@ class PendingSink(ABC):
 
     @property
     @abstractmethod
-    def _stored(self) -> Stored: ...
+    def _committed(self) -> Stored | None:
+        """None before the first commit."""
 
     @abstractmethod
     def _write(self) -> None:
@@ -105,6 +117,10 @@ class PendingSink(ABC):
         """Whether the commit that failed took place: the connection may have been lost before its answer came."""
 
     # -- what is stored ------------------------------------------------------------------------------------------
+
+    @property
+    def _stored(self) -> Stored:
+        return self._committed or _Nothing()
 
     @property
     def spaces(self) -> Mapping[str, EmbeddingSpace]:
@@ -133,7 +149,18 @@ class PendingSink(ABC):
     def stored_records(
         self, document_ids: Sequence[str]
     ) -> tuple[list[Record], Mapping[str, EncodedVectors], Mapping[str, Sequence[bytes]]]:
-        return self._stored.records(document_ids, self._state.spaces)
+        found = self._stored.documents(document_ids)
+        for one in document_ids:
+            if one not in found:
+                raise DocumentMissing(f"there is no document {one!r}", document_id=one)
+        documents = [found[one] for one in document_ids]
+        vectors, keys = {}, {}
+        for name, space in self.spaces.items():
+            own = [vector for one in documents for vector in one.vectors[name]]
+            vectors[name] = chosen(own, space)[1]
+            if space.model is not None:
+                keys[name] = [vector.key or NO_KEY for vector in own]
+        return [stored_record(one.rows.document, one.rows.chunks) for one in documents], vectors, keys
 
     def reuse(self, space_id: str, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], EncodedVectors]:
         if space_id in self._replaced:  # what is stored are vectors of another revision

@@ -181,7 +181,7 @@ def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
 def test_a_bucket_that_does_not_exist_is_named(s3: S3, credentials: None, quick: None) -> None:
     error = failed(Bucket(BucketAddress("s3://no-such-bucket/a", s3.url, "us-east-1")), exists=False)
     assert error.details["reason"] == "missing"
-    assert "s3://no-such-bucket/a does not exist" in str(error)
+    assert f"s3://no-such-bucket/a at 127.0.0.1:{s3.port} does not exist" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_an_endpoint_where_nobody_listens_is_told_as_such(quick: None, credentia
         port = taken.getsockname()[1]
     error = failed(Bucket(BucketAddress("s3://bucket/a", f"http://127.0.0.1:{port}", "us-east-1")))
     assert error.details["reason"] == "unreachable"
-    assert "s3://bucket/a does not answer" in str(error)
+    assert f"s3://bucket/a at 127.0.0.1:{port} does not answer" in str(error)
 
 
 def test_an_endpoint_that_says_nothing_is_given_up(
