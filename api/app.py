@@ -22,7 +22,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from aidre.api.access import ClientAddresses, Guard, OriginalTarget, WebOrigins
-from aidre.api.config import Intent, Protocol, Settings
+from aidre.api.config import IntentSettings, Protocol, Settings
 from aidre.api.http import (
     STATUS,
     AccessLog,
@@ -42,7 +42,15 @@ from aidre.api.protocols.intent import mount as mount_intent
 from aidre.api.protocols.nlweb import mount as mount_nlweb
 from aidre.api.protocols.provenance import mount as mount_provenance
 from aidre.api.retrieval import Cursors, LiveSnapshots, QueryEmbedders, Retrieval, store_secret
-from aidre.api.server import ClientMemory, ErrorResponses, FastRoutes, Frame, FrameMiddleware, Mounted, RejectionCache
+from aidre.api.server import (
+    ClientMemory,
+    ErrorResponses,
+    FastRoutes,
+    FrameMiddleware,
+    Mounted,
+    RejectionCache,
+    RequestFrame,
+)
 from aidre.engine.embedding import load_stored
 from aidre.engine.errors import AidreError, ConfigurationError
 from aidre.engine.ports import Source
@@ -112,7 +120,7 @@ def of_replica(settings: Settings) -> Settings:
     """The settings without the protocols that a replica does not serve. ConfigurationError."""
     if settings.server.writes:
         raise ConfigurationError("server.writes: a replica takes no writes; send them to the store that is published")
-    return replace(settings, intent=Intent(), intakes=())
+    return replace(settings, intent=IntentSettings(), intakes=())
 
 
 def _with_base_url(settings: Settings) -> Settings:
@@ -214,7 +222,7 @@ def _layers(
     """
     errors = ErrorResponses(mounted, render_error)
     routed = FastRoutes(ExceptionMiddleware(app.router, {HTTPException: _renderer_of_http(errors)}), routes)
-    frame = Frame(
+    frame = RequestFrame(
         guard,
         WebOrigins(settings),
         errors,

@@ -74,7 +74,7 @@ def write(
         >>> "tea" in docs, docs.adopt(files / "parts")
         (True, [])
     """
-    from aidre.engine.collection import Order, check_name, is_stored, put_segments
+    from aidre.engine.collection import SegmentOrder, check_name, is_stored, put_segments
     from aidre.engine.maintenance import place_of
 
     place = place_of(into)
@@ -84,7 +84,7 @@ def write(
     settings = [*_identities(space, embed, endpoint), *named_dates]
     for number, (piece, matrices) in enumerate(_pieces(rows, vectors, space)):
         name = check_name(f"{label}-{number:04d}-{_digest(piece, matrices, settings)}")
-        order = Order(label, run, number)
+        order = SegmentOrder(label, run, number)
         if not is_stored(place, name, order):
             with (
                 tempfile.TemporaryDirectory(prefix="aidre-segments-") as folder,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:  # importing numpy would double the time of `aidre --help`
-    from aidre.engine.maintenance import CollectionReport, Problem
+    from aidre.engine.maintenance import CollectionReport, StoreProblem
     from aidre.engine.model import Json
 
 
@@ -180,7 +180,7 @@ def _weights(space: Mapping[str, Json]) -> str:
 
 
 def verification_record(
-    reports: Sequence[CollectionReport], ok: bool, log_problems: Sequence[Problem] = ()
+    reports: Sequence[CollectionReport], ok: bool, log_problems: Sequence[StoreProblem] = ()
 ) -> dict[str, Json]:
     """The output of `aidre verify --json`, with counts summed over the store. Log problems have no collection."""
     problems = [(report.collection, problem) for report in reports for problem in (*report.problems, *report.older)]
@@ -205,7 +205,7 @@ _HISTORY: Final = (
 )
 
 
-def verification_lines(reports: Iterable[CollectionReport], log_problems: Iterable[Problem] = ()) -> Iterable[str]:
+def verification_lines(reports: Iterable[CollectionReport], log_problems: Iterable[StoreProblem] = ()) -> Iterable[str]:
     """One line for each collection, and one for each file that fails its check."""
     for report in reports:
         state = "sound" if not report.problems else "usable" if report.ok else "damaged"

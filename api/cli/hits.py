@@ -14,7 +14,7 @@ from itertools import repeat
 from aidre.api.cli.console import counted, print_json, print_lines, print_message, printable, without_controls
 from aidre.engine.index.text import strip_layout, without_headings
 from aidre.engine.model import Highlight, Json
-from aidre.engine.retrieve import RELEVANT, Answer, Reading, told_copies
+from aidre.engine.retrieve import RELEVANT, Answer, QuestionReading, told_copies
 from aidre.engine.types import Facet, Hit
 
 _DEFAULT_TERMINAL = (100, 24)
@@ -50,7 +50,7 @@ def print_found(found: Answer, query: str, *, as_json: bool) -> None:
         print_lines(facet_line(name, facet) for name, facet in facets.items())
 
 
-def _told(reading: Reading) -> Iterator[str]:
+def _told(reading: QuestionReading) -> Iterator[str]:
     """How a query was read: with the phrase "...", without ..., where a field is as some words say."""
     wording = [f"with {printable(phrase)!r} as it is written" for phrase in reading.phrases]
     wording += [f"without {printable(word)!r}" for word in reading.excluded]

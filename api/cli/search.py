@@ -26,7 +26,7 @@ VALUES: Final = 10
 """Values of a facet."""
 
 
-class Asked(NamedTuple):
+class SearchArguments(NamedTuple):
     """`filter` is JSON text; without a `mode` the best mode of the collection is used. `facets` are names of fields.
     With `correct` a text that finds little is answered without what may be typing errors in it; with `operators` its
     quotes and `-word` are read. `k` counts what `group` names. Without `recall` and `fusion` those of the collection
@@ -48,7 +48,11 @@ class Asked(NamedTuple):
 
 
 def find(
-    reader: Reader, asked: Asked, settings: Settings, note: Callable[[str], None], embed: EmbedText | None = None
+    reader: Reader,
+    asked: SearchArguments,
+    settings: Settings,
+    note: Callable[[str], None],
+    embed: EmbedText | None = None,
 ) -> Answer:
     """Fields of the filter that no document has, and models that cannot be loaded, are reported to `note`.
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aidre.engine.errors import ConfigurationError, StorageFailed, StoreLocked
 from aidre.ingest.fetch import is_url
-from aidre.ingest.pipeline import Committed, Event, Notice, Problem, Summary
+from aidre.ingest.pipeline import Committed, DocumentProblem, Event, Notice, Summary
 from aidre.ingest.records import escape_unprintable
 from aidre.ingest.sources import FileSource, is_ignored, is_readable, locate_sources
 
@@ -48,7 +48,7 @@ State: TypeAlias = tuple[int, int, int, int] | None
 
 
 @dataclass(slots=True)
-class Changes:
+class FileChanges:
     """Tells when something below the folders, or one of the files, has changed. `ignored` is a folder below them."""
 
     folders: Sequence[Path]
@@ -168,12 +168,12 @@ class News:
     is_news: bool = False
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, Problem | Notice):
+        if isinstance(event, DocumentProblem | Notice):
             text = repr(event)
             self.now.add(text)
             if text in self.said:
                 return
-            self.is_news = self.is_news or isinstance(event, Problem)
+            self.is_news = self.is_news or isinstance(event, DocumentProblem)
         elif isinstance(event, Summary):
             refused = repr(event.refused)
             self.now.add(refused)
@@ -193,7 +193,7 @@ def watch(
     reporting: Reporting,
     say: Callable[[str], None],
     *,
-    changes: Changes | None = None,
+    changes: FileChanges | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
     """Ingest, then again after every change, and when a document is to be published or not any more, until a signal
@@ -230,7 +230,7 @@ def watch(
         followed.stop()
 
 
-def _wait(followed: Changes, due: str | None, clock: Callable[[], datetime]) -> None:
+def _wait(followed: FileChanges, due: str | None, clock: Callable[[], datetime]) -> None:
     """Wait for a change, or until a time (RFC 3339)."""
     if due is None:
         followed.wait(None)
@@ -261,7 +261,7 @@ def _run(
     return frozenset(news.now), summary.next_change
 
 
-def follow(sources: Sequence[str], store: Path) -> Changes:
+def follow(sources: Sequence[str], store: Path) -> FileChanges:
     """What tells of changes in these sources. ConfigurationError for an address, or a path that cannot be read."""
     for source in sources:
         if is_url(source):
@@ -277,4 +277,4 @@ def follow(sources: Sequence[str], store: Path) -> Changes:
     sources_of_files = [one for one in located if isinstance(one, FileSource)]
     folders = [one.root for one in sources_of_files if one.only is None]
     files = [one.root / one.only for one in sources_of_files if one.only is not None]
-    return Changes(folders, files, store.resolve())
+    return FileChanges(folders, files, store.resolve())

@@ -15,7 +15,7 @@ GUARDED = (401, 403, 429, 503)
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class BodyContent:
     """A body: its struct, or the schema of what is not JSON, and its media types, the preferred one first.
 
     `also` are schemas of further media types.
@@ -65,10 +65,10 @@ class Operation:
     tag: str
     summary: str
     description: str
-    answers: Mapping[int, Content]
-    error: Content | None = None
+    answers: Mapping[int, BodyContent]
+    error: BodyContent | None = None
     errors: tuple[int, ...] = ()
-    request: Content | None = None
+    request: BodyContent | None = None
     parameters: tuple[Parameter, ...] = ()
     links: Mapping[str, Schema] = field(default_factory=dict)
     conditional: bool = False

@@ -38,7 +38,7 @@ MAX_DESCRIPTION_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class LinkTarget:
     """A document and its relation to the server (RFC 8288, 8631)."""
 
     relation: str
@@ -51,16 +51,16 @@ def origin_of(settings: Settings) -> str:
     return (settings.server.origin or str(settings.server.base_url)).rstrip("/")
 
 
-def targets(settings: Settings) -> Iterator[Target]:
+def targets(settings: Settings) -> Iterator[LinkTarget]:
     base, origin = settings.server.base_url, origin_of(settings)
-    yield Target("service-meta", f"{origin}/.well-known/ai-discovery", JSON)
-    yield Target("service-desc", f"{base}/openapi.json", JSON)
-    yield Target("service-doc", f"{base}/docs", "text/html")
-    yield Target("describedby", f"{base}/llms.txt", LLMS_TEXT.partition(";")[0])
-    yield Target("describedby", f"{base}{CATALOG}", JSON_LD)
-    yield Target("api-catalog", f"{origin}{API_CATALOG}", LINKSET)
-    yield Target("search", f"{base}{OPENSEARCH}", OPENSEARCH_TYPE)
-    yield Target("sitemap", f"{base}{SITEMAP}", XML)
+    yield LinkTarget("service-meta", f"{origin}/.well-known/ai-discovery", JSON)
+    yield LinkTarget("service-desc", f"{base}/openapi.json", JSON)
+    yield LinkTarget("service-doc", f"{base}/docs", "text/html")
+    yield LinkTarget("describedby", f"{base}/llms.txt", LLMS_TEXT.partition(";")[0])
+    yield LinkTarget("describedby", f"{base}{CATALOG}", JSON_LD)
+    yield LinkTarget("api-catalog", f"{origin}{API_CATALOG}", LINKSET)
+    yield LinkTarget("search", f"{base}{OPENSEARCH}", OPENSEARCH_TYPE)
+    yield LinkTarget("sitemap", f"{base}{SITEMAP}", XML)
 
 
 def link_header(settings: Settings) -> str:

@@ -25,7 +25,7 @@ import orjson
 import xxhash
 
 from aidre.api.access import Caller
-from aidre.api.http import Conflict
+from aidre.api.http import ConflictingRequest
 from aidre.api.retrieval.snapshots import LiveSnapshots
 from aidre.engine.errors import GenerationMissing, InvalidInput
 from aidre.engine.index.fields import filter_digest
@@ -136,7 +136,7 @@ def next_cursor(cursor: SearchCursor | None, snapshot: Reader, offset: int) -> S
 async def snapshot_of(cursor: SearchCursor, name: str, now: Reader, snapshots: LiveSnapshots) -> Reader:
     """The snapshot of the generation in which a paged search began; `now` is the current one of the collection.
 
-    Raises Conflict for a cursor that has expired.
+    Raises ConflictingRequest for a cursor that has expired.
     """
     if cursor.expired:
         raise expired_cursor()
@@ -148,8 +148,8 @@ async def snapshot_of(cursor: SearchCursor, name: str, now: Reader, snapshots: L
         raise expired_cursor() from error
 
 
-def expired_cursor() -> Conflict:
-    return Conflict("this cursor has expired: begin the search again without it", member="cursor")
+def expired_cursor() -> ConflictingRequest:
+    return ConflictingRequest("this cursor has expired: begin the search again without it", member="cursor")
 
 
 def store_secret(folder: Path, configured: str | None = None) -> bytes:

@@ -1,5 +1,5 @@
-from .connection import Connection as Connection, connection_capacity as connection_capacity
-from .frame import Frame as Frame, FrameMiddleware as FrameMiddleware
+from .connection import ServerConnection as ServerConnection, connection_capacity as connection_capacity
+from .frame import FrameMiddleware as FrameMiddleware, RequestFrame as RequestFrame
 from .memory import ClientMemory as ClientMemory
 from .mounted import ErrorResponses as ErrorResponses, FastRoutes as FastRoutes, Mounted as Mounted
 from .overload import RejectionCache as RejectionCache

@@ -98,7 +98,7 @@ ERRORS: Mapping[HTTPStatus, tuple[str, str]] = {
 """Error code and message, in the envelope of AIDRE, of requests that no protocol has seen."""
 
 
-class Connection(HttpToolsProtocol):
+class ServerConnection(HttpToolsProtocol):
     """One connection. All times are in seconds; those without a comment are explained by the state table."""
 
     header_seconds: ClassVar[float] = 9.0
@@ -233,7 +233,7 @@ class Connection(HttpToolsProtocol):
         rejection = None
         running = self._running
         if not self._is_host_valid(version):
-            scope["state"][CONNECTION_ERROR] = BadRequest(HOST_REQUIRED, {"Connection": "close"})
+            scope["state"][CONNECTION_ERROR] = BadRequest(HOST_REQUIRED, {"ServerConnection": "close"})
         elif running is not None and running.count >= running.most:
             rejection = self._cached_rejection()
         self._start_cycle(scope, rejection, keep_alive=version != "1.0" and self.parser.should_keep_alive())
@@ -420,7 +420,7 @@ class Connection(HttpToolsProtocol):
         cycle, is_partial = self.cycle, self._state == BODY
         is_busy = cycle is not None and not cycle.response_complete
         if is_busy and is_partial and (is_new or self.pipeline):
-            cycle.scope["state"][CONNECTION_ERROR] = BadRequest(BODY_UNFRAMED, {"Connection": "close"})
+            cycle.scope["state"][CONNECTION_ERROR] = BadRequest(BODY_UNFRAMED, {"ServerConnection": "close"})
             cycle.more_body = is_partial = False
             cycle.message_event.set()
         if is_busy and not is_partial:
@@ -447,7 +447,7 @@ class Connection(HttpToolsProtocol):
         """Checks all connections of a server, and again later while there are any."""
         now, refused, pause = loop.time(), 0, cls.check_seconds
         for connection in list(state.connections):
-            if isinstance(connection, Connection):
+            if isinstance(connection, ServerConnection):
                 refused += connection._check_timeout(now)
                 if refused >= MAX_REFUSED:
                     pause /= REFUSING_SHARE
@@ -520,4 +520,4 @@ def connection_capacity() -> int:
         except (OSError, ValueError) as error:
             logger.warning("this process can open only %s files at once: %s", soft, error)
     files = MAX_FILES if soft == resource.RLIM_INFINITY else soft
-    return max(FILES_RESERVED // 4, min(Connection.max_connections, files - FILES_RESERVED))
+    return max(FILES_RESERVED // 4, min(ServerConnection.max_connections, files - FILES_RESERVED))

@@ -120,7 +120,7 @@ def _current(folder: Path) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RetainedSpace:
     """What only older generations need: bytes on disk, kept for readers until a Unix time.
 
     `generations` is the number of generations that the collection keeps, where one of these needs any of the bytes;
@@ -132,7 +132,7 @@ class Kept:
     generations: int
 
 
-def kept_for_readers(folder: Path, newest: Manifest) -> Kept | None:
+def kept_for_readers(folder: Path, newest: Manifest) -> RetainedSpace | None:
     """What stays on the disk though the newest generation does not need it; None where nothing does, or where the disk
     does not say."""
     with suppress(OSError):
@@ -140,7 +140,7 @@ def kept_for_readers(folder: Path, newest: Manifest) -> Kept | None:
     return None
 
 
-def _kept_for_readers(folder: Path, newest: Manifest, written: Sequence[tuple[int, float]]) -> Kept | None:
+def _kept_for_readers(folder: Path, newest: Manifest, written: Sequence[tuple[int, float]]) -> RetainedSpace | None:
     superseded = {number: moment for (number, _), (_, moment) in itertools.pairwise(written)}
     needed, found, until, counted = named_paths(folder, newest), dict[str, int](), 0.0, 0
     for number, moment in superseded.items():
@@ -151,7 +151,7 @@ def _kept_for_readers(folder: Path, newest: Manifest, written: Sequence[tuple[in
             if sizes:
                 until = max(until, moment + KEEP_SECONDS, _pinned_until(folder, number))
                 counted = newest.keep if number > newest.generation - newest.keep else counted
-    return Kept(sum(found.values()), until, counted) if found else None
+    return RetainedSpace(sum(found.values()), until, counted) if found else None
 
 
 def _files(paths: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:

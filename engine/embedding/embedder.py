@@ -27,7 +27,7 @@ from aidre.engine.embedding.graph import (
     prefixes_part,
 )
 from aidre.engine.embedding.models import DEFAULT, KNOWN
-from aidre.engine.embedding.weights import Weights, find_weights
+from aidre.engine.embedding.weights import ModelWeights, find_weights
 from aidre.engine.errors import ConfigurationError, DimensionMismatch, InvalidInput, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import precision_of
@@ -268,19 +268,19 @@ def _endpoint_of(space: EmbeddingSpace, endpoints: Mapping[str, Endpoint]) -> En
     return endpoint
 
 
-def _exported(space: EmbeddingSpace, weights: Weights) -> Embedder:
+def _exported(space: EmbeddingSpace, weights: ModelWeights) -> Embedder:
     from aidre.engine.embedding.onnx import load_exported
 
     return load_exported(space, weights)
 
 
-def _native(space: EmbeddingSpace, weights: Weights) -> Embedder:
+def _native(space: EmbeddingSpace, weights: ModelWeights) -> Embedder:
     from aidre.engine.embedding.torch import ReferenceEmbedder
 
     return ReferenceEmbedder(space, weights)
 
 
-def _auto(space: EmbeddingSpace, weights: Weights) -> Embedder:
+def _auto(space: EmbeddingSpace, weights: ModelWeights) -> Embedder:
     from aidre.engine.embedding.graph import NotExportable
 
     try:
@@ -290,7 +290,7 @@ def _auto(space: EmbeddingSpace, weights: Weights) -> Embedder:
         return _native(space, weights)
 
 
-RUNTIMES: Mapping[str, Callable[[EmbeddingSpace, Weights], Embedder]] = {
+RUNTIMES: Mapping[str, Callable[[EmbeddingSpace, ModelWeights], Embedder]] = {
     "auto": _auto,
     "onnxruntime": _exported,
     "sentence-transformers": _native,

@@ -90,7 +90,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _EndpointResponse:
     status: int
     body: bytes
     retry_after: float | None
@@ -103,7 +103,7 @@ class _Times(NamedTuple):
     last_retry: float
 
 
-class _NoAnswer(Exception):
+class _EndpointFailure(Exception):
     """The reason. `is_final`: asking again would not help."""
 
     def __init__(self, reason: str, *, is_final: bool = False) -> None:
@@ -184,7 +184,7 @@ class EndpointEmbedder:
             raise self._unavailable("refused", said, status=answer.status)
         return self._read_vectors(len(texts), answer.body)
 
-    def _ask(self, texts: list[str], times: _Times) -> _Answer:
+    def _ask(self, texts: list[str], times: _Times) -> _EndpointResponse:
         """The answer to one request, which is repeated where none comes back or its status is a temporary one."""
         request: dict[str, Json] = {"model": self.space.model, "input": texts, "encoding_format": "float"}
         if self._endpoint.request_dimensions:
@@ -196,7 +196,7 @@ class EndpointEmbedder:
             wait, status, final = pause, None, False
             try:
                 answer = self._http.post(content, limit, times.end)
-            except _NoAnswer as error:
+            except _EndpointFailure as error:
                 said, final = f"{error}: check the line endpoint of the space, and the network", error.is_final
             else:
                 if answer.status not in RETRIED:
@@ -289,8 +289,8 @@ class _Http:
         )
         weakref.finalize(self, self._pool.close)
 
-    def post(self, content: bytes, limit: int, deadline: float) -> _Answer:
-        """Raises _NoAnswer, also for an answer of more than `limit` bytes or one that takes too long."""
+    def post(self, content: bytes, limit: int, deadline: float) -> _EndpointResponse:
+        """Raises _EndpointFailure, also for an answer of more than `limit` bytes or one that takes too long."""
         import httpcore2
 
         deadline = min(deadline, self._clock() + self._timeout)
@@ -300,13 +300,13 @@ class _Http:
                 "POST", self._url, headers=self._headers, content=content, extensions={"timeout": times}
             ) as response:
                 body = _read(response.iter_stream(), limit)
-                return _Answer(response.status, body, _retry_after(response.headers))
+                return _EndpointResponse(response.status, body, _retry_after(response.headers))
         except httpcore2.TimeoutException as error:
-            raise _NoAnswer("does not answer in time") from error
+            raise _EndpointFailure("does not answer in time") from error
         except httpcore2.NetworkError as error:
             raise _unreachable(error.args[0] if error.args else error) from error
         except httpcore2.ProtocolError as error:
-            raise _NoAnswer("ends the connection early, or does not speak HTTP") from error
+            raise _EndpointFailure("ends the connection early, or does not speak HTTP") from error
         except (OSError, ValueError) as error:  # ValueError: a name that no resolver takes
             raise _unreachable(error) from error
 
@@ -351,7 +351,7 @@ def _read(parts: Iterator[bytes], limit: int) -> bytes:
     for part in parts:
         received += part
         if len(received) > limit:
-            raise _NoAnswer(f"sends more than the {limit:,} bytes that its answer may have", is_final=True)
+            raise _EndpointFailure(f"sends more than the {limit:,} bytes that its answer may have", is_final=True)
     return bytes(received)
 
 
@@ -374,11 +374,11 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _unreachable(cause: object) -> _NoAnswer:
+def _unreachable(cause: object) -> _EndpointFailure:
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return _NoAnswer(f"has a certificate that is not accepted ({cause.verify_message})", is_final=True)
+        return _EndpointFailure(f"has a certificate that is not accepted ({cause.verify_message})", is_final=True)
     reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else type(cause).__name__
-    return _NoAnswer(f"cannot be reached ({reason})")
+    return _EndpointFailure(f"cannot be reached ({reason})")
 
 
 def _retry_after(headers: Iterable[tuple[bytes, bytes]]) -> float | None:

@@ -46,7 +46,7 @@ class Inventory:
     untitled: int
 
 
-def kept_for_readers(store: Source, collection: str) -> garbage.Kept | None:
+def kept_for_readers(store: Source, collection: str) -> garbage.RetainedSpace | None:
     """What stays on the disk though the newest generation does not need it; None where nothing does, or where the
     engine has no generations. Raises what `Store.open` raises."""
     if not isinstance(store, Store):

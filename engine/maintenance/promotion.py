@@ -46,7 +46,7 @@ from aidre.engine.maintenance.statement import (
     STATEMENT,
     Accepted,
     Opener,
-    Signer,
+    StatementSigner,
     accept,
     claims_of,
     encode_claims,
@@ -193,7 +193,9 @@ def home_of(folder: Path) -> Mapping[str, int]:
     return {} if is_replica else {url: term.number for url, term in read_terms(folder / HOME).items()}
 
 
-def promote(bucket: Bucket, cache: Path, *, signer: Signer | None = None, keys: Opener | None = None) -> Promoted:
+def promote(
+    bucket: Bucket, cache: Path, *, signer: StatementSigner | None = None, keys: Opener | None = None
+) -> Promoted:
     """Make the replica of a bucket its home node, with the newest publication of every collection.
 
     PublishConflict where another one is faster; what a pull raises. The replica stays one then.
@@ -220,7 +222,7 @@ class _Takeover:
     replica: Replica
     bucket: Bucket
     tenure: Tenure
-    signer: Signer | None
+    signer: StatementSigner | None
     keys: Opener | None
 
     def check(self, name: str) -> None:

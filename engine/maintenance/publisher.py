@@ -25,7 +25,7 @@ from aidre.engine.collection import continues_history, diverges, local_store
 from aidre.engine.errors import FormatTooNew, InvalidInput, PublishConflict, StoreDamaged
 from aidre.engine.maintenance.backup import open_generation
 from aidre.engine.maintenance.bucket import Bucket
-from aidre.engine.maintenance.fleet.catalog import Entries, Pass, Published, each_of, enter
+from aidre.engine.maintenance.fleet.catalog import Entries, Pass, PublishResult, each_of, enter
 from aidre.engine.maintenance.fleet.packs import FEWEST, MAX_BYTES, encode_pack, is_pack_of, open_pack, pack_key
 from aidre.engine.maintenance.fleet.retention import COLLECT_SECONDS, KEEP, Superseded, generations, needed
 from aidre.engine.maintenance.fleet.signing import Signing
@@ -44,7 +44,7 @@ from aidre.engine.maintenance.publication import (
     read_publication,
     swap_publication,
 )
-from aidre.engine.maintenance.statement import Accepted, Signer, is_list_of, list_key, read_claims
+from aidre.engine.maintenance.statement import Accepted, StatementSigner, is_list_of, list_key, read_claims
 from aidre.engine.ports import Source
 from aidre.engine.storage import (
     CHANGES,
@@ -65,7 +65,7 @@ _UPLOADS = 4
 class _Newest:
     """What was sent of a collection, None for one that had been dropped before, and its newest publication."""
 
-    published: Published | None
+    published: PublishResult | None
     publication: Publication
 
 
@@ -87,10 +87,10 @@ class _Generation:
         return Publication(*facts, token=secrets.token_hex(8), collected=int(time.time()))
 
 
-class Publisher:
+class StorePublisher:
     """Publishes the collections of one store into one bucket; signed, where there is a signer."""
 
-    def __init__(self, store: Source, bucket: Bucket, signer: Signer | None = None) -> None:
+    def __init__(self, store: Source, bucket: Bucket, signer: StatementSigner | None = None) -> None:
         self._store = local_store(store)
         self.bucket = self._bucket = bucket
         self._signing = Signing(bucket, signer)
@@ -108,7 +108,7 @@ class Publisher:
         """Called after each object that the bucket has taken, in any thread."""
         self._asking = threading.Lock()
 
-    def publish(self, collections: Sequence[str], *, force: bool = False, repair: bool = False) -> list[Published]:
+    def publish(self, collections: Sequence[str], *, force: bool = False, repair: bool = False) -> list[PublishResult]:
         """Make the newest generation of each collection the bucket's, and then the aliases of the store.
 
         `force` replaces what another store published under the name, or a newer generation of this one. `repair`
@@ -134,7 +134,7 @@ class Publisher:
         """Of the store, published or not."""
         return {name: self._store.current(name) for name in names}
 
-    def publish_drops(self) -> list[Published]:
+    def publish_drops(self) -> list[PublishResult]:
         """Make the bucket's collections that the store has dropped dropped there, too: their objects are removed."""
         catalog, _ = read_catalog(self._bucket)
         done = self._in_one_pass([name for name in catalog.collections if self._store.is_dropped(name)], self._drop)
@@ -185,7 +185,7 @@ class Publisher:
             self._swap(ours, wanted, found[1])
             self._collect(ours, wanted)
         is_signed = self._is_signer
-        return _Newest(Published(name, manifest.generation, 0, 0, len(sent), sum(sent), is_signed), wanted)
+        return _Newest(PublishResult(name, manifest.generation, 0, 0, len(sent), sum(sent), is_signed), wanted)
 
     def _publish(self, name: str, *, force: bool, repair: bool) -> _Newest:
         folder = self._store.path / name
@@ -564,6 +564,6 @@ class Publisher:
         return {f"{prefix}/{path.name}" for path in (ours.folder / CHANGES).glob("*.arrow")}
 
 
-def _published(manifest: Manifest, sent: Sequence[int], *, is_signed: bool) -> Published:
+def _published(manifest: Manifest, sent: Sequence[int], *, is_signed: bool) -> PublishResult:
     counts = manifest.generation, manifest.documents, manifest.chunks, len(sent), sum(sent)
-    return Published(manifest.name, *counts, is_signed)
+    return PublishResult(manifest.name, *counts, is_signed)

@@ -45,7 +45,7 @@ from aidre.engine.maintenance.fleet.pulling import (
 )
 from aidre.engine.maintenance.publication import (
     CATALOG,
-    Catalog,
+    BucketCatalog,
     Publication,
     changes_prefix,
     checksum,
@@ -59,8 +59,8 @@ from aidre.engine.maintenance.publication import (
 from aidre.engine.maintenance.statement import (
     STATEMENT,
     Accepted,
-    Claims,
     Opener,
+    StatementClaims,
     accept,
     accept_older,
     check_succeeds,
@@ -120,7 +120,7 @@ class Replica:
         self.cache = cache.absolute()
         self._etags: dict[str, str] = {}
         self._opened: dict[str, Manifest] = {}
-        self._catalog = Catalog()
+        self._catalog = BucketCatalog()
         self._due, self._terms = Due(), KnownTerms(self.cache, bucket)
         self._packs: dict[str, Packed] = {}
         self._lazy = None
@@ -241,7 +241,7 @@ class Replica:
         self._lazy.learn(name, Facts.of(manifest, publication.token, None if accepted is None else accepted.statement))
         return True
 
-    def _seen(self, name: str) -> Claims | None:
+    def _seen(self, name: str) -> StatementClaims | None:
         """The newest publication that was accepted."""
         known = None if self._lazy is None else self._lazy.claims(name)
         stored = seen(self.cache / name)
@@ -337,7 +337,7 @@ class Replica:
     def _read_catalog(self) -> None:
         found = self._bucket.get(CATALOG, unless=self._etags.get(CATALOG))
         if found is not None:
-            catalog = decode_record(found[0], Catalog, self._bucket, CATALOG)
+            catalog = decode_record(found[0], BucketCatalog, self._bucket, CATALOG)
             wrong = [name for name in catalog.collections if not is_collection_name(name)]
             if wrong:
                 raise damaged(self._bucket, CATALOG, "names a collection with an invalid name")

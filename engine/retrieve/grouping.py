@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from aidre.engine.retrieve.answer import Answer, find
 from aidre.engine.retrieve.conditions import FieldOrder, order_value
 from aidre.engine.retrieve.modes import tells_words
-from aidre.engine.retrieve.operators import Reading
+from aidre.engine.retrieve.operators import QuestionReading
 from aidre.engine.retrieve.question import Question, State
 from aidre.engine.retrieve.question_reading import attempts, joined, read
-from aidre.engine.retrieve.relevance import Finding, finding
+from aidre.engine.retrieve.relevance import QuestionRelevance, finding
 from aidre.engine.retrieve.repair import better_of
 from aidre.engine.retrieve.steps import Step, Together
 from aidre.engine.types import Hit
@@ -47,10 +47,10 @@ class Ranking:
 
     documents: tuple[DocumentHit, ...]
     cut: bool
-    found: Finding
+    found: QuestionRelevance
     corrected: str | None = None
     suggestion: str | None = None
-    reading: Reading | None = None
+    reading: QuestionReading | None = None
 
 
 class _Scope(NamedTuple):
@@ -58,7 +58,7 @@ class _Scope(NamedTuple):
 
     documents: list[DocumentHit]
     cut: bool
-    found: Finding
+    found: QuestionRelevance
 
 
 def find_documents(
@@ -143,7 +143,7 @@ def _ranking(text: str, asked: Sequence[Asked], bound: float, keywords: Sequence
             else tuple(sorted(ranked, key=lambda document: _order_key(document, orders[document.place])))
         )
     share = max((scope.found.share for scope in scopes), default=0.0)
-    return Ranking(ranked, any(scope.cut for scope in scopes), Finding(bool(ranked), share))
+    return Ranking(ranked, any(scope.cut for scope in scopes), QuestionRelevance(bool(ranked), share))
 
 
 def _order_key(document: DocumentHit, order: FieldOrder | None) -> tuple[bool, float]:

@@ -38,7 +38,7 @@ NOTHING_FITS: Final = "nothing fits it"
 _VOWELS: Final = frozenset("aeiouy")
 
 
-class Reading(NamedTuple):
+class QuestionReading(NamedTuple):
     """A question without its operators and without the words of the conditions that are applied, and what both ask for.
 
     `plain` is the text with the words of the conditions.
@@ -70,7 +70,7 @@ class Reading(NamedTuple):
         """Whether conditions leave documents out."""
         return any(one.applied and one.filter is not None for one in self.conditions)
 
-    def widened(self) -> Reading:
+    def widened(self) -> QuestionReading:
         """A copy whose conditions are not applied, with the note that they left nothing."""
         dropped = tuple(
             one._replace(applied=False, note=NOTHING_FITS) if one.applied else one for one in self.conditions
@@ -85,7 +85,7 @@ class Reading(NamedTuple):
         return And(tuple(wanted)) if len(wanted) > 1 else next(iter(wanted), None)
 
 
-def read_operators(text: str) -> Reading | None:
+def read_operators(text: str) -> QuestionReading | None:
     """None for a question without operators, and for one that has nothing else than excluded words."""
     if not ("-" in text or any(quote in text for quote in '"“„«「')):
         return None
@@ -115,7 +115,7 @@ def read_operators(text: str) -> Reading | None:
     searched = " ".join("".join(parts).split())
     if not searched or not (phrases or excluded):
         return None
-    return Reading(searched, tuple(dict.fromkeys(phrases)), tuple(dict.fromkeys(excluded)))
+    return QuestionReading(searched, tuple(dict.fromkeys(phrases)), tuple(dict.fromkeys(excluded)))
 
 
 def _is_word(word: str) -> bool:

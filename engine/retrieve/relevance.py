@@ -97,7 +97,7 @@ class RelevanceScale:
         ]
 
 
-class Finding(NamedTuple):
+class QuestionRelevance(NamedTuple):
     """How well a question does: whether anything relevant was found, and the share of its best hit; 0 if shares of the
     collection have no bound, and so cannot be compared."""
 
@@ -105,14 +105,14 @@ class Finding(NamedTuple):
     share: float
 
 
-def finding(hits: Sequence[Hit], scale: RelevanceScale) -> Finding:
+def finding(hits: Sequence[Hit], scale: RelevanceScale) -> QuestionRelevance:
     """Of the hits of the first page, best first."""
     if not hits:
-        return Finding(False, 0.0)
+        return QuestionRelevance(False, 0.0)
     # Every word more raises a lexical score, and something always comes first.
     is_compared = scale.bound > 0 and scale.mode != "lexical" and not scale.by_rank
     share = to_share(hits[0].score, scale.mode, scale.space) if is_compared else 0.0
-    return Finding(max(scale.relevances(hits[:FIRST_HITS])) >= RELEVANT, share)
+    return QuestionRelevance(max(scale.relevances(hits[:FIRST_HITS])) >= RELEVANT, share)
 
 
 def scale_for(

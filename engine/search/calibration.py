@@ -56,9 +56,9 @@ from aidre.engine.search.cost import (
 from aidre.engine.search.depth_choice import (
     MIN_DEPTH,
     Choice,
-    Conditions,
     RequiredDepth,
     Requirements,
+    SearchConditions,
     choose_depths,
     choose_for,
     rank_centroids,
@@ -390,7 +390,7 @@ def _measure_depths(
     indexed = {number: target for number, target in enumerate(targets) if target.index is not None and target.is_large}
     nlist = max((target.index.nlist for target in targets if target.index is not None), default=0)
     row_bytes = targets[0].column.row_bytes
-    conditions = Conditions(_live_rows(targets), nlist, max_depth, next(iter(learned)), code_size, row_bytes)
+    conditions = SearchConditions(_live_rows(targets), nlist, max_depth, next(iter(learned)), code_size, row_bytes)
     required: Requirements = truth.by_kind(measure_required_depths(truth, indexed, max_depth))
     if nlist:
         required = with_more_queries(space, truth, indexed, required, max_depth)
@@ -461,7 +461,7 @@ def _centroids_that_pay(
         required.append(RequiredDepth(unmeasured, nprobe, gaps, tiers[number], ranked.reach(entries)))
     by_kind, row_bytes = truth.by_kind(required), targets[0].column.row_bytes
     for goal in goals:
-        conditions = Conditions(rows, nlist, _FIRST_MAX_DEPTH, goal, code_size, row_bytes)
+        conditions = SearchConditions(rows, nlist, _FIRST_MAX_DEPTH, goal, code_size, row_bytes)
         if all(depth.probes for depth in choose_depths(by_kind, k_values, conditions).depths):
             return centroids
     return None

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.index.vectors import (
     Candidates,
-    Scan,
+    PreparedScan,
     ScanGroup,
     VectorIndex,
     group_by_codebook,
@@ -234,11 +234,13 @@ class _Scans:
         self.indexes = {number: column.index for number, column in indexed.items() if column.index is not None}
         self.target_of_slot = _assign_free_slots(self.indexes)
         self.entries = entries_by_centroid(self.indexes)
-        self._scans = list[tuple[Scan, int]]()
+        self._scans = list[tuple[PreparedScan, int]]()
         for group in group_by_codebook(self.indexes.values()):
             chosen = [(index.slot or 0, indexed[self.target_of_slot[index.slot or 0]].live) for index in group]
             allowed = sum(live.count for _, live in chosen)
-            self._scans.append((Scan(ScanGroup(group), bitmap=pack_bitmap(chosen)), min(max_depth + 1, allowed)))
+            self._scans.append(
+                (PreparedScan(ScanGroup(group), bitmap=pack_bitmap(chosen)), min(max_depth + 1, allowed))
+            )
 
     def each(
         self,

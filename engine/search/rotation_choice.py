@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.index.vectors import (
     Codebook,
-    Scan,
+    PreparedScan,
     ScanGroup,
     Transform,
     VectorColumn,
@@ -120,7 +120,7 @@ def _depth(
     index = VectorIndex(space, quantize_rows(codebook, row_blocks(column.codes)))
     index.assign_slot(0)
     rows = len(column)
-    scanned = Scan(ScanGroup([index])).search_all(queries, rows)
+    scanned = PreparedScan(ScanGroup([index])).search_all(queries, rows)
     ranks = np.full((len(queries), rows), rows)
     for own, (row_ids, _) in zip(ranks, scanned, strict=True):
         own[row_ids] = np.arange(len(row_ids))

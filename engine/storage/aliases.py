@@ -27,7 +27,7 @@ _FORMAT: Final = 1
 _NONE: Final[Mapping[str, Alias]] = {}
 
 
-class _Read(NamedTuple):
+class _AliasFile(NamedTuple):
     """Inode, mtime in nanoseconds and size of the file, what it says, and why it cannot be read."""
 
     mark: tuple[int, int, int] | None
@@ -41,30 +41,30 @@ class Aliases:
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE
         self._name = str(self._file)
-        self._read: _Read = _Read(None, _NONE, None)
+        self._read: _AliasFile = _AliasFile(None, _NONE, None)
 
     def known(self) -> Mapping[str, Alias]:
         """The aliases; none where the file is damaged. One call of the system where it is unchanged."""
         return self._newest().aliases
 
-    def _newest(self) -> _Read:
+    def _newest(self) -> _AliasFile:
         """What the file says, as one value: several threads may read it at once."""
         read = self._read
         try:
             # By a string, as `Store.mark`: this is called for every search of the library.
             status = os.stat(self._name)  # noqa: PTH116
         except FileNotFoundError:
-            return _Read(None, _NONE, None)
+            return _AliasFile(None, _NONE, None)
         except OSError:
             return read
         mark = status.st_ino, status.st_mtime_ns, status.st_size
         if mark != read.mark:
             try:
-                read = _Read(mark, _decoded(self._file.read_bytes()), None)
+                read = _AliasFile(mark, _decoded(self._file.read_bytes()), None)
             except OSError:
                 return read
             except StoreDamaged as problem:
-                read = _Read(mark, _NONE, problem)
+                read = _AliasFile(mark, _NONE, problem)
             self._read = read
         return read
 

@@ -185,7 +185,7 @@ def _is_ordered(values: Sequence[int] | Sequence[str], share: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _PageLine:
     text: str
     size: float
     """Points, the median of its characters."""
@@ -204,7 +204,7 @@ def find_page_title(page: PdfPage) -> str | None:
     return words if len(words) <= _MAX_TITLE_LENGTH and sum(map(str.isalpha, words)) > 1 else None
 
 
-def _read_lines(page: PdfPage) -> Iterator[_Line]:
+def _read_lines(page: PdfPage) -> Iterator[_PageLine]:
     """The horizontal lines of a page, each with the height of its type."""
     from ctypes import byref
 
@@ -218,7 +218,7 @@ def _read_lines(page: PdfPage) -> Iterator[_Line]:
         character = chr(pdfium.FPDFText_GetUnicode(text_page, index))
         if character in "\r\n":
             if sizes:
-                yield _Line("".join(characters), median(sizes))
+                yield _PageLine("".join(characters), median(sizes))
             characters, sizes = [], []
             continue
         if abs(pdfium.FPDFText_GetCharAngle(text_page, index)) > 0.1 and not character.isspace():
@@ -227,4 +227,4 @@ def _read_lines(page: PdfPage) -> Iterator[_Line]:
         if not character.isspace() and pdfium.FPDFText_GetLooseCharBox(text_page, index, byref(box)):
             sizes.append(abs(box.top - box.bottom))
     if sizes:
-        yield _Line("".join(characters), median(sizes))
+        yield _PageLine("".join(characters), median(sizes))

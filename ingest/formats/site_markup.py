@@ -84,7 +84,7 @@ _SPACED = frozenset(
 
 def strip_site_markup(text: str) -> str:
     """The text as a reader sees it, still Markdown; unchanged if there is nothing to leave out."""
-    return "\n".join(_Page(text.split("\n")).lines()) if _MARKS.search(text) else text
+    return "\n".join(_MarkupPage(text.split("\n")).lines()) if _MARKS.search(text) else text
 
 
 def strip_attributes(heading: str) -> str:
@@ -98,7 +98,7 @@ def strip_attributes(heading: str) -> str:
     return heading[:start].rstrip() if is_attributes else heading
 
 
-class _Page:
+class _MarkupPage:
     """A pass over the lines of a page."""
 
     def __init__(self, lines: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ from aidre.engine.ports import Sink
 from aidre.ingest.chunking import Chunker
 from aidre.ingest.fetch import PUBLIC_ONLY, FetchRules
 from aidre.ingest.pipeline.batching import BatchPolicy, Checked, CommitPolicy, Located, PassedOver, Textless
-from aidre.ingest.pipeline.change_detection import Candidate, ChangeDetector
+from aidre.ingest.pipeline.change_detection import ChangeCandidate, ChangeDetector
 from aidre.ingest.pipeline.embedding import VectorStage
 from aidre.ingest.pipeline.fingerprint import settings_digest
 from aidre.ingest.pipeline.mirror import Mirror, SeenIds, find_stored_drafts
@@ -253,9 +253,9 @@ class Run:
         self._replace_former([*unchanged, *(one.document.id for one in written)])
         self._output.end_batch()
 
-    def _write_records(self, changed: Sequence[Candidate]) -> tuple[list[Candidate], list[Record]]:
+    def _write_records(self, changed: Sequence[ChangeCandidate]) -> tuple[list[ChangeCandidate], list[Record]]:
         """Write what can be stored of the changed documents: these, and their records."""
-        admitted: list[Candidate] = []
+        admitted: list[ChangeCandidate] = []
         records: list[Record] = []
         for candidate, built in zip(changed, self._builder.build(changed), strict=True):
             if isinstance(built, str):
@@ -277,9 +277,9 @@ class Run:
             gone = [one for one, is_seen in zip(former, seen, strict=True) if not is_seen]
             self._tally.counts.deleted += self._output.replace(gone)
 
-    def _candidates(self, batch: Sequence[Located]) -> list[Candidate]:
+    def _candidates(self, batch: Sequence[Located]) -> list[ChangeCandidate]:
         """The last document of each id, with its fingerprint."""
-        candidates: dict[str, Candidate] = {}
+        candidates: dict[str, ChangeCandidate] = {}
         for (where, document, _), candidate in zip(batch, self._changes.candidates(batch), strict=True):
             self._tally.found_sources.add(document.source)
             if document.state is not None and (expires := document.state.get("expires")) is not None:
@@ -355,7 +355,7 @@ def _rejected(where: str, document: Document, reason: str) -> Rejected:
     return Rejected(where, reason, document.source, document.origin, document.id)
 
 
-def _ids_beside(candidates: Sequence[Candidate], changed: Sequence[Candidate]) -> list[str]:
+def _ids_beside(candidates: Sequence[ChangeCandidate], changed: Sequence[ChangeCandidate]) -> list[str]:
     """The ids of the candidates that are not changed."""
     changed_ids = {one.document.id for one in changed}
     return [one.document.id for one in candidates if one.document.id not in changed_ids]

@@ -37,7 +37,7 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RunProgress:
     """Documents and chunks processed so far, not yet durable. Reported at the beginning and after every batch.
 
     `files` of the `total_files` of the sources are processed, as far as documents tell; None where a source is an
@@ -51,7 +51,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class DocumentProblem:
     """A document that failed. `where` is "file" or "file:line"."""
 
     where: str
@@ -66,7 +66,7 @@ class Notice:
 
 
 @dataclass(slots=True)
-class Counts:
+class RunCounters:
     """The counters of a run; `Summary` says what each of them counts."""
 
     documents: int = 0
@@ -140,7 +140,7 @@ class EmbedSummary:
         return {"event": "done", **asdict(self), "seconds": round(self.seconds, 3)}
 
 
-Event: TypeAlias = Committed | Progress | Problem | Notice | Summary | EmbedSummary
+Event: TypeAlias = Committed | RunProgress | DocumentProblem | Notice | Summary | EmbedSummary
 
 
 class Tally:
@@ -148,7 +148,7 @@ class Tally:
 
     def __init__(self, report: Callable[[Event], None], embedded: int = 0) -> None:
         self.report = report
-        self.counts = Counts(embedded=embedded)
+        self.counts = RunCounters(embedded=embedded)
         self.failed_sources: set[str] = set()
         """Names of sources with at least one failed document."""
         self.unread_sources: set[str] = set()
@@ -225,7 +225,7 @@ class Tally:
         self.failed_sources.add(rejected.source)
         if rejected.folder and rejected.origin == ".":
             self.unread_sources.add(rejected.source)
-        self.report(Problem(rejected.where, escape_unprintable(rejected.reason[:MAX_REASON])))
+        self.report(DocumentProblem(rejected.where, escape_unprintable(rejected.reason[:MAX_REASON])))
 
     def note(self, text: str) -> None:
         self.report(Notice(text))
@@ -273,10 +273,10 @@ class Tally:
     def note_empty(self, source: str, reason: str) -> None:
         """A source has no document at all."""
         self.empty.append(escape_unprintable(source))
-        self.report(Problem(escape_unprintable(source), reason))
+        self.report(DocumentProblem(escape_unprintable(source), reason))
 
     def report_progress(self) -> None:
-        self.report(Progress(self.counts.documents, self.counts.chunks))
+        self.report(RunProgress(self.counts.documents, self.counts.chunks))
 
     def summary(self, seconds: float, *, refused: str | None, dry_run: bool) -> Summary:
         return Summary(

@@ -172,7 +172,7 @@ def _answer_of(process: subprocess.Popen[bytes]) -> bytes:
     return bytes(answer)
 
 
-class _Word(NamedTuple):
+class _RecognisedWord(NamedTuple):
     paragraph: tuple[str, str]
     line: str
     confidence: float
@@ -193,10 +193,10 @@ def to_text(rows: Iterable[str]) -> str:
     return "\n\n".join(paragraphs)
 
 
-def _words(rows: Iterable[str]) -> Iterator[_Word]:
+def _words(rows: Iterable[str]) -> Iterator[_RecognisedWord]:
     for row in rows:
         cells = row.split("\t")
         if len(cells) != _COLUMNS or cells[0] != _WORD or not cells[-1].strip():
             continue
         with suppress(ValueError):
-            yield _Word((cells[2], cells[3]), cells[4], float(cells[10]), cells[11].strip())
+            yield _RecognisedWord((cells[2], cells[3]), cells[4], float(cells[10]), cells[11].strip())

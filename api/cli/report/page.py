@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from aidre.api.cli import console
-from aidre.api.cli.report.facts import CollectionFacts, Excerpt, Report
-from aidre.api.cli.report.quality import Copies, Searches
+from aidre.api.cli.report.facts import CollectionFacts, Excerpt, StoreReport
+from aidre.api.cli.report.quality import NearCopies, Searches
 from aidre.engine.types import SpaceStatus
 
 _STYLE: Final = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ _COLORS: Final = 8
 _NOTHING: Final = "–"
 
 
-def render(report: Report) -> str:
+def render(report: StoreReport) -> str:
     """The page, which is whole: it needs no other file."""
     sections = [_collection(number, facts) for number, facts in enumerate(report.collections)]
     failures = "".join(
@@ -47,7 +47,7 @@ def render(report: Report) -> str:
     )
 
 
-def _head(report: Report) -> str:
+def _head(report: StoreReport) -> str:
     facts = report.collections
     tiles = _tiles(
         (
@@ -66,7 +66,7 @@ def _head(report: Report) -> str:
     )
 
 
-def _foot(report: Report) -> str:
+def _foot(report: StoreReport) -> str:
     return (
         '<footer class="quiet"><p>Numbers without a note are of everything that is stored. Lengths, copies and '
         "searches are of samples whose size stands beside them; the same store gives the same samples.</p></footer>\n"
@@ -236,7 +236,7 @@ def _searches(searches: Searches | None, reason: str | None) -> str:
     return _card("Sample searches", f"{verdict}{notes}<details open><summary>Not first</summary>{table}</details>")
 
 
-def _copies(copies: Copies | None, chunks: int, reason: str | None) -> str:
+def _copies(copies: NearCopies | None, chunks: int, reason: str | None) -> str:
     if copies is None or not copies.compared:
         return _card("Near-duplicates", f"<p>{_text(reason or 'There is nothing to compare.')}</p>")
     share = copies.copied / copies.compared

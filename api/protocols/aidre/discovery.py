@@ -26,7 +26,7 @@ from aidre.api.protocols.aidre.search_messages import (
     ReturnFields,
 )
 from aidre.api.protocols.aidre.suggestions import SUGGESTIONS_DEFAULT, SUGGESTIONS_MAX
-from aidre.api.protocols.provenance import Provenance
+from aidre.api.protocols.provenance import ProvenanceSigners
 from aidre.api.retrieval import LIFETIME_SECONDS, Retrieval, VisibleCollection
 from aidre.engine.index.fields import MAX_DEPTH, MAX_NODES, MAX_VALUES
 from aidre.engine.model import COSTED_RESULTS, MAX_NORM, RECALLS, Mode
@@ -132,7 +132,7 @@ OF_WORDS = {
 """Extensions where a collection may tell words of its texts."""
 
 
-def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None) -> Discovery:
+def document(retrieval: Retrieval, caller: Caller, provenance: ProvenanceSigners | None) -> Discovery:
     collections = list(retrieval.collections.visible(caller, "aidre"))
     modes = _modes(collections)
     settings = retrieval.settings

@@ -49,7 +49,7 @@ from aidre.api.writing import (
     PatchDocuments,
     PutRows,
     StoredAnswer,
-    WriteAnswer,
+    WriterReply,
 )
 from aidre.engine.errors import CollectionMissing, InvalidFilter
 from aidre.engine.index.fields import parse_filter
@@ -71,7 +71,7 @@ async def put_documents(request: Request) -> Response:
     media_type, _ = parse_content_type(request.headers.get("content-type", ""))
     make = partial(PutRows, collection=name, body=body, format="lines" if media_type in LINE_TYPES else "array")
 
-    def render(answer: WriteAnswer) -> Written:
+    def render(answer: WriterReply) -> Written:
         return Written(
             collection=name,
             generation=answer.generation,
@@ -97,7 +97,7 @@ async def patch_documents(request: Request) -> Response:
             raise BadRequest("send an object of changed members by id: each is an object", member=changed)
     make = partial(PatchDocuments, collection=name, changes=orjson.dumps(changes))
 
-    def render(answer: WriteAnswer) -> Patched:
+    def render(answer: WriterReply) -> Patched:
         return Patched(
             collection=name,
             generation=answer.generation,
@@ -114,7 +114,7 @@ async def delete_document(request: Request) -> Response:
     variant = negotiate(request)
     name, document_id = _checked_collection(request), request.path_params["id"]
 
-    def render(answer: WriteAnswer) -> Deleted:
+    def render(answer: WriterReply) -> Deleted:
         if not answer.deleted:
             raise NotFound("there is no document with this id")
         return _deleted(request, name, answer)
@@ -146,7 +146,7 @@ async def delete_documents(request: Request) -> Response:
     return await _write(request, make, body, partial(_deleted, request, name), variant.media_type)
 
 
-def _deleted(request: Request, name: str, answer: WriteAnswer) -> Deleted:
+def _deleted(request: Request, name: str, answer: WriterReply) -> Deleted:
     return Deleted(
         collection=name, generation=answer.generation, deleted=answer.deleted, request_id=request_id(request)
     )

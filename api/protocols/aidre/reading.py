@@ -81,7 +81,7 @@ READING = {
 """The member `read` of the extensions in the discovery document."""
 
 
-class Read(NamedTuple):
+class ReadDocuments(NamedTuple):
     """Some documents, None for an id that is not there; `end` is where the next page begins, None after the last."""
 
     documents: list[StoredDocument | None]
@@ -100,14 +100,14 @@ class Listing(NamedTuple):
     start: int
     is_first: bool
 
-    def read(self) -> Read:
+    def read(self) -> ReadDocuments:
         limit = min(self.asked.limit or DOCUMENTS_DEFAULT, DOCUMENTS_MAX)
         shown: list[StoredDocument | None] = []
         charged: list[str] = []
         size, end = 0, self.start
         for chunks, after in self._groups():
             if len(shown) == limit or size >= PAGE_BYTES:
-                return Read(shown, charged, end)
+                return ReadDocuments(shown, charged, end)
             end = after
             if chunks is None:
                 shown.append(None)
@@ -118,7 +118,7 @@ class Listing(NamedTuple):
             shown.append(one)
             charged += [chunk.id for chunk in (chunks if one.text is not UNSET else chunks[:1])]
             size += sum(len(chunk.text) + len(chunk.json_payload or b"") for chunk in chunks)
-        return Read(shown, charged, None)
+        return ReadDocuments(shown, charged, None)
 
     def _groups(self) -> Iterator[tuple[Sequence[RetrievedChunk] | None, int]]:
         """The chunks of each document from the position on, and the position after it."""

@@ -80,12 +80,12 @@ from aidre.api.protocols.aidre.search_messages import (
     SearchRequest,
     Understood,
 )
-from aidre.api.protocols.provenance import Provenance
+from aidre.api.protocols.provenance import ProvenanceSigners
 from aidre.api.retrieval import Served, VisibleCollection, retrieval_of, visible_payload
 from aidre.engine.model import FUSED_RANKS, Query, Visibility
 from aidre.engine.native import native
 from aidre.engine.retrieve import RELEVANT, Answer, Question
-from aidre.engine.types import Layout, RetrievedChunk
+from aidre.engine.types import ResultLayout, RetrievedChunk
 
 BODY_TYPES = frozenset({AIDRE_JSON, JSON})
 METADATA = b',"metadata":{%%b,"visibility":"%b","etag":"%b\\"%%b%b\\""}'
@@ -112,7 +112,7 @@ DEFAULT_FIELDS = ReturnFields()
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class ParsedSearch:
     """A search request: the question, its filter as JSON, and what the answer is to be like."""
 
     question: Question
@@ -136,7 +136,7 @@ class EtagParts(NamedTuple):
 # -- parsing ---------------------------------------------------------------------------------------------------------
 
 
-def parse_content(content: bytes, limits: Limits) -> Search:
+def parse_content(content: bytes, limits: Limits) -> ParsedSearch:
     """The search request in a body. Raises BadRequest.
 
     The kernel reads the vector. What a client sends beside it is the same in most of its requests, and parsed once.
@@ -152,16 +152,16 @@ def parse_content(content: bytes, limits: Limits) -> Search:
     except BadRequest:
         return parse(parse_object(content), limits)  # so that positions in the error are those of the body
     question = asked.question._replace(vector=np.frombuffer(numbers, np.float32))
-    return Search(question, asked.filter, asked.collection, asked.top_k, asked.fields)
+    return ParsedSearch(question, asked.filter, asked.collection, asked.top_k, asked.fields)
 
 
 @lru_cache(maxsize=MAX_CACHED_BODIES)
-def _parse_rest(rest: bytes, top_k_default: int, top_k_max: int, query_chars: int) -> Search:
+def _parse_rest(rest: bytes, top_k_default: int, top_k_max: int, query_chars: int) -> ParsedSearch:
     """A request with an empty vector."""
     return parse(parse_object(rest), Limits(top_k_default=top_k_default, top_k_max=top_k_max, query_chars=query_chars))
 
 
-def parse(body: Mapping[str, Any], limits: Limits) -> Search:
+def parse(body: Mapping[str, Any], limits: Limits) -> ParsedSearch:
     """A search request (5, 6, 18, 20). Raises BadRequest.
 
     The vector is read apart from the struct, in a fifth of the time; the test `test_both_ways_to_read_a_vector` holds
@@ -204,7 +204,7 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
         weight=None if request.weights is None else parse_weights(request.weights),
         fusion=request.fusion,
     )
-    return Search(question, request.filter, request.collection, request.top_k, request.return_ or DEFAULT_FIELDS)
+    return ParsedSearch(question, request.filter, request.collection, request.top_k, request.return_ or DEFAULT_FIELDS)
 
 
 def _parse_vector(value: Any) -> NDArray[np.float32] | None:
@@ -281,7 +281,7 @@ def render(
     *,
     identifier: str,
     variant: Variant,
-    provenance: Provenance | None = None,
+    provenance: ProvenanceSigners | None = None,
 ) -> bytes:
     """The search response (7, 16), spliced from the JSON stored at ingest."""
     highlights = answer.highlights
@@ -312,7 +312,7 @@ def render(
     return b'%b,"results":[%b],"meta":%b%b' % (start, results, msgspec.json.encode(meta), end)
 
 
-def _result(chunk: RetrievedChunk, score: bytes, layout: Layout, more: bytes) -> bytes:
+def _result(chunk: RetrievedChunk, score: bytes, layout: ResultLayout, more: bytes) -> bytes:
     id, source, metadata, etag = chunk.fragments
     return b"".join((
         layout.before_id, id if layout.ids else b"", layout.before_score, score, layout.before_source, source,
@@ -322,13 +322,13 @@ def _result(chunk: RetrievedChunk, score: bytes, layout: Layout, more: bytes) ->
 
 
 @lru_cache(maxsize=MAX_CACHED_SPLICES)
-def _layout(ids: bool, metadata: bool, etag_parts: EtagParts) -> Layout:
+def _layout(ids: bool, metadata: bool, etag_parts: EtagParts) -> ResultLayout:
     before_id, before_score = (b'{"id":', b',"score":') if ids else (b"{", b'"score":')
     before_metadata = before_etag = after_etag = b""
     if metadata:
         filled = METADATA % (etag_parts.visibility, etag_parts.weak, etag_parts.suffix)
         before_metadata, before_etag, after_etag = filled.split(b"%b")
-    return Layout(
+    return ResultLayout(
         before_id, before_score, b',"source":', before_metadata, before_etag, after_etag + b"}", b",", ids, metadata
     )
 
@@ -348,7 +348,7 @@ def _more_members(chunk: RetrievedChunk, fields: ReturnFields, collection: Visib
     return members
 
 
-def _etag_parts(collection: VisibleCollection, variant: Variant, provenance: Provenance | None) -> EtagParts:
+def _etag_parts(collection: VisibleCollection, variant: Variant, provenance: ProvenanceSigners | None) -> EtagParts:
     """They differ for everything that changes the body of GET /chunks/{id} beside the stored content."""
     signer = None if provenance is None else provenance.chunks.mark
     return _cached_etag_parts(collection.visibility, collection.settings.return_text, variant.mark, signer)
@@ -428,9 +428,9 @@ def _fusion(query: Query) -> Fusion | UnsetType:
 # -- endpoints -------------------------------------------------------------------------------------------------------
 
 
-def _provenance(request: Request) -> Provenance | None:
+def _provenance(request: Request) -> ProvenanceSigners | None:
     """What signs; None without a key."""
-    provenance: Provenance | None = request.app.state.provenance
+    provenance: ProvenanceSigners | None = request.app.state.provenance
     return provenance
 
 

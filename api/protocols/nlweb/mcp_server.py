@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from aidre.api.access import ANONYMOUS, Caller, caller_of
-from aidre.api.protocols.nlweb.answer.answering import Service
+from aidre.api.protocols.nlweb.answer.answering import AskService
 from aidre.api.protocols.nlweb.mcp_tools import DATA_NOTICE, Tool, ToolResult, call_tool, list_tools
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def write_prompt(name: str, arguments: Mapping[str, str]) -> tuple[Prompt, str] 
     return prompt, "\n".join(sentence.format_map(given) for sentence in sentences)
 
 
-def complete(argument: str, beginning: str, caller: Caller, service: Service) -> list[str]:
+def complete(argument: str, beginning: str, caller: Caller, service: AskService) -> list[str]:
     """The collections whose names begin so; nothing for other arguments."""
     if argument != "collection":
         return []
@@ -132,7 +132,7 @@ class Resource:
     text: str
 
 
-def list_resources(caller: Caller, service: Service) -> Iterator[Resource]:
+def list_resources(caller: Caller, service: AskService) -> Iterator[Resource]:
     """The collections that the caller may see over NLWeb."""
     for one in service.retrieval.collections.visible(caller, "nlweb"):
         snapshot = one.snapshot
@@ -149,7 +149,7 @@ def list_resources(caller: Caller, service: Service) -> Iterator[Resource]:
         yield Resource(SCHEME + one.name, one.name, one.description, text)
 
 
-def read_resource(uri: str, caller: Caller, service: Service) -> Resource | None:
+def read_resource(uri: str, caller: Caller, service: AskService) -> Resource | None:
     """None for one that does not exist for the caller."""
     return next((one for one in list_resources(caller, service) if one.uri == uri), None)
 
@@ -162,7 +162,7 @@ MIME_TYPE: Final = "application/json"
 UNKNOWN_CLIENT = {"name": "unknown", "version": "0"}
 
 
-def create_server(service: Service) -> Server[Any]:
+def create_server(service: AskService) -> Server[Any]:
     from mcp.server.lowlevel.server import Server
 
     handlers = _Handlers(service)
@@ -197,7 +197,7 @@ async def _complete_initialize(ctx: ServerRequestContext[Any, Any], call_next: C
 class _Handlers:
     """A method for each method of the protocol that the server answers."""
 
-    service: Service
+    service: AskService
 
     async def list_tools(
         self, context: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None
@@ -283,7 +283,7 @@ def _caller(context: ServerRequestContext[Any, Any]) -> Caller:
     return ANONYMOUS if context.request is None else caller_of(context.request)
 
 
-def _describe(tool: Tool, service: Service) -> Any:
+def _describe(tool: Tool, service: AskService) -> Any:
     from mcp_types import Tool as McpTool, ToolAnnotations
 
     template = service.retrieval.settings.nlweb.template if tool.name == "ask" else None

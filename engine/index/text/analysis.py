@@ -303,7 +303,7 @@ class QueryTerms(NamedTuple):
     occurrences: float = 1
 
 
-class _Reading(NamedTuple):
+class _TokenReading(NamedTuple):
     """What a token of a query asks for: its words; and where it is a name with signs, the terms of that, and the words
     that are asked for beside it. `stop_words` are its words where each is one in some language, `capitals` is such a
     token if it has some."""
@@ -347,7 +347,7 @@ def _joined(one: QueryTerms, other: QueryTerms) -> QueryTerms:
     return QueryTerms(one.terms, stop_in, one.occurrences + other.occurrences)
 
 
-def _stop_word_terms(readings: Sequence[_Reading], is_held: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
+def _stop_word_terms(readings: Sequence[_TokenReading], is_held: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
     """The terms of a question of stop words alone: its runs, and each word with a capital."""
     words = [word for reading in readings for word in reading.stop_words]
     for length in RUNS:
@@ -359,7 +359,7 @@ def _stop_word_terms(readings: Sequence[_Reading], is_held: Callable[[str], bool
             yield from (tuple(dict.fromkeys((word.capitalize(), word.upper()))) for word in reading.stop_words)
 
 
-def _read(token: str, languages: tuple[str, ...]) -> _Reading | None:
+def _read(token: str, languages: tuple[str, ...]) -> _TokenReading | None:
     """What a token asks for in documents of these languages; None where it has no word."""
     name, letters, rest = ("", token, "") if token.isascii() else characters.split_name(token)
     words = [*_query_words(letters)]
@@ -369,12 +369,12 @@ def _read(token: str, languages: tuple[str, ...]) -> _Reading | None:
         rest_asked = _asked([*_query_words(rest)] if rest else [], languages)
         beside = () if len(letters) == 1 else (word._replace(occurrences=_LETTERS_OF_NAME) for word in asked)
         terms = tuple(term for tag in languages if (term := to_term(name, tag)) is not None)
-        return _Reading((*asked, *rest_asked), tuple(dict.fromkeys(terms)), (*beside, *rest_asked))
+        return _TokenReading((*asked, *rest_asked), tuple(dict.fromkeys(terms)), (*beside, *rest_asked))
     has_stop_words = len(asked) < len(words) or any(word.stop_in for word in asked)
     is_stop_word = has_stop_words and all(any(_is_stop_word(word, tag) for tag in languages) for word in words)
     if not words or not (asked or is_stop_word):
         return None
-    return _Reading(asked, (), (), tuple(words), capitals) if is_stop_word else _Reading(asked)
+    return _TokenReading(asked, (), (), tuple(words), capitals) if is_stop_word else _TokenReading(asked)
 
 
 def _asked(words: Sequence[str], languages: tuple[str, ...]) -> tuple[QueryTerms, ...]:
@@ -397,7 +397,7 @@ def _is_stop_word(word: str, language: str) -> bool:
 _cached_reading = lru_cache(maxsize=5 << 10)(_read)
 
 
-def _reading_of(token: str, languages: tuple[str, ...]) -> _Reading | None:
+def _reading_of(token: str, languages: tuple[str, ...]) -> _TokenReading | None:
     return (_cached_reading if len(token) <= MAX_CACHED_CHARACTERS else _read)(token, languages)
 
 

@@ -76,7 +76,7 @@ _SCHEMA: Final = pa.schema(
 )
 
 
-class _Counts(NamedTuple):
+class _WordFrequencies(NamedTuple):
     """Distinct words in ascending order, and how often each occurs."""
 
     words: StringDictionary
@@ -171,7 +171,7 @@ class WordCounts:
     """Collects how often plain words occur, and makes the file of a segment of it."""
 
     def __init__(self) -> None:
-        self._parts: list[_Counts] = []
+        self._parts: list[_WordFrequencies] = []
 
     def add(self, words: Sequence[str], frequencies: NDArray[np.int64]) -> None:
         """Add distinct words; those that are not plain are left out."""
@@ -181,10 +181,10 @@ class WordCounts:
         distinct, codes = build_dictionary(binary_array(listed))
         counted = np.zeros(len(distinct), np.int64)
         counted[codes] = frequencies[is_listed]
-        self._append(_Counts(distinct, counted))
+        self._append(_WordFrequencies(distinct, counted))
 
     def add_words(self, words: Words) -> None:
-        self._append(_Counts(words.words, words.frequencies.astype(np.int64)))
+        self._append(_WordFrequencies(words.words, words.frequencies.astype(np.int64)))
 
     def add_texts(self, texts: Iterable[str]) -> None:
         """Add the words of texts, as `build_lexicon` does for chunks."""
@@ -203,7 +203,7 @@ class WordCounts:
     def subtract(self, other: WordCounts) -> None:
         """Take away the words of texts whose words have been added."""
         words, frequencies = other._merged()
-        self._append(_Counts(words, -frequencies))
+        self._append(_WordFrequencies(words, -frequencies))
 
     def to_batch(self) -> pa.RecordBatch:
         """A batch of one row, a list in each column of the schema."""
@@ -219,12 +219,12 @@ class WordCounts:
         vocabulary, codes, _ = split_words([split_tokens(texts)])
         self.add(list(vocabulary), np.bincount(codes, minlength=len(vocabulary)))
 
-    def _append(self, counts: _Counts) -> None:
+    def _append(self, counts: _WordFrequencies) -> None:
         self._parts.append(counts)
         if len(self._parts) >= _MAX_PARTS:
             self._parts = [self._merged()]
 
-    def _merged(self) -> _Counts:
+    def _merged(self) -> _WordFrequencies:
         if len(self._parts) == 1:
             return self._parts[0]
         strings = pa.concat_arrays([empty_binary_array(), *(part.words.array for part in self._parts)])
@@ -233,7 +233,7 @@ class WordCounts:
         np.add.at(
             frequencies, codes, np.concatenate([np.empty(0, np.int64), *(part.frequencies for part in self._parts)])
         )
-        return _Counts(words, frequencies)
+        return _WordFrequencies(words, frequencies)
 
 
 # -- deletes ---------------------------------------------------------------------------------------------------

@@ -184,7 +184,7 @@ class FilterCounts:
     allowed: NDArray[np.int64]
 
 
-class Scan:
+class PreparedScan:
     """A ScanGroup with a choice of its indexes and of their rows, prepared for many queries.
 
     `numbers` chooses indexes of the group (None: all), `bitmap` allows row ids (None: all). `counts` holds the

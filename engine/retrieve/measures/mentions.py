@@ -29,7 +29,7 @@ _NEAR: Final = 4
 """Words before and after a mention that may name its field."""
 
 
-class Order(NamedTuple):
+class MeasureOrder(NamedTuple):
     """Which hits of a question come first: those with the least (ascending) or the greatest value."""
 
     measure: Measure
@@ -49,7 +49,7 @@ class Mention(NamedTuple):
     words: str
     bounds: Bounds | None = None
     period: Period | None = None
-    order: Order | None = None
+    order: MeasureOrder | None = None
     unit: str | None = None
     event: str | None = None
     before: tuple[str, ...] = ()
@@ -131,20 +131,26 @@ _LATELY: Final = re.compile(
     r"(?<!\w)(?:in |within |during |since )?(?:the )?(?:last|past|this) (?:\d{1,4} )?(?:day|week|month|year)s?(?!\w)"
 )
 _ORDERS: Final = {
-    Order("date", "descending"): "newest|latest|most recent|most recently released|neueste|neuesten|neuester|neuestes|"
+    MeasureOrder(
+        "date", "descending"
+    ): "newest|latest|most recent|most recently released|neueste|neuesten|neuester|neuestes|"
     "aktuellste|aktuellsten|plus récent|plus récente|plus récents|plus récentes|más reciente|más recientes|más nuevo|"
     "más nueva|más nuevos|más nuevas",
-    Order("date", "ascending"): "oldest|earliest|least recent|älteste|ältesten|ältester|ältestes|plus ancien|"
+    MeasureOrder("date", "ascending"): "oldest|earliest|least recent|älteste|ältesten|ältester|ältestes|plus ancien|"
     "plus ancienne|plus anciens|plus anciennes|más antiguo|más antigua|más antiguos|más antiguas",
-    Order("price", "ascending"): "cheapest|least expensive|lowest priced|lowest price|billigste|billigsten|billigster|"
+    MeasureOrder(
+        "price", "ascending"
+    ): "cheapest|least expensive|lowest priced|lowest price|billigste|billigsten|billigster|"
     "billigstes|günstigste|günstigsten|günstigster|günstigstes|moins cher|moins chère|moins chers|moins chères|"
     "más barato|más barata|más baratos|más baratas",
-    Order("price", "descending"): "most expensive|priciest|highest priced|highest price|teuerste|teuersten|teuerster|"
+    MeasureOrder(
+        "price", "descending"
+    ): "most expensive|priciest|highest priced|highest price|teuerste|teuersten|teuerster|"
     "teuerstes|plus cher|plus chère|plus chers|plus chères|más caro|más cara|más caros|más caras",
-    Order("rating", "descending"): "best rated|best-rated|highest rated|highest-rated|top rated|top-rated|"
+    MeasureOrder("rating", "descending"): "best rated|best-rated|highest rated|highest-rated|top rated|top-rated|"
     "bestbewertete|bestbewerteten|mieux noté|mieux notée|mieux notés|mieux notées|mejor valorado|mejor valorada|"
     "mejor valorados|mejor valoradas",
-    Order("rating", "ascending"): "worst rated|worst-rated|lowest rated|lowest-rated",
+    MeasureOrder("rating", "ascending"): "worst rated|worst-rated|lowest rated|lowest-rated",
 }
 """The words of each order."""
 _ORDER_OF: Final = {form: order for order, forms in _ORDERS.items() for form in forms.split("|")}

@@ -10,9 +10,9 @@ from typing import Any
 
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.markup import TextWriter
-from aidre.ingest.formats.office.package import Element, Kind, Package, read_dublin_core
+from aidre.ingest.formats.office.package import ArchiveKind, Element, Package, read_dublin_core
 
-ODF = Kind("OpenDocument", "OpenDocument text", ".odt")
+ODF = ArchiveKind("OpenDocument", "OpenDocument text", ".odt")
 
 MAX_REPEATED = 1000
 """Times that one cell, row or space is repeated; programs fill the rest of a sheet so."""

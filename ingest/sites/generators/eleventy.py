@@ -17,8 +17,8 @@ from aidre.ingest.sites.settings.place import (
     Folder,
     Generator,
     Includes,
-    Place,
-    Source,
+    PagePlace,
+    SiteFile,
     below,
     eleventy_slug,
     left_out,
@@ -63,7 +63,7 @@ def load(folder: Folder, name: str) -> Generator | None:
     prefix = get_text(settings, "pathPrefix").strip("/")
     return Generator(
         "Eleventy",
-        _Rules(source, ignored).place,
+        _EleventyRules(source, ignored).place,
         None,
         "guide/install/",
         Includes(("liquid", "include-markdown"), (posixpath.join(source, inner[0]),), beside=False),
@@ -75,18 +75,18 @@ def load(folder: Folder, name: str) -> Generator | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class _EleventyRules:
     source: str
     ignored: tuple[str, ...]
 
-    def place(self, source: Source) -> Place | None:
+    def place(self, source: SiteFile) -> PagePlace | None:
         path = below(source.path, self.source)
         if path is None:
             return None
         if is_ignored(source.path, self.ignored):
             return left_out("ignored by Eleventy, or a part of other pages")
         if not path.endswith(_TEMPLATES):
-            return Place()
+            return PagePlace()
         data = _data(source.folder, self.source, path) | dict(source.matter)
         permalink = data.get("permalink")
         if isinstance(permalink, dict):
@@ -97,7 +97,7 @@ class _Rules:
         address = _default(path) if permalink is None else None
         if isinstance(permalink, str):
             address = _permalink(permalink, path, data)
-        return Place(
+        return PagePlace(
             address,
             draft="draft: true" if data.get("draft") is True else None,
             order=to_order(order),

@@ -9,7 +9,16 @@ from typing import Any
 
 from aidre.ingest.sites.settings.data import get_table, get_text, get_texts, read_yaml
 from aidre.ingest.sites.settings.globs import compile_glob
-from aidre.ingest.sites.settings.place import Folder, Generator, Includes, Place, Source, left_out, split_name, to_order
+from aidre.ingest.sites.settings.place import (
+    Folder,
+    Generator,
+    Includes,
+    PagePlace,
+    SiteFile,
+    left_out,
+    split_name,
+    to_order,
+)
 
 FILES = ("_quarto.yml", "_quarto.yaml")
 _PAGES = frozenset({".qmd", ".md", ".ipynb", ".rmd"})
@@ -23,7 +32,7 @@ def load(folder: Folder, name: str) -> Generator | None:
         return None
     book = get_table(settings, "book")
     site = book if kind == "book" else get_table(settings, "website")
-    rules = _Rules(
+    rules = _QuartoRules(
         get_texts(project, "render"),
         _chapters(book) if kind == "book" else None,
     )
@@ -41,13 +50,13 @@ def load(folder: Folder, name: str) -> Generator | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class _QuartoRules:
     """`chapters` are the pages of a book with their places, None for a website."""
 
     render: tuple[str, ...]
     chapters: Mapping[str, int] | None
 
-    def place(self, source: Source) -> Place | None:
+    def place(self, source: SiteFile) -> PagePlace | None:
         path = source.path
         if path.startswith("../"):
             return None
@@ -56,7 +65,7 @@ class _Rules:
             return left_out("no page of Quarto")
         folder, stem, suffix = split_name(path)
         if suffix not in _PAGES:
-            return Place()
+            return PagePlace()
         if self.chapters is not None and path not in self.chapters:
             return left_out("no chapter of the book")
         if self.chapters is None and not self._is_rendered(path, parts[-1]):
@@ -65,7 +74,7 @@ class _Rules:
         if output is not None:
             stem = posixpath.splitext(output)[0] if output.endswith(".html") else output
         order = source.matter.get("order")
-        return Place(
+        return PagePlace(
             folder if stem == "index" else f"{folder}{stem}.html",
             rank=None if self.chapters is None else self.chapters[path],
             order=to_order(order),

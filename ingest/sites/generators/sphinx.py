@@ -9,7 +9,7 @@ from typing import Any
 
 from aidre.ingest.sites.settings.data import get_text, get_texts, read_python
 from aidre.ingest.sites.settings.globs import matches
-from aidre.ingest.sites.settings.place import Folder, Generator, Includes, Place, Source, left_out, split_name
+from aidre.ingest.sites.settings.place import Folder, Generator, Includes, PagePlace, SiteFile, left_out, split_name
 
 FILES = ("conf.py",)
 _NAMES = frozenset(
@@ -25,7 +25,7 @@ def load(folder: Folder, name: str) -> Generator | None:
     settings = read_python(folder.read(name))
     if len(_NAMES & settings.keys()) < _FEWEST:
         return None
-    rules = _Rules(
+    rules = _SphinxRules(
         _suffixes(settings),
         get_texts(settings, "exclude_patterns"),
         _templates(settings),
@@ -44,25 +44,25 @@ def load(folder: Folder, name: str) -> Generator | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class _SphinxRules:
     suffixes: tuple[str, ...]
     excluded: tuple[str, ...]
     templates: tuple[str, ...]
     directories: bool
     end: str = ".html"
 
-    def place(self, source: Source) -> Place | None:
+    def place(self, source: SiteFile) -> PagePlace | None:
         path = source.path
         if path.startswith("../"):
             return None
         if path.startswith("_static/"):
-            return Place(path)
+            return PagePlace(path)
         if path == "conf.py" or path.startswith(tuple(f"{folder}/" for folder in (*_NO_PAGES, *self.templates))):
             return left_out("no page of Sphinx")
         if any(matches(part, self.excluded) for part in _parents(path)):
             return left_out("exclude_patterns of Sphinx")
         suffix = next((one for one in self.suffixes if path.endswith(one)), None)
-        return Place() if suffix is None else Place(self._address(path[: -len(suffix)]))
+        return PagePlace() if suffix is None else PagePlace(self._address(path[: -len(suffix)]))
 
     def _address(self, name: str) -> str:
         folder, stem, _ = split_name(name + ".")

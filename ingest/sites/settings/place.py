@@ -87,7 +87,7 @@ PAGES = frozenset({".md", ".markdown", ".mdown", ".mkdn", ".mkd", ".mdx", ".qmd"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PagePlace:
     """`address` is relative to the site's home, without a slash at its beginning; "" is the home page.
 
     A file with a `reason` is none of the site's pages: a template, a part of other pages, an excluded file. With a
@@ -104,7 +104,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SiteFile:
     """A file that a generator is asked about. `path` is relative to the folder of the configuration, and may begin
     with "../"; `folder` is that folder."""
 
@@ -147,7 +147,7 @@ class Generator:
     """
 
     name: str
-    place: Callable[[Source], Place | None]
+    place: Callable[[SiteFile], PagePlace | None]
     home: str | None = None
     form: str = ""
     includes: Includes = field(default_factory=Includes)
@@ -163,9 +163,9 @@ def to_order(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def left_out(reason: str) -> Place:
+def left_out(reason: str) -> PagePlace:
     """The place of a file that is not a page."""
-    return Place(reason=reason)
+    return PagePlace(reason=reason)
 
 
 def github_slug(text: str) -> str:

@@ -10,12 +10,12 @@ import httpx
 
 from aidre_client import intake as intakes, intent as intents, nlweb as questions
 from aidre_client.chunks import RemoteChunk
-from aidre_client.collection import Feed, RemoteDocuments, Scan, to_part
+from aidre_client.collection import DocumentScan, Feed, RemoteDocuments, to_part
 from aidre_client.embedding import EmbedTexts, LocalEmbedding, Where
 from aidre_client.errors import InvalidInput
 from aidre_client.messages import Change, ChangePage, CollectionInfo, Discovery
 from aidre_client.search import RemoteReader, check_asked, list_collections, to_asked, to_queries
-from aidre_client.session import Session
+from aidre_client.session import ClientSession
 from aidre_client.transports import (
     ATTEMPTS,
     PATIENCE_SECONDS,
@@ -230,7 +230,7 @@ class AsyncRemoteCollection:
         """
         if ids is None:
             part = to_part(filter, order_by, limit, offset, vectors=vectors)
-            return await self._transport.run(Scan(self._documents, part).all())
+            return await self._transport.run(DocumentScan(self._documents, part).all())
         if filter is not None or order_by is not None:
             raise InvalidInput("get takes ids, which come in their order, or filter= and order_by=, and not both")
         return await self._transport.run(self._documents.get(ids, limit, offset, vectors=vectors))
@@ -272,7 +272,7 @@ class AsyncRemoteCollection:
         as one chunk.
         """
         part = to_part(filter, order_by, limit, offset, fields=fields, vectors=vectors)
-        return self._transport.each(Scan(self._documents, part).next_document)
+        return self._transport.each(DocumentScan(self._documents, part).next_document)
 
     async def count(self, filter: Json | None = None) -> int:
         """The number of documents that pass a filter."""
@@ -358,7 +358,7 @@ class AsyncClient:
     The discovery document is read at the first use.
     """
 
-    def __init__(self, session: Session, transport: AsyncTransport, embedding: LocalEmbedding) -> None:
+    def __init__(self, session: ClientSession, transport: AsyncTransport, embedding: LocalEmbedding) -> None:
         self._session, self._transport, self._embedding = session, transport, embedding
 
     def __repr__(self) -> str:
@@ -407,7 +407,7 @@ class AsyncClient:
 class AsyncNlweb:
     """NLWeb over HTTP: `dialect` is "0.55", "0.54" or "legacy", and answers read alike in all of them."""
 
-    def __init__(self, session: Session, transport: AsyncTransport) -> None:
+    def __init__(self, session: ClientSession, transport: AsyncTransport) -> None:
         self._session, self._transport = session, transport
 
     async def ask(self, text: str, **preferences: Unpack[questions.Preferences]) -> questions.AskAnswer:

@@ -13,7 +13,7 @@ import msgspec
 
 from aidre_client.errors import AccessDenied, Conflict, InvalidInput, Missing, RequestFailed, Unsupported
 from aidre_client.exchange import Response, Steps, decode, invalid_answer, one_line, retry_after
-from aidre_client.session import JSON, Session, encode
+from aidre_client.session import JSON, ClientSession, encode
 
 WELL_KNOWN = "/.well-known/agent-intake.json"
 VERSION = "0.1.0"
@@ -89,7 +89,7 @@ class BindAnswer(msgspec.Struct, frozen=True):
 class Agent:
     """An agent that submits to one provider, on behalf of a user."""
 
-    session: Session
+    session: ClientSession
     agent_id: str
     platform: str | None = None
     _manifest: Manifest | None = field(default=None, init=False)

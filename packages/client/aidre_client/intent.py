@@ -20,7 +20,7 @@ import msgspec
 
 from aidre_client.errors import AccessDenied, InvalidInput, RequestFailed, Unsupported
 from aidre_client.exchange import Request, Response, Steps, decode, invalid_answer, one_line, retry_after
-from aidre_client.session import JSON, Session, encode, is_field_value
+from aidre_client.session import JSON, ClientSession, encode, is_field_value
 from aidre_client.verification import failed
 
 WELL_KNOWN = "/.well-known/aip.json"
@@ -129,7 +129,7 @@ def signature_of(secret: str, text: bytes) -> str:
 class Platform:
     """A platform with one key at one publisher."""
 
-    session: Session
+    session: ClientSession
     key_id: str
     secret: str = field(repr=False)
     platform_id: str | None = None

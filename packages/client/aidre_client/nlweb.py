@@ -15,7 +15,7 @@ import msgspec
 
 from aidre_client.errors import AccessDenied, AidreError, InvalidInput, RequestFailed
 from aidre_client.exchange import Response, Sleep, Steps, bounded, decode, error_of, growing, one_line
-from aidre_client.session import EVENT_STREAM, JSON, Session, encode
+from aidre_client.session import EVENT_STREAM, JSON, ClientSession, encode
 
 Dialect: TypeAlias = Literal["0.55", "0.54", "legacy"]
 EventKind: TypeAlias = Literal["start", "item", "summary", "elicitation", "promise", "content", "complete"]
@@ -75,16 +75,16 @@ class Preferences(TypedDict, total=False):
     respond_async: bool
 
 
-def to_question(text: str, preferences: Preferences) -> Question:
+def to_question(text: str, preferences: Preferences) -> AskInput:
     """InvalidInput."""
     unknown = sorted(preferences.keys() - Preferences.__annotations__.keys())
     if unknown:
         raise InvalidInput(f"ask has no preference {', '.join(unknown)}")
-    return Question(text, **preferences)
+    return AskInput(text, **preferences)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AskInput:
     """A question with its preferences; InvalidInput where it cannot be asked."""
 
     text: str
@@ -147,7 +147,7 @@ class Question:
 # -- operations ------------------------------------------------------------------------------------------------------
 
 
-def ask(session: Session, question: Question) -> Steps[AskAnswer]:
+def ask(session: ClientSession, question: AskInput) -> Steps[AskAnswer]:
     """The answer in one piece. AccessDenied, InvalidInput, RequestFailed with the code of the failure in `error`."""
     url = yield from ask_url(session)
     request = session.request("POST", url, question.body(streaming=False), accept=JSON, media_type=JSON)
@@ -155,7 +155,7 @@ def ask(session: Session, question: Question) -> Steps[AskAnswer]:
     return read_answer(response, session.retry.clock(), question.dialect)
 
 
-def open_stream(session: Session, question: Question) -> Steps[Response | AskAnswer]:
+def open_stream(session: ClientSession, question: AskInput) -> Steps[Response | AskAnswer]:
     """The head of a stream, whose parts the shell reads; or the answer, from a server that does not stream."""
     url = yield from ask_url(session)
     body = question.body(streaming=True)
@@ -164,7 +164,7 @@ def open_stream(session: Session, question: Question) -> Steps[Response | AskAns
     return response if response.stream is not None else read_answer(response, session.retry.clock(), question.dialect)
 
 
-def look(session: Session, token: str, action: Literal["checkin", "cancel"]) -> Steps[AskAnswer]:
+def look(session: ClientSession, token: str, action: Literal["checkin", "cancel"]) -> Steps[AskAnswer]:
     """The state of a promise, or its cancellation, which is reported as a failure CANCELLED."""
     if not isinstance(token, str) or not token.strip():
         raise InvalidInput("the token of a promise is a string that is not blank")
@@ -176,7 +176,7 @@ def look(session: Session, token: str, action: Literal["checkin", "cancel"]) -> 
     return read_answer(response, session.retry.clock())
 
 
-def wait_for(session: Session, promise: Promise, timeout: float) -> Steps[AskAnswer]:
+def wait_for(session: ClientSession, promise: Promise, timeout: float) -> Steps[AskAnswer]:
     """The answer that was promised. RequestFailed with error TIMEOUT where it is not there in time."""
     for pause in bounded(growing(FIRST_CHECK_SECONDS, MAX_CHECK_SECONDS), timeout):
         answer = yield from look(session, promise.token, "checkin")
@@ -193,7 +193,7 @@ def wait_for(session: Session, promise: Promise, timeout: float) -> Steps[AskAns
     return answer
 
 
-def cancel(session: Session, promise: Promise) -> Steps[None]:
+def cancel(session: ClientSession, promise: Promise) -> Steps[None]:
     try:
         yield from look(session, promise.token, "cancel")
     except RequestFailed as error:
@@ -201,7 +201,7 @@ def cancel(session: Session, promise: Promise) -> Steps[None]:
             raise
 
 
-def ask_url(session: Session) -> Steps[str]:
+def ask_url(session: ClientSession) -> Steps[str]:
     """What the discovery document says, else /ask (7.1)."""
     found = yield from session.discovery_or_none()
     named = None if found is None else found.endpoints.nlweb

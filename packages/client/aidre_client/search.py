@@ -41,7 +41,7 @@ from aidre_client.messages import (
     SearchAnswer,
     SuggestionsAnswer,
 )
-from aidre_client.session import Session, encode, expand
+from aidre_client.session import ClientSession, encode, expand
 from aidre_client.values import (
     Direction,
     FacetRequest,
@@ -99,7 +99,7 @@ ListedCollections: Any = CollectionList | list[CollectionInfo | str]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SearchInput:
     """What a program asks for: exactly one of `text` and `vector`, already checked."""
 
     text: str | None
@@ -158,7 +158,7 @@ def check_asked(
     order: SearchOrder | None = None,
     weights: Weights | None = None,
     fusion: FusionMethod | None = None,
-) -> Asked:
+) -> SearchInput:
     """InvalidInput, with the rules of a local search."""
     if (text is None) == (vector is None):
         raise InvalidInput("search needs a text or vector=, and not both")
@@ -184,7 +184,7 @@ def check_asked(
     limits = to_limits(highlight)
     if limits is not None and text is None:
         raise InvalidInput("highlight needs a text: a vector has no words")
-    return Asked(
+    return SearchInput(
         text,
         numbers,
         filter,
@@ -220,7 +220,7 @@ def check_filter(filter: Any) -> None:
 class RemoteReader:
     """One collection of a server; `name` None is the collection that the server searches if none is named."""
 
-    session: Session
+    session: ClientSession
     embedding: LocalEmbedding
     name: str | None
     _withholds_text: bool = field(default=False, init=False)
@@ -233,7 +233,7 @@ class RemoteReader:
 
     # -- search ------------------------------------------------------------------------------------------------------
 
-    def search(self, asked: Asked, k: int, offset: int) -> Steps[Hits]:
+    def search(self, asked: SearchInput, k: int, offset: int) -> Steps[Hits]:
         """The best `k` hits after `offset`, all of one state of the collection."""
         check_range("k", k, 1, MAX_K)
         check_range("offset", offset, 0, MAX_K)
@@ -263,12 +263,12 @@ class RemoteReader:
         least = asked.min_score
         return pager.answered([hit for hit in hits[offset:wanted] if least is None or hit.score >= least])
 
-    def pager(self, asked: Asked, size: int, restart: bool) -> Pager:
+    def pager(self, asked: SearchInput, size: int, restart: bool) -> Pager:
         """The pages of a search, of at most `size` hits."""
         check_range("size", size, 1, MAX_K)
         return Pager(self, asked, size, restart)
 
-    def page(self, asked: Asked, members: dict[str, Any], k: int, cursor: str | None) -> Steps[SearchAnswer]:
+    def page(self, asked: SearchInput, members: dict[str, Any], k: int, cursor: str | None) -> Steps[SearchAnswer]:
         """One page, as the server gives it; without texts where the collection withholds them."""
         url = yield from self.session.endpoint("search")
         if cursor is None and asked.facets:  # they are those of all matches
@@ -290,12 +290,12 @@ class RemoteReader:
                 raise invalid_answer(response, "the next page is the same page")
             return answer
 
-    def _fields(self, asked: Asked) -> dict[str, bool]:
+    def _fields(self, asked: SearchInput) -> dict[str, bool]:
         more = {"semantic_payload": asked.payload, "vectors": asked.vectors}
         asked_for = {name: True for name, is_asked in more.items() if is_asked}
         return {"ids": True, "metadata": True, "text": not self._withholds_text, **asked_for}
 
-    def members(self, asked: Asked) -> Steps[dict[str, Any]]:
+    def members(self, asked: SearchInput) -> Steps[dict[str, Any]]:
         """The members of a request that all of its pages share."""
         found = yield from self.session.discovery()
         members: dict[str, Any] = {} if self.name is None else {"collection": self.name}
@@ -335,7 +335,7 @@ class RemoteReader:
             members["mode"] = asked.mode
         return members
 
-    def _embed(self, asked: Asked, found: Discovery) -> Steps[tuple[str, array[float]] | None]:
+    def _embed(self, asked: SearchInput, found: Discovery) -> Steps[tuple[str, array[float]] | None]:
         """The space and the vector of a search by vector; None for a search by text."""
         if asked.vector is not None:
             space = _space_of(found, asked.space, asked.vector)
@@ -361,7 +361,7 @@ class RemoteReader:
             names = info.embedding_spaces
         return [space for space in found.embedding_spaces if names is None or space.id in names]
 
-    def send_text(self, asked: Asked) -> bool:
+    def send_text(self, asked: SearchInput) -> bool:
         """Send this text, and those that follow, where the server did not take its vector; False if it must not be."""
         may = asked.text is not None and self.embedding.where == "auto" and not self._sends_text
         self._sends_text = self._sends_text or may
@@ -426,7 +426,7 @@ class RemoteReader:
         return found
 
 
-def list_collections(session: Session) -> Steps[list[CollectionInfo]]:
+def list_collections(session: ClientSession) -> Steps[list[CollectionInfo]]:
     url = yield from session.endpoint("collections")
     response = yield from session.respond("GET", expand(url))
     answer: CollectionList | list[CollectionInfo | str] = decode(response, ListedCollections)
@@ -441,7 +441,7 @@ class Pager:
     cursor has ended, and leaves out what it has given."""
 
     reader: RemoteReader
-    asked: Asked
+    asked: SearchInput
     size: int
     restart: bool = False
     cursor: str | None = field(default=None, init=False)
@@ -543,7 +543,7 @@ def to_asked(
     operators: bool,
     recall: float | None,
     fusion: FusionMethod | None,
-) -> Asked:
+) -> SearchInput:
     text, vector = (query, None) if isinstance(query, str) else (None, query)
     return check_asked(
         text,
@@ -560,7 +560,7 @@ def to_asked(
     )
 
 
-def _of_filter(error: InvalidInput, asked: Asked) -> InvalidInput:
+def _of_filter(error: InvalidInput, asked: SearchInput) -> InvalidInput:
     """A server need not say which member it refuses: it is the filter where its message names that first."""
     said = error.message.removeprefix(f"{error.details.get('url')}: ")
     named = error.details.get("member", said.lower())

@@ -66,7 +66,7 @@ def is_field_value(text: str) -> bool:
 
 
 @dataclass(slots=True)
-class Session:
+class ClientSession:
     """One server, as the operations of all protocols see it. `url` is what `connect` was given."""
 
     url: str

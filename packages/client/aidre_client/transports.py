@@ -17,7 +17,7 @@ import httpx
 
 from aidre_client.errors import Closed, InvalidInput, RequestFailed
 from aidre_client.exchange import NoAnswer, Request, Response, Retry, Sleep, Steps
-from aidre_client.session import EVENT_STREAM, Session
+from aidre_client.session import EVENT_STREAM, ClientSession
 from aidre_client.verification import Verifier, check_policy, origin_of
 
 T = TypeVar("T")
@@ -33,13 +33,13 @@ CODINGS = frozenset({"gzip", "x-gzip", "deflate"})
 
 def open_session(
     url: str, key: str | None, *, verify: str, trust: str | None, attempts: int, patience: float, timeout: float
-) -> Session:
+) -> ClientSession:
     """What both shells are made of. InvalidInput."""
     if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 < timeout < math.inf:
         raise InvalidInput("timeout must be a number of seconds above 0")
     retry = Retry(attempts, patience)
     verifier = Verifier(check_policy(verify), origin_of(url if trust is None else trust), retry)
-    return Session(url, key, retry, verifier)
+    return ClientSession(url, key, retry, verifier)
 
 
 def read_response(request: Request, response: httpx.Response, encoded: bytes) -> Response:

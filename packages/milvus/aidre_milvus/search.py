@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.types import RetrievedChunk
 from aidre_milvus.server import Row
-from aidre_milvus.stored import StoredRows
+from aidre_milvus.stored import MilvusRows
 from aidre_milvus.tables import WITH_BLOBS, vector_of
 from aidre_milvus.words import code_of, having_any
 from aidre_rows import Numbers, QueryWords, Ranked, Scores, StoredSpace
@@ -41,7 +41,7 @@ class MilvusSearch:
     """A `Search` (aidre_rows.lacking) among the rows that an expression selects, of which there are `passing`, of
     `chunks` in all. `stored` is None where the collection has no space."""
 
-    rows: StoredRows
+    rows: MilvusRows
     where: str
     passing: int
     chunks: int

@@ -43,7 +43,7 @@ _WORDS_SINCE: Final = (2, 5)
 """The first release that scores texts by BM25."""
 
 
-class Server:
+class MilvusDatabase:
     """A server and the name of a store in it, with which the names of its collections begin. Safe for threads."""
 
     def __init__(self, uri: str) -> None:

@@ -39,12 +39,12 @@ from aidre.engine.model import EmbeddingSpace
 from aidre.engine.ports import Recompute
 from aidre.engine.storage import WriterLock, make_folder, upkeep
 from aidre.engine.types import CommitResult
-from aidre_milvus.catalog import Catalog, Commit
+from aidre_milvus.catalog import Commit, MilvusCatalog
 from aidre_milvus.expressions import ALL, NONE, Values, literal
 from aidre_milvus.reader import MilvusReader
-from aidre_milvus.server import Row, Server, blocks
-from aidre_milvus.tables import FORMAT, WITH_BLOBS, Extent, Tables, blob_of, document_rows, vector_row
-from aidre_milvus.words import NumberedChunk, count_rows, counts_of, word_rows
+from aidre_milvus.server import MilvusDatabase, Row, blocks
+from aidre_milvus.tables import FORMAT, WITH_BLOBS, MilvusTables, RowExtent, blob_of, document_rows, vector_row
+from aidre_milvus.words import NumberedWords, count_rows, counts_of, word_rows
 from aidre_rows import (
     CollectionState,
     Declared,
@@ -85,13 +85,13 @@ class MilvusWriter(PendingSink):
 
     def __init__(
         self,
-        server: Server,
+        server: MilvusDatabase,
         lock: WriterLock,
         collection: str,
         spaces: Sequence[EmbeddingSpace] | None,
         declared: Declared,
     ) -> None:
-        self._server, self._catalog = server, Catalog(server)
+        self._server, self._catalog = server, MilvusCatalog(server)
         with ExitStack() as stack:
             stack.enter_context(lock)
             found = self._catalog.newest(collection, strong=True)
@@ -122,8 +122,8 @@ class MilvusWriter(PendingSink):
         return self._reader
 
     @property
-    def _tables(self) -> Tables:
-        return Tables(self._server, self._name, self._state.lineage)
+    def _tables(self) -> MilvusTables:
+        return MilvusTables(self._server, self._name, self._state.lineage)
 
     @property
     def _stored(self) -> Stored:
@@ -248,7 +248,7 @@ class MilvusWriter(PendingSink):
         born, self._next_born = self._next_born, self._next_born + 1
         rows: list[Row] = []
         vectors: dict[str, list[Row]] = {stored.space.id: [] for stored in self._state.spaces}
-        has_wide, numbered = before.has_wide, list[NumberedChunk]()
+        has_wide, numbered = before.has_wide, list[NumberedWords]()
         for one in pending.documents.values():
             document = self._next_row
             own, chunks, values = document_rows(document, born, one)
@@ -256,7 +256,7 @@ class MilvusWriter(PendingSink):
             self._next_row += len(own)
             has_wide = has_wide or values.is_wide
             numbered += [
-                NumberedChunk(number, document, values, (one.rows.document, chunk))
+                NumberedWords(number, document, values, (one.rows.document, chunk))
                 for number, chunk in zip(chunks, one.rows.chunks, strict=True)
             ]
             for space, of_space in vectors.items():
@@ -282,7 +282,7 @@ class MilvusWriter(PendingSink):
             chunks=self._state.chunks - sum(row["chunks"] for row in gone),
             documents_without_url=self._state.documents_without_url - sum(not row["has_url"] for row in gone),
         )
-        dead = tuple(Extent(row["document"], row["extent"]) for row in gone)
+        dead = tuple(RowExtent(row["document"], row["extent"]) for row in gone)
         state = self._succeeded_by_pending(state, self._next_row)
         growing = before.growing + sum(one.rows.document.chunk_count for one in pending.documents.values())
         self._publish(Commit(state, before.serial + 1, born, aborted, dead, has_wide, growing))
@@ -338,7 +338,7 @@ class MilvusWriter(PendingSink):
                 self._server.count(name, NONE, strong=True)  # so that every later read knows of the deletion
             self._publish(commit.again(dead=()))
 
-    def _delete(self, dead: Sequence[Extent]) -> None:
+    def _delete(self, dead: Sequence[RowExtent]) -> None:
         numbers = [number for one in dead for number in range(one.document, one.document + one.rows)]
         for name in self._numbered if numbers else ():
             self._server.delete(name, numbers)

@@ -8,8 +8,8 @@ from typing import Any
 from psycopg import sql
 
 from aidre.engine.types import PlainChunk
-from aidre_postgres.sql_filters import Conditions
-from aidre_postgres.tables import CHUNK_COLUMNS, DOCUMENT_COLUMNS, Tables, unpack_vector
+from aidre_postgres.sql_filters import SqlConditions
+from aidre_postgres.tables import CHUNK_COLUMNS, DOCUMENT_COLUMNS, PostgresTables, unpack_vector
 from aidre_rows import ChunkRow, CollectionState, DocumentRow, PendingVector, StoredSpace, plain_chunk
 
 _CHUNK: slice = slice(1 + len(DOCUMENT_COLUMNS), 1 + len(DOCUMENT_COLUMNS) + len(CHUNK_COLUMNS))
@@ -19,7 +19,7 @@ _CHUNK: slice = slice(1 + len(DOCUMENT_COLUMNS), 1 + len(DOCUMENT_COLUMNS) + len
 class ChunkRows:
     """`select` is a statement that finds whole rows: of the chunk c, its document d and its vectors."""
 
-    def __init__(self, tables: Tables, state: CollectionState) -> None:
+    def __init__(self, tables: PostgresTables, state: CollectionState) -> None:
         self.tables, self._spaces = tables, state.spaces
         self._columns = {one.name: one for one in state.columns}
         names = ["d.document", *(f"d.{name}" for name in DOCUMENT_COLUMNS), *(f"c.{name}" for name in CHUNK_COLUMNS)]
@@ -37,8 +37,8 @@ class ChunkRows:
         )
         self.select = sql.SQL(made.as_string())  # made text once, not in each search
 
-    def conditions(self) -> Conditions:
-        return Conditions(self.tables, self._columns)
+    def conditions(self) -> SqlConditions:
+        return SqlConditions(self.tables, self._columns)
 
     def packed_vector(self, row: Sequence[Any], stored: StoredSpace) -> bytes:
         packed: bytes = row[_CHUNK.stop + 2 * self._spaces.index(stored)]

@@ -50,7 +50,7 @@ EF_SEARCH: Final = 200
 """Candidates that a search in the graph keeps, unless it asks for more."""
 
 
-class Server:
+class PostgresDatabase:
     """A server and the schema of a store in it. Makes connections, and keeps idle ones for the next call."""
 
     def __init__(self, uri: str) -> None:

@@ -11,7 +11,7 @@ from uuid import UUID
 from psycopg import sql
 
 from aidre.engine.storage import to_utf8
-from aidre_postgres.tables import CHUNK_COLUMNS, DOCUMENT_COLUMNS, Tables, to_uuid, unpack_vector
+from aidre_postgres.tables import CHUNK_COLUMNS, DOCUMENT_COLUMNS, PostgresTables, to_uuid, unpack_vector
 from aidre_rows import ChunkRow, DocumentRow, PendingDocument, PendingVector, Rows, StoredSpace
 
 _LOOKED_UP: Final = 5_000
@@ -19,10 +19,10 @@ _LOOKED_UP: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRows:
+class PostgresRows:
     """The rows of a collection. `ask` runs a statement."""
 
-    tables: Tables
+    tables: PostgresTables
     spaces: Sequence[StoredSpace]
     ask: Callable[[sql.Composable, Sequence[Any]], list[tuple[Any, ...]]]
 

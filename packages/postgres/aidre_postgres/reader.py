@@ -25,7 +25,7 @@ from aidre_postgres.catalog import read_catalog
 from aidre_postgres.chunks import ChunkRows
 from aidre_postgres.connections import Connection, again_if_lost, fetch
 from aidre_postgres.search import PostgresSearch, matching_words
-from aidre_postgres.tables import FORMAT, Tables, lexeme, to_uuid
+from aidre_postgres.tables import FORMAT, PostgresTables, lexeme, to_uuid
 from aidre_rows import DENSE, WITH_WORDS, CollectionState, QueryWords, RowsReader, StoredSpace, collection_status
 
 _FEW_ROWS: Final = 2_000
@@ -46,7 +46,7 @@ class PostgresReader(RowsReader):
     engine = "postgres"
     can = WITH_WORDS
 
-    def __init__(self, tables: Tables, state: CollectionState) -> None:
+    def __init__(self, tables: PostgresTables, state: CollectionState) -> None:
         super().__init__(state)
         if state.format < FORMAT:
             self.can = DENSE

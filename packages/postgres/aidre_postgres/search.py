@@ -20,7 +20,7 @@ from aidre.engine.search import bm25
 from aidre.engine.types import RetrievedChunk
 from aidre_postgres.chunks import ChunkRows
 from aidre_postgres.connections import EF_SEARCH, Connection, fetch
-from aidre_postgres.sql_filters import Conditions
+from aidre_postgres.sql_filters import SqlConditions
 from aidre_postgres.tables import lexeme, type_of, unpack_vector
 from aidre_rows import Numbers, QueryWords, Ranked, Scores, StoredSpace
 
@@ -141,7 +141,7 @@ class PostgresSearch:
             scores[order[np.searchsorted(numbers[order], found.numbers)]] = found.scores
         return scores
 
-    def _scored(self, conditions: Conditions, where: sql.Composable, delta: float, n: int) -> Ranked:
+    def _scored(self, conditions: SqlConditions, where: sql.Composable, delta: float, n: int) -> Ranked:
         """The best n rows of a condition, with scores that are computed here: the statement rounds otherwise."""
         words, counts, sums = self._words, [], []
         steps = conditions.parameter(_STEPS, "float4[]")
@@ -207,7 +207,7 @@ class PostgresSearch:
         return {number: self.rows.chunk(row) for number, row in found if row is not None}
 
 
-def matching_words(conditions: Conditions, words: QueryWords) -> sql.Composable:
+def matching_words(conditions: SqlConditions, words: QueryWords) -> sql.Composable:
     """The documents with a chunk that has one of the words."""
     if not words.terms:
         return sql.SQL("(select null::int8)")

@@ -16,7 +16,7 @@ from aidre.engine.errors import InvalidFilter
 from aidre.engine.index.fields import TITLE, And, Compare, Filter, Instant, Not, Or, Scalar, ValueRange, Wording
 from aidre.engine.storage import adjacent_floats, adjacent_integers, to_utf8
 from aidre_postgres.columns import column_name, rest_name
-from aidre_postgres.tables import PREFIX_BYTES, Tables, to_uuid
+from aidre_postgres.tables import PREFIX_BYTES, PostgresTables, to_uuid
 from aidre_rows import FieldColumns, digest
 
 _ORDERS: Final = {"gt": sql.SQL(">"), "gte": sql.SQL(">="), "lt": sql.SQL("<"), "lte": sql.SQL("<=")}
@@ -39,11 +39,11 @@ Test: TypeAlias = tuple[str, Callable[[sql.Composable], sql.Composable]]
 
 
 @dataclass(slots=True)
-class Conditions:
+class SqlConditions:
     """Translates filters; `parameters` are those of all conditions that it has made. A condition refers to the row of
     a document, of a chunk or of a vector by the alias that is given to `of`."""
 
-    tables: Tables
+    tables: PostgresTables
     columns: Mapping[str, FieldColumns]
     parameters: dict[str, Any] = field(default_factory=dict)
 

@@ -31,7 +31,7 @@ from aidre.engine.index.vectors import dtype_of
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import precision_of
 from aidre_postgres.columns import definitions, place_values, types_of, value_columns, without_whole
-from aidre_postgres.connections import Connection, Server
+from aidre_postgres.connections import Connection, PostgresDatabase
 from aidre_rows import ChunkRow, CollectionState, DocumentRow, FieldColumns, PendingDocument, chunk_words, digest
 
 FORMAT: Final = 2
@@ -106,12 +106,12 @@ _MOST_WORDS_BYTES: Final = 1_000_000
 the order of their texts."""
 
 
-class Tables:
+class PostgresTables:
     """The tables of a collection with a number."""
 
     KINDS: Final = ("documents", "chunks", "fields", "words", "terms")
 
-    def __init__(self, server: Server, number: int) -> None:
+    def __init__(self, server: PostgresDatabase, number: int) -> None:
         self.server, self.number = server, number
         self._names = {kind: self.name(kind) for kind in self.KINDS}
 
@@ -290,7 +290,7 @@ def copy_rows(
 
 
 def copy_documents(
-    connection: Connection, tables: Tables, state: CollectionState, documents: Sequence[PendingDocument]
+    connection: Connection, tables: PostgresTables, state: CollectionState, documents: Sequence[PendingDocument]
 ) -> CollectionState:
     """Append documents with their chunks, fields, words and vectors; returns the state with the next free number, the
     words, and what became of the columns."""
@@ -325,7 +325,7 @@ def copy_documents(
 
 
 def copy_words(
-    connection: Connection, tables: Tables, state: CollectionState, chunks: Sequence[NumberedChunk]
+    connection: Connection, tables: PostgresTables, state: CollectionState, chunks: Sequence[NumberedChunk]
 ) -> CollectionState:
     """Append the words of chunks; returns the state with these counted."""
     frequencies, languages, length = Counter[str](), Counter(state.languages), state.terms

@@ -21,11 +21,11 @@ from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import durable, now
 from aidre.ingest.pipeline import (
     Committed,
-    Counts,
     Event,
     IngestOptions,
     Mirror,
-    Progress,
+    RunCounters,
+    RunProgress,
     SeenIds,
     Summary,
     Tally,
@@ -45,7 +45,7 @@ from aidre.ingest.sources import (
     survey_sources,
 )
 from aidre_ray.blocks import Block, block_table, divide
-from aidre_ray.job import Answer, Job, LoadModels, Runner, from_table
+from aidre_ray.job import BlockResult, Job, LoadModels, Runner, from_table
 from aidre_ray.worker import Worker
 
 
@@ -72,7 +72,7 @@ def ingest_distributed(
     spaces = [embedders[space.id].space if space.id in embedders else space for space in spaces]
     with ingest.open_writer(store, collection, spaces, embedders, options=options, report=report) as writer:
         assert isinstance(writer, Writer)
-        report(Progress(0, 0))
+        report(RunProgress(0, 0))
         live = ingest.live_spaces(writer, spaces, report)
         chunker = ingest.chunker_for(live, embedders, options.chunk_tokens)
         tally = Tally(report, ingest.reembed(writer, spaces, embedders, chunker, report))
@@ -144,7 +144,7 @@ class _Merged:
             self._mirror.count_stored(writer)
         self._seen = SeenIds()
         self._left_out: dict[str, set[str]] = {}
-        self._answers: dict[int, Answer] = {}
+        self._answers: dict[int, BlockResult] = {}
 
     # -- the blocks --------------------------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class _Merged:
             self._take(answer)
             read += sizes[answer.block]
             counts = self._tally.counts
-            self._tally.report(Progress(counts.documents, counts.chunks, read, len(files)))
+            self._tally.report(RunProgress(counts.documents, counts.chunks, read, len(files)))
         lost = sizes.keys() - self._answers.keys()
         if lost:
             raise StorageFailed(f"{len(lost)} of {len(blocks)} blocks got no answer: run the ingest again")
@@ -188,7 +188,7 @@ class _Merged:
             for note in (*notes, *sites.notices()):
                 self._tally.note(note)
 
-    def _take(self, answer: Answer) -> None:
+    def _take(self, answer: BlockResult) -> None:
         if answer.fault is not None:
             raise _error_of(*answer.fault)
         if answer.block in self._answers:
@@ -203,7 +203,7 @@ class _Merged:
         for text in answer.notices:
             self._tally.note(text)
         counts = self._tally.counts
-        for name in (one.name for one in fields(Counts) if one.name not in ("failed", "left_out")):
+        for name in (one.name for one in fields(RunCounters) if one.name not in ("failed", "left_out")):
             setattr(counts, name, getattr(counts, name) + getattr(answer.counts, name))
         self._tally.add_repeated(answer.repeated_ids)
 
@@ -236,7 +236,7 @@ class _Merged:
         self._tally.note_repeated_ids()
         self._tally.note_left_out()
 
-    def _count_once(self, answers: Sequence[Answer], last: Mapping[str, int]) -> None:
+    def _count_once(self, answers: Sequence[BlockResult], last: Mapping[str, int]) -> None:
         """Count a document as written in its last block alone."""
         counts = self._tally.counts
         for answer in answers:
@@ -278,7 +278,7 @@ def _error_of(code: str, message: str) -> AidreError:
 
 
 @dataclass(frozen=True, slots=True)
-class InProcess:
+class InProcessRunner:
     """A runner that does all blocks in this process, one after the other."""
 
     workers: int = 1

@@ -27,7 +27,7 @@ from aidre.engine.model import FUSED_RANKS, EmbeddingSpace, Fusion, Highlight, H
 from aidre.engine.ports import Capabilities
 from aidre.engine.search import FEEDBACK_DEPTH, MIN_CHUNKS, UNMEASURED_WEIGHT, hybrid
 from aidre.engine.segment import BoundedCache
-from aidre.engine.types import Facet, Hit, Layout, RetrievedChunk
+from aidre.engine.types import Facet, Hit, ResultLayout, RetrievedChunk
 from aidre_rows.state import CollectionState, StoredSpace, languages_of
 from aidre_rows.words import Numbers, QueryWords, Ranked, Scores, WordSearch, ranked_by_both, ranked_by_words
 
@@ -57,7 +57,7 @@ class VectorRows(Protocol):
         """By number; without those that are gone meanwhile."""
 
 
-class Search(VectorRows, WordSearch, Protocol):
+class RowsSearch(VectorRows, WordSearch, Protocol):
     """The same of an engine that knows words."""
 
 
@@ -120,7 +120,7 @@ class RowsReader:
             if words is None:
                 ranked = cast(_Vectors, vectors).nearest(k)
             elif vectors is None:
-                ranked = ranked_by_words(cast(Search, search), words, k)
+                ranked = ranked_by_words(cast(RowsSearch, search), words, k)
             else:
                 ranked = self._fused(vectors, words, query.fusion, k)
             numbers, scores = _ordered(search, *ranked, k)
@@ -141,14 +141,14 @@ class RowsReader:
         if tag in self._unread_languages(vectors.space):
             a = min(a, UNMEASURED_WEIGHT)
         if fusion.method == "rrf":
-            search, count = cast(Search, vectors.search), max(FUSED_RANKS, k)
+            search, count = cast(RowsSearch, vectors.search), max(FUSED_RANKS, k)
             lists = vectors.nearest(count), ranked_by_words(search, words, count)
             near, lexical = (_ordered(search, *ranked, count)[0] for ranked in lists)
             by_near, by_words = hybrid.rank_shares(len(near), len(lexical), a)
             return Ranked(*hybrid.joined(near, by_near, lexical, by_words))
         fusion = replace(fusion, a=hybrid.without_floor(a, cosine_floor(vectors.space)))
         depth = max(k, FEEDBACK_DEPTH)
-        numbers, scores = ranked_by_both(vectors, cast(Search, vectors.search), words, fusion, depth)
+        numbers, scores = ranked_by_both(vectors, cast(RowsSearch, vectors.search), words, fusion, depth)
         numbers, scores = _ordered(vectors.search, numbers, scores, depth)
         if len(numbers) < 2 or fusion.a == 0:
             return Ranked(numbers, scores)
@@ -174,7 +174,7 @@ class RowsReader:
     def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
         return [self.search(query) for query in queries]
 
-    def splice(self, hits: Sequence[Hit], scores: Sequence[bytes], layout: Layout) -> bytes | None:
+    def splice(self, hits: Sequence[Hit], scores: Sequence[bytes], layout: ResultLayout) -> bytes | None:
         return None
 
     def estimated_seconds(self, query: Query) -> float:

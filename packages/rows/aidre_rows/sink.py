@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.collection import Sources, check_upsert, stale_spaces
+from aidre.engine.collection import SourceStates, check_upsert, stale_spaces
 from aidre.engine.errors import BackendUnavailable, CollectionMissing, DocumentMissing, StoreLocked
 from aidre.engine.index.vectors import encode
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
@@ -86,7 +86,7 @@ class PendingSink(ABC):
             self._stale = stale_spaces(collection, state.collection.spaces, configured)
         self._state = state
         self._pending = Pending()
-        self._sources = Sources(dict(state.source_roots), dict(state.source_states))
+        self._sources = SourceStates(dict(state.source_roots), dict(state.source_states))
         self._replaced: Mapping[str, EmbeddingSpace] = {}
         self._sent: CollectionState | None = None
         """The state whose commit was sent, until it is known to have taken place."""

@@ -44,7 +44,7 @@ MAX_KEY_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ScanPart:
     """What a scan gives: `limit` documents after the first `offset`, whole or of some `fields`."""
 
     filter: Json = None
@@ -86,14 +86,14 @@ def check_limits(limit: Any, offset: Any) -> None:
 
 def to_part(
     filter: Json, order_by: Any, limit: int | None, offset: int, *, fields: Any = None, vectors: bool = False
-) -> Part:
+) -> ScanPart:
     """What a program asks for. InvalidFilter, InvalidInput."""
     if fields is not None and (isinstance(fields, str | bytes) or not isinstance(fields, Iterable)):
         raise InvalidInput(f"fields is a list of names, not {type(fields).__name__}")
     names = None if fields is None else list(fields)
     if not all(isinstance(name, str) for name in names or ()):
         raise InvalidInput("fields is a list of names, which are strings")
-    return Part(None if filter is None else to_json_filter(filter), order_by, limit, offset, names, vectors)
+    return ScanPart(None if filter is None else to_json_filter(filter), order_by, limit, offset, names, vectors)
 
 
 @dataclass(slots=True)
@@ -258,11 +258,11 @@ class RemoteDocuments:
 
 
 @dataclass(slots=True)
-class Scan:
+class DocumentScan:
     """The documents of a part, one by one, of the state in which the first page was read."""
 
     documents: RemoteDocuments
-    part: Part
+    part: ScanPart
     _pending: deque[SentDocument] = field(default_factory=deque, init=False)
     _cursor: str | None = field(default=None, init=False)
     _given: int = field(default=0, init=False)
