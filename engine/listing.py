@@ -75,7 +75,7 @@ def some_of(
     if not order:
         return islice(documents, offset, end)
     keyed: Iterator[tuple[Any, ...]] = (
-        (*(_key(chunks[0], one) for one in order), chunks[0].document_id) for chunks in documents
+        (*(_key(chunks[0], criterion) for criterion in order), chunks[0].document_id) for chunks in documents
     )
     chosen = sorted(keyed) if end is None else heapq.nsmallest(end, keyed)
     return (document(key[-1]) for key in chosen[offset:])

@@ -61,7 +61,7 @@ def to_batches(
                 return None
             columns["id"] = ids
         end = first + len(columns["id"])
-        batch = build_row_batch(nowhere, first, columns, {name: one[first:end] for name, one in matrices.items()})
+        batch = build_row_batch(nowhere, first, columns, {name: matrix[first:end] for name, matrix in matrices.items()})
         if batch is None or any(map(str.isspace, batch.texts.to_pylist())):
             return None
         batches.append(batch)
@@ -193,7 +193,9 @@ def _content_ids(columns: Mapping[str, Any], content_id: Any, *, is_text: bool) 
         contents = columns["text"].cast(pa.large_binary())
     else:
         try:
-            contents = write_objects({name: write_json(one, name, faults) for name, one in columns.items()}).sorted_json
+            contents = write_objects(
+                {name: write_json(column, name, faults) for name, column in columns.items()}
+            ).sorted_json
         except (InvalidDocument, ValueError):  # of JSON
             return None
     return None if faults else pa.array(map(content_id, contents.to_pylist()), pa.large_string())

@@ -99,14 +99,14 @@ def _counts(facts: Mapping[str, Json]) -> str:
 
 def kept_lines(facts: Mapping[str, Json]) -> Iterable[str]:
     """What older generations keep on the disk, and how it is freed."""
-    kept = facts["kept"]
-    if kept is None:
+    retained = facts["kept"]
+    if retained is None:
         return
-    until = datetime.fromisoformat(kept["until"]).astimezone().strftime("%H:%M")
-    count = f", and as one of the newest {kept['generations']} generations" if kept["generations"] > 2 else ""
+    until = datetime.fromisoformat(retained["until"]).astimezone().strftime("%H:%M")
+    count = f", and as one of the newest {retained['generations']} generations" if retained["generations"] > 2 else ""
     yield (
-        f"  {format_bytes(kept['bytes'])} of older generations are kept for readers until {until}{count}: the first "
-        "commit or compact after that frees them, `aidre delete --purge` at once"
+        f"  {format_bytes(retained['bytes'])} of older generations are kept for readers until {until}{count}: "
+        "the first commit or compact after that frees them, `aidre delete --purge` at once"
     )
 
 

@@ -128,7 +128,10 @@ class ReplicaWatch:
 
     def _lacks(self) -> bool:
         source = self._replica.source
-        return any(source.mark(name) is None or source.current(name) < one for name, one in self._committed.items())
+        return any(
+            source.mark(name) is None or source.current(name) < generation
+            for name, generation in self._committed.items()
+        )
 
 
 # -- a port of health ------------------------------------------------------------------------------------------------

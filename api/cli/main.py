@@ -407,10 +407,10 @@ def search(
     if collection is None and default is not None and has_collection(opened, default):
         collection = default
     snapshot = opened.open(select_collection(opened, collection))
-    asked = SearchArguments(
+    arguments = SearchArguments(
         query, k, filter, mode, facets or (), not as_typed, not as_typed, group, not copies, recall, fusion, collection
     )
-    found = find(snapshot, asked, settings, console.print_message)
+    found = find(snapshot, arguments, settings, console.print_message)
     print_found(found, query, as_json=as_json)
     if not found.hits:
         where = "" if filter is None else " among the documents that match the filter"

@@ -79,7 +79,7 @@ def follow(
             if due or meant != aliases:
                 done = publisher.publish_each(due)
                 aliases, wait = meant, max(wait, spacing)
-                published = {one.collection: one.generation for one in done.published}
+                published = {publication.collection: publication.generation for publication in done.published}
                 _note_pass(record, due, published, done.failures)
                 marks |= {name: newest[name] for name in due if name not in done.failures}
                 for name, error in done.failures.items():
@@ -107,7 +107,7 @@ def follow(
 def _note_pass(
     record: PublishRecord, names: Sequence[str], published: Mapping[str, int], failures: Mapping[str, AidreError]
 ) -> None:
-    conflicts = {name for name, one in failures.items() if isinstance(one, PublishConflict)}
+    conflicts = {name for name, failure in failures.items() if isinstance(failure, PublishConflict)}
     record.refused = record.refused - set(names) | conflicts
     if published or not failures:
         record.succeeded(published)
@@ -186,7 +186,7 @@ def publishing(
         with counted(record):
             names = _names(store, collection)
             done = publisher.publish_each(names)
-            published = {one.collection: one.generation for one in done.published}
+            published = {publication.collection: publication.generation for publication in done.published}
             _note_pass(record, names, published, done.failures)
             for failure in done.failures.values():
                 raise failure
@@ -233,7 +233,7 @@ def promote(folder: Path, url: str | None, settings: Settings) -> Promoted:
 
     terms, replicated = home_of(folder), replicated_url(folder)
     if terms and url in (None, *terms):
-        address, term = max(terms.items(), key=lambda one: (one[0] == url, one[1]))
+        address, term = max(terms.items(), key=lambda entry: (entry[0] == url, entry[1]))
         Tenure(folder, Bucket(address_of(address, settings))).check_entered("any")
         return Promoted(address, term, {})
     if url is None and replicated is None:

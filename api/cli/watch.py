@@ -98,17 +98,17 @@ class FileChanges:
         with_timeout = True
         while True:
             try:
-                told = self._queue.get(timeout=seconds) if with_timeout else self._queue.get_nowait()
+                event = self._queue.get(timeout=seconds) if with_timeout else self._queue.get_nowait()
             except queue.Empty:
                 return changed
-            if isinstance(told, Exception):
-                raise ConfigurationError(_refusal(told))
-            changed, with_timeout = changed or told, False
+            if isinstance(event, Exception):
+                raise ConfigurationError(_refusal(event))
+            changed, with_timeout = changed or event, False
 
     def _follow(self, folders: Sequence[Path], stop: threading.Event) -> None:
         from watchfiles import watch
 
-        told = self._queue
+        queue = self._queue
         try:
             for changes in watch(
                 *folders,
@@ -120,9 +120,9 @@ class FileChanges:
                 yield_on_timeout=True,
                 raise_interrupt=False,
             ):
-                told.put(bool(changes))
+                queue.put(bool(changes))
         except Exception as error:  # of a foreign library: told to the main thread
-            told.put(error)
+            queue.put(error)
 
     def _counts(self, path: Path) -> bool:
         """Whether a change of this path may change a document."""
@@ -205,14 +205,14 @@ def watch(
     """
     followed = changes or follow(ingestion.sources, ingestion.store.path)
     followed.start()
-    said, is_first, problem = frozenset[str](), True, ""
+    reported, is_first, problem = frozenset[str](), True, ""
     due: str | None = None
     try:
         while True:
             gone = [] if is_first else [source for source in ingestion.sources if not Path(source).exists()]
             former, problem = problem, _absence(gone)
             try:
-                said, due = _run(_without(ingestion, gone), reporting, said, is_first=is_first)
+                reported, due = _run(_without(ingestion, gone), reporting, reported, is_first=is_first)
                 if is_first:
                     say(f"watching {', '.join(escape_unprintable(source) for source in ingestion.sources)}")
                 is_first = False
@@ -250,13 +250,13 @@ def _without(ingestion: Ingestion, gone: Sequence[str]) -> Ingestion:
 
 
 def _run(
-    ingestion: Ingestion, reporting: Reporting, said: frozenset[str], *, is_first: bool
+    ingestion: Ingestion, reporting: Reporting, reported: frozenset[str], *, is_first: bool
 ) -> tuple[frozenset[str], str | None]:
     """One run; returns what it said, and when the next document is to be published or not any more."""
     if not ingestion.sources:
-        return said, None
+        return reported, None
     with reporting() as report:
-        news = News(report, said, is_first)
+        news = News(report, reported, is_first)
         summary = ingestion.run(news)
     return frozenset(news.now), summary.next_change
 
@@ -269,12 +269,12 @@ def follow(sources: Sequence[str], store: Path) -> FileChanges:
                 f"watch follows files and folders: run `aidre ingest {escape_unprintable(source)}` from a timer instead"
             )
     located = locate_sources(sources)
-    for one in located:
-        if not isinstance(one, FileSource):
+    for found in located:
+        if not isinstance(found, FileSource):
             raise ConfigurationError(
-                f"watch follows no sitemap: run `aidre ingest {escape_unprintable(one.root)}` from a timer instead"
+                f"watch follows no sitemap: run `aidre ingest {escape_unprintable(found.root)}` from a timer instead"
             )
-    sources_of_files = [one for one in located if isinstance(one, FileSource)]
-    folders = [one.root for one in sources_of_files if one.only is None]
-    files = [one.root / one.only for one in sources_of_files if one.only is not None]
+    sources_of_files = [source for source in located if isinstance(source, FileSource)]
+    folders = [source.root for source in sources_of_files if source.only is None]
+    files = [source.root / source.only for source in sources_of_files if source.only is not None]
     return FileChanges(folders, files, store.resolve())

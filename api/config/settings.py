@@ -339,9 +339,9 @@ class Space(Section):
     @property
     def declared(self) -> EmbeddingSpace:
         """ModelUnavailable for a missing model that should say `dimensions`."""
-        given = {member.name: getattr(self, member.name) for member in fields(EmbeddingSpace)}
+        members = {member.name: getattr(self, member.name) for member in fields(EmbeddingSpace)}
         length = dimensions_of(self.model or "") if self.dimensions is None else self.dimensions
-        return EmbeddingSpace(**{**given, "dimensions": length, "distance": self.distance or "cosine"})
+        return EmbeddingSpace(**{**members, "dimensions": length, "distance": self.distance or "cosine"})
 
     def __post_init__(self) -> None:
         if self.dimensions is None and not self.has_folder:
@@ -350,16 +350,16 @@ class Space(Section):
             if self.distance is None:
                 raise ValueError(".distance is missing: use cosine, dot or euclidean")
             if self.query_prefix is not None or self.document_prefix is not None:
-                given = "document_prefix" if self.query_prefix is None else "query_prefix"
-                raise ValueError(f".{given} is for a model: name it by model, or remove the prefix")
+                member = "document_prefix" if self.query_prefix is None else "query_prefix"
+                raise ValueError(f".{member} is for a model: name it by model, or remove the prefix")
             if self.languages is not None:
                 raise ValueError(".languages is for a model: name it by model, or remove the languages")
         if self.endpoint is None:
             if self.provider == OPENAI and self.model is not None:
                 raise ValueError('.endpoint is missing: provider "openai" needs one such as https://api.example.com/v1')
             if self.key is not None or self.request_dimensions:
-                given = "request_dimensions" if self.key is None else "key"
-                raise ValueError(f".{given} is for an endpoint: add endpoint and provider = {OPENAI!r}, or remove it")
+                member = "request_dimensions" if self.key is None else "key"
+                raise ValueError(f".{member} is for an endpoint: add endpoint and provider = {OPENAI!r}, or remove it")
             return
         check_url(self.endpoint, ".endpoint")
         if self.endpoint.rstrip("/").endswith("/embeddings"):
@@ -546,7 +546,7 @@ def _check(settings: Settings) -> None:
     if server.metrics == "callers" and not settings.knows_callers:
         raise ValueError('server.metrics = "callers" needs a key or [oauth]: make one with `aidre keys new`')
     grants = settings.oauth.grants.values() if settings.oauth is not None else ()
-    if server.writes and not any("write" in one.scopes for one in (*settings.keys, *grants)):
+    if server.writes and not any("write" in credential.scopes for credential in (*settings.keys, *grants)):
         raise ValueError("server.writes = true needs a key with the scope write: make one with `aidre keys new`")
     if settings.nlweb.budget >= limits.deadline:
         raise ValueError(

@@ -190,9 +190,9 @@ def _explain(kind: Any, value: Any, where: str, error: msgspec.ValidationError) 
     elif isinstance(value, list) and get_origin(kind) is tuple:
         for number, item in enumerate(value):
             read(get_args(kind)[0], item, f"{where}[{number}]")
-    said = str(error)
-    if error.__cause__ is not None and said:
-        return ConfigurationError(where + (said if said.startswith(".") else f" {said}"))
+    message = str(error)
+    if error.__cause__ is not None and message:
+        return ConfigurationError(where + (message if message.startswith(".") else f" {message}"))
     return _wrong(kind, stated, value, where)
 
 

@@ -77,7 +77,7 @@ class Operation:
     def kinds(self) -> list[type]:
         """The structs of all its bodies."""
         contents = (self.request, *self.answers.values(), self.error)
-        return [one.kind for one in contents if one is not None and isinstance(one.kind, type)]
+        return [content.kind for content in contents if content is not None and isinstance(content.kind, type)]
 
     def described(self, examples: Mapping[str, Any]) -> Schema:
         """The Operation Object. `examples` has the example of the request as `request`, of answers by status."""

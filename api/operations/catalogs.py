@@ -65,7 +65,9 @@ def targets(settings: Settings) -> Iterator[LinkTarget]:
 
 def link_header(settings: Settings) -> str:
     """The value of the header field Link (RFC 8288)."""
-    return ", ".join(f'<{one.url}>; rel="{one.relation}"; type="{one.media_type}"' for one in targets(settings))
+    return ", ".join(
+        f'<{target.url}>; rel="{target.relation}"; type="{target.media_type}"' for target in targets(settings)
+    )
 
 
 # -- the catalog of interfaces ---------------------------------------------------------------------------------------
@@ -95,9 +97,9 @@ def _contexts(settings: Settings, *, speaks_nlweb: bool) -> Iterator[dict[str, A
     items = [{"href": url, "title": title} for title, (url, _) in meta.items()]
     yield {"anchor": f"{origin}{API_CATALOG}", "item": items}
     described: dict[str, list[dict[str, str]]] = {}
-    for one in targets(settings):
-        if one.relation.startswith("service-") and one.relation != "service-meta":
-            described.setdefault(one.relation, []).append({"href": one.url, "type": one.media_type})
+    for target in targets(settings):
+        if target.relation.startswith("service-") and target.relation != "service-meta":
+            described.setdefault(target.relation, []).append({"href": target.url, "type": target.media_type})
     for url, about in meta.values():
         kind = CARD_TYPE if about.endswith(SERVER_CARD) else JSON
         yield {"anchor": url, **described, "service-meta": [{"href": about, "type": kind}]}

@@ -54,8 +54,8 @@ async def ready(request: Request) -> Response:
     age = request.app.state.replica_age
     if age is not None:
         snapshots = request.app.state.retrieval.snapshots
-        opened = (one for name, one in snapshots.collections.items() if name not in snapshots.aliases)
-        unpulled = sum(isinstance(one.snapshot, Unpulled) for one in opened)
+        opened = (collection for name, collection in snapshots.collections.items() if name not in snapshots.aliases)
+        unpulled = sum(isinstance(collection.snapshot, Unpulled) for collection in opened)
         body = replace(body, replica_age=round(age(), 1), protocols=["aidre", "nlweb"], unpulled=unpulled or UNSET)
     return Response(msgspec.json.encode(body), status, NO_STORE, JSON)
 
@@ -105,7 +105,10 @@ def render_metrics(
         with suppress(StorageFailed):  # an engine that does not answer: the other metrics are wanted all the more
             statuses.append(snapshot.status())
     collections = collection_lines(statuses, checks, damaged=damaged)
-    path, generations = retrieval.snapshots.source.path, {one["collection"]: one["generation"] for one in statuses}
+    path, generations = (
+        retrieval.snapshots.source.path,
+        {status["collection"]: status["generation"] for status in statuses},
+    )
     counted = [*counter_lines(metrics, workers), *process_lines(workers), *disk_lines(path)]
     return join_lines([*counted, *collections, *scrub_lines(findings), *fleet_lines(path, generations, replica_age)])
 

@@ -122,7 +122,7 @@ def cursor_binding(
         query = b"" if vector is None else xxhash.xxh3_128_digest(vector.data)
     filter = None if question.filter is None else filter_digest(question.filter).hex()
     counted = question.group, question.collapse and question.group == "document", question.recall
-    order = (*(question.order or ()), *(one for one in (question.weight, question.fusion) if one is not None))
+    order = (*(question.order or ()), *(option for option in (question.weight, question.fusion) if option is not None))
     return orjson.dumps([caller.name, collection, mode, space, vector is None, filter, *counted, *order]) + query
 
 

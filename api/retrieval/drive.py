@@ -99,7 +99,7 @@ class Driver:
     async def _done(self, step: Step, tickets: Sequence[Ticket]) -> Any:
         """The result of one step."""
         if isinstance(step, Together):
-            return await asyncio.gather(*(self.drive(one, tickets[place]) for place, one in step.answers))
+            return await asyncio.gather(*(self.drive(steps, tickets[place]) for place, steps in step.answers))
         ticket, started = tickets[0], perf_counter()
         if isinstance(step, Search):
             page = await self._page(step, ticket)

@@ -197,11 +197,11 @@ class Retrieval:
         was answered, which with `turn` may be that one; see `find_documents`. The budget is not charged: the protocol
         does that for the documents that it returns."""
         self.check_budget(caller)
-        asked, tickets = [], []
+        questions, tickets = [], []
         for collection, filter in scopes:
             ticket = Ticket(collection, caller, protocol)
             own = question if filter is None else await self._with_filter(question, filter, ticket)
-            asked.append((own, collection.state))
+            questions.append((own, collection.state))
             tickets.append(ticket)
         text = str(question.text)
         options: FindOptions = {
@@ -211,8 +211,8 @@ class Retrieval:
             "operators": question.operators,
         }
         if turn is not None:
-            return await self._drive(find_in_turn(text, turn, asked, **options), *tickets)
-        return await self._drive(find_documents(text, asked, **options), *tickets), text
+            return await self._drive(find_in_turn(text, turn, questions, **options), *tickets)
+        return await self._drive(find_documents(text, questions, **options), *tickets), text
 
     async def _drive(self, steps: Generator[Step, Any, T], *tickets: Ticket) -> T:
         try:

@@ -357,9 +357,11 @@ class ServerConnection(HttpToolsProtocol):
         """Counts what is kept of requests, and refuses the last one if there is no room for it."""
         cycle = self.cycle
         scope: Any = {"client": self.client, "headers": ()} if cycle is None else cycle.scope
-        kept, address = self._kept(), self._memory.address_of(scope)
+        held_bytes, address = self._kept(), self._memory.address_of(scope)
         coming = cycle.declared - cycle.size if self._state == BODY else 0
-        if self._memory.requests.has_room(self._held.size, kept + coming, address) and self._held.resize(kept, address):
+        if self._memory.requests.has_room(self._held.size, held_bytes + coming, address) and self._held.resize(
+            held_bytes, address
+        ):
             return
         if self._state == BODY and not cycle.response_complete:
             self._refuse(Unavailable(MEMORY_FULL, retry=FULL_SECONDS))
@@ -370,11 +372,11 @@ class ServerConnection(HttpToolsProtocol):
 
     def _kept(self) -> int:
         """The bytes of an unfinished header or request, and of requests that wait for the one before them."""
-        kept = self._received if self._state == HEADER else 0
-        kept += sum(cycle.kept + QUEUED_BYTES for cycle, _ in self.pipeline)
+        held_bytes = self._received if self._state == HEADER else 0
+        held_bytes += sum(cycle.kept + QUEUED_BYTES for cycle, _ in self.pipeline)
         if self._state == BODY and not self.cycle.response_complete:
-            kept += REQUEST_BYTES + (0 if self.pipeline else self.cycle.kept)
-        return kept
+            held_bytes += REQUEST_BYTES + (0 if self.pipeline else self.cycle.kept)
+        return held_bytes
 
     def _refuse(self, error: HttpError) -> None:
         """Answers the last request with an error, and keeps nothing more of its body. What still comes is read, so that

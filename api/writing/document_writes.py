@@ -121,16 +121,16 @@ class _Process:
     """A writer process and the requests that it has not answered."""
 
     def __init__(self, store: Path, settings: Settings) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
+        own_end, child_end = socket.socketpair()
+        with child_end:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "aidre.api.writing.writer_process", str(theirs.fileno())],
+                [sys.executable, "-m", "aidre.api.writing.writer_process", str(child_end.fileno())],
                 stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[child_end.fileno()],
                 env=child_environment(),
             )
-        self._socket = ours
-        self._connection = Connection(os.dup(ours.fileno()))
+        self._socket = own_end
+        self._connection = Connection(os.dup(own_end.fileno()))
         start = Start(
             str(store),
             os.getpid(),

@@ -220,7 +220,7 @@ class _Group:
 
     def _patch(self, request: PatchDocuments) -> WriterReply:
         """Changes what came before, too; for that it has to be committed."""
-        changes = {key: self._changed(key, one) for key, one in orjson.loads(request.changes).items()}
+        changes = {key: self._changed(key, members) for key, members in orjson.loads(request.changes).items()}
         self._commit(self.answers)
         return WriterReply(request.number, documents=len(changes), written=self._writer.patch(changes))
 
@@ -274,9 +274,9 @@ def serve(source: Source, settings: Settings, connection: Connection, server: in
     def is_wanted() -> bool:
         return os.getppid() == server
 
-    def answer(one: WriterReply) -> None:
+    def answer(reply: WriterReply) -> None:
         with sending, suppress(OSError):  # a server that has gone needs no answer
-            connection.send_bytes(msgspec.msgpack.encode(one))
+            connection.send_bytes(msgspec.msgpack.encode(reply))
 
     with suppress(EOFError, OSError):
         while True:

@@ -75,12 +75,12 @@ def collect(
         _sweep(folder, newest, obsolete, {number for number, _ in written}.difference(obsolete))
 
 
-def _sweep(folder: Path, newest: Manifest, obsolete: Iterable[int], kept: Iterable[int]) -> None:
+def _sweep(folder: Path, newest: Manifest, obsolete: Iterable[int], retained: Iterable[int]) -> None:
     named = named_paths(folder, newest)
     folders = [folder / SEGMENTS, folder / DELETES, *(folder / SEGMENTS / entry.id for entry in newest.segments)]
     unnamed = [path for searched in folders for path in _paths_in(searched) if path not in named]
     if unnamed:
-        for number in kept:
+        for number in retained:
             # A manifest that nobody can open keeps nothing. StorageFailed may be temporary and aborts instead.
             with suppress(StoreDamaged, FormatTooNew, FileNotFoundError):
                 named |= named_paths(folder, read_manifest(folder / MANIFESTS, number, newest.name))
@@ -245,11 +245,11 @@ def _manifest_times(folder: Path) -> list[tuple[int, float]]:
 
 def _newest_of_minutes(written: Sequence[tuple[int, float]], now: float, limit: float) -> set[int]:
     """For each full minute from `limit` to `now`, the generation that was the newest then."""
-    kept, moment = set[int](), now - now % MINUTE
+    numbers, moment = set[int](), now - now % MINUTE
     while moment >= limit:
-        kept |= {max((number for number, written_at in written if written_at <= moment), default=-1)}
+        numbers |= {max((number for number, written_at in written if written_at <= moment), default=-1)}
         moment -= MINUTE
-    return kept
+    return numbers
 
 
 def _pinned(folder: Path, limit: float) -> set[int]:

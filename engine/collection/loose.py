@@ -147,13 +147,13 @@ def is_stored(place: SegmentPlace, name: str, order: SegmentOrder) -> bool:
     found = find_whole(place, name)
     if found is None:
         return False
-    others = [find_whole(place, part_name(name, part)) for part in range(found.parts - 1)]
-    parts = [one for one in (*others, found) if one is not None]
+    others = [find_whole(place, part_name(name, number)) for number in range(found.parts - 1)]
+    parts = [part for part in (*others, found) if part is not None]
     if len(parts) < found.parts:
         return False
     if found.order.run < order.run and _is_followed(place, found):
-        for one in parts:
-            place.replace(replace(one, order=replace(one.order, run=order.run)))
+        for part in parts:
+            place.replace(replace(part, order=replace(part.order, run=order.run)))
     return True
 
 
@@ -162,7 +162,7 @@ def _is_followed(place: SegmentPlace, segment: LooseSegment) -> bool:
     prefix = segment.name.rpartition("-")[0] + "-"
     same = [find_whole(place, name) for name in place.names(prefix)]
     at = replace(segment.order, part=0)
-    later = [one.order for one in same if one is not None and one.order.run > at.run]
+    later = [segment.order for segment in same if segment is not None and segment.order.run > at.run]
     return any(replace(order, run=at.run, part=0) == at for order in later)
 
 
@@ -180,12 +180,14 @@ def read_segments(place: SegmentPlace) -> list[LooseSegment]:
     """The segments that are whole, in their order. Missing where there are none, StorageFailed for a
     record that is none, InvalidInput where they differ in their spaces."""
     found = [_read(place, name) for name in place.names()]
-    found.sort(key=lambda one: (one.order, one.name))
+    found.sort(key=lambda segment: (segment.order, segment.name))
     if not found:
         raise Missing(f"{place.url} holds no segment that is whole: write some by aidre.segments.write")
-    for one in found:
-        if one.spaces != found[0].spaces:
-            raise InvalidInput(f"{place.url}: {one.name} and {found[0].name} have other spaces: adopt from two places")
+    for segment in found:
+        if segment.spaces != found[0].spaces:
+            raise InvalidInput(
+                f"{place.url}: {segment.name} and {found[0].name} have other spaces: adopt from two places"
+            )
     return found
 
 
@@ -218,19 +220,19 @@ def _adopt(writer: Writer, place: SegmentPlace, segments: Sequence[LooseSegment]
     states = writer.source_states()
     # A place has many spellings, and may be copied or moved: what counts are the marks of all of them.
     taken = {mark for source, marks in states.items() if source.startswith(_PREFIX) for mark in marks.values()}
-    new = [one for one in segments if one.mark not in taken]
+    new = [segment for segment in segments if segment.mark not in taken]
     if not new:
         return []
     _check_fits(writer, new[0])
     staging = writer.stage()  # the writer removes it, also after an error
-    writer.set_source_state(_PREFIX + place.url, {one.name: one.mark for one in segments})
-    entries = [_fetched(place, one, staging) for one in new]
+    writer.set_source_state(_PREFIX + place.url, {segment.name: segment.mark for segment in segments})
+    entries = [_fetched(place, segment, staging) for segment in new]
     cures = {
-        entry.id: f"remove {one.name}{RECORD} in {place.url} and write {one.name} again"
-        for entry, one in zip(entries, new, strict=True)
+        entry.id: f"remove {segment.name}{RECORD} in {place.url} and write {segment.name} again"
+        for entry, segment in zip(entries, new, strict=True)
     }
     writer.adopt(staging, entries, cures=cures)
-    return [one.name for one in new]
+    return [segment.name for segment in new]
 
 
 def _check_fits(writer: Writer, segment: LooseSegment) -> None:

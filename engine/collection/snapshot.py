@@ -161,9 +161,9 @@ class Snapshot:
         if found is not None:
             return [
                 self._hits(self._search_dense(query, _k_of(query), None), query.offset)
-                if one is None
-                else self._to_hits(*one, query.offset)
-                for one, query in zip(found, queries, strict=True)
+                if answer is None
+                else self._to_hits(*answer, query.offset)
+                for answer, query in zip(found, queries, strict=True)
             ]
         vectors = np.concatenate([self._encode(query.space, query.vector)[1] for query in queries])
         state, k = self.space(first.space or ""), _k_of(first)

@@ -503,9 +503,9 @@ class SourceStates:
 
     def forget(self, source: str) -> bool:
         """Remove the root of a source, and the states of listings whose default source name it is."""
-        kept = {url: state for url, state in self.states.items() if _default_source_name(url) != source}
-        is_known = self.roots.pop(source, None) is not None or len(kept) < len(self.states)
-        self.states = kept
+        remaining = {url: state for url, state in self.states.items() if _default_source_name(url) != source}
+        is_known = self.roots.pop(source, None) is not None or len(remaining) < len(self.states)
+        self.states = remaining
         return is_known
 
 

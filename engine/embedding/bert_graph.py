@@ -43,7 +43,7 @@ def graph(
 ) -> bytes:
     """Nodes are in the order in which they can run."""
     parts = [(1, nodes), (5, constants), (11, inputs), (12, outputs)]
-    return message((2, "graph"), *((number, one) for number, ones in parts for one in ones))
+    return message((2, "graph"), *((number, content) for number, ones in parts for content in ones))
 
 
 def node(operator: str, inputs: Sequence[str], outputs: Sequence[str], domain: str, attributes: Attributes) -> bytes:
@@ -72,7 +72,7 @@ def message(*fields: Field) -> bytes:
 
 def _attribute(name: str, value: int | float | list[int]) -> bytes:
     if isinstance(value, list):
-        return message((1, name), *((8, one) for one in value), (20, INTS))
+        return message((1, name), *((8, number) for number in value), (20, INTS))
     if isinstance(value, float):
         return message((1, name), (2, value), (20, FLOAT))
     return message((1, name), (3, value), (20, INT))

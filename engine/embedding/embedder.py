@@ -234,7 +234,7 @@ def reads_language(space: EmbeddingSpace, tag: str) -> bool:
 
 def cosine_floor(space: EmbeddingSpace) -> float:
     """The cosine that any two texts have, about: 0.75 with E5, 0 where it is small or not known."""
-    return next((one.cosine_floor for one in KNOWN.values() if one.model == space.model), 0.0)
+    return next((model.cosine_floor for model in KNOWN.values() if model.model == space.model), 0.0)
 
 
 def embedding_keys(space: EmbeddingSpace, texts: Iterable[str]) -> list[bytes]:

@@ -176,12 +176,14 @@ class EndpointEmbedder:
         if answer.status in TOO_LONG and len(texts[0]) > SHORTEST_CHARACTERS:
             return self._embed([texts[0][: len(texts[0]) // 2]], times)
         if answer.status in DENIED:
-            given = "does not accept the key" if self._endpoint.key else "wants a key"
+            complaint = "does not accept the key" if self._endpoint.key else "wants a key"
             cure = 'correct key = "env:NAME" of the space, and what NAME holds'
-            raise self._unavailable("denied", f"{given} (status {answer.status}): {cure}", status=answer.status)
+            raise self._unavailable("denied", f"{complaint} (status {answer.status}): {cure}", status=answer.status)
         if answer.status != 200:
-            said = f"answers with status {answer.status}: correct model {self.space.model!r} or endpoint of the space"
-            raise self._unavailable("refused", said, status=answer.status)
+            problem = (
+                f"answers with status {answer.status}: correct model {self.space.model!r} or endpoint of the space"
+            )
+            raise self._unavailable("refused", problem, status=answer.status)
         return self._read_vectors(len(texts), answer.body)
 
     def _ask(self, texts: list[str], times: _Times) -> _EndpointResponse:
@@ -197,16 +199,16 @@ class EndpointEmbedder:
             try:
                 answer = self._http.post(content, limit, times.end)
             except _EndpointFailure as error:
-                said, final = f"{error}: check the line endpoint of the space, and the network", error.is_final
+                problem, final = f"{error}: check the line endpoint of the space, and the network", error.is_final
             else:
                 if answer.status not in RETRIED:
                     return answer
-                status, asked = answer.status, answer.retry_after
-                wait = pause if asked is None else asked
-                later = "" if asked is None else f" in {math.ceil(asked)} seconds"
-                said = f"answers with status {status}: try again{later}, or ask its provider for a higher rate"
+                status, retry_after = answer.status, answer.retry_after
+                wait = pause if retry_after is None else retry_after
+                later = "" if retry_after is None else f" in {math.ceil(retry_after)} seconds"
+                problem = f"answers with status {status}: try again{later}, or ask its provider for a higher rate"
             if final or self._clock() + wait >= times.last_retry:
-                raise self._unavailable("unreachable" if status is None else "overloaded", said, status=status)
+                raise self._unavailable("unreachable" if status is None else "overloaded", problem, status=status)
             self._sleep(wait)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
@@ -237,10 +239,10 @@ class EndpointEmbedder:
             raise self._invalid("answers with a vector that is not a list of numbers")
         declared = self.space.dimensions
         if len(numbers) != declared:
-            asked = " and request_dimensions is true" if self._endpoint.request_dimensions else ""
+            condition = " and request_dimensions is true" if self._endpoint.request_dimensions else ""
             raise self._unavailable(
                 "wrong_dimensions",
-                f"answers with vectors of {len(numbers)} dimensions, but the space declares {declared}{asked}: "
+                f"answers with vectors of {len(numbers)} dimensions, but the space declares {declared}{condition}: "
                 f"set dimensions = {len(numbers)}, or correct model {self.space.model!r}",
                 expected_dimensions=declared,
                 actual_dimensions=len(numbers),
@@ -251,14 +253,14 @@ class EndpointEmbedder:
             raise self._invalid("answers with numbers that are not finite in 32 bits")
         return vector
 
-    def _invalid(self, said: str) -> ModelUnavailable:
-        return self._unavailable("invalid_answer", f"{said}: it must offer OpenAI's embeddings API")
+    def _invalid(self, problem: str) -> ModelUnavailable:
+        return self._unavailable("invalid_answer", f"{problem}: it must offer OpenAI's embeddings API")
 
-    def _unavailable(self, reason: str, said: str, **details: Any) -> ModelUnavailable:
+    def _unavailable(self, reason: str, problem: str, **details: Any) -> ModelUnavailable:
         where = urlsplit(self._endpoint.url).netloc.rpartition("@")[2]
         known = {name: value for name, value in details.items() if value is not None}
         return ModelUnavailable(
-            f"space {self.space.id!r}: the endpoint at {where} {said}",
+            f"space {self.space.id!r}: the endpoint at {where} {problem}",
             embedding_space=self.space.id,
             reason=reason,
             **known,

@@ -54,7 +54,9 @@ class ModelWeights:
     @property
     def known(self) -> KnownModel | None:
         """The known model that these are, of which a graph can be built without torch."""
-        return next((one for one in KNOWN.values() if (one.digest, one.revision) == (self.digest, self.revision)), None)
+        return next(
+            (model for model in KNOWN.values() if (model.digest, model.revision) == (self.digest, self.revision)), None
+        )
 
 
 def find_weights(model: str, *, fetch: bool = True) -> ModelWeights:

@@ -117,7 +117,7 @@ def _write(
 ) -> list[SavedCollection]:
     saved: list[SavedCollection] = []
     header = {"aidre_backup": FORMAT, "created_at": now(), "collections": list(collections), "sealed": True}
-    aliases = {name: one.collection for name, one in store.aliases().items() if one.collection in collections}
+    aliases = {name: alias.collection for name, alias in store.aliases().items() if alias.collection in collections}
     if aliases:
         header["aliases"] = aliases
     _add(tar, HEADER, orjson.dumps(header))

@@ -253,7 +253,9 @@ class Replica:
     def _note(self, failures: Sequence[AidreError]) -> None:
         """Keep for `pull_problem` what is wrong with which collection."""
         path = self.cache / PROBLEMS
-        problems = {str(one.details["collection"]): str(one) for one in failures if "collection" in one.details}
+        problems = {
+            str(failure.details["collection"]): str(failure) for failure in failures if "collection" in failure.details
+        }
         content = orjson.dumps(problems)
         if (path.read_bytes() if path.exists() else b"{}") != content:
             durable.replace_file(path, content)

@@ -110,8 +110,8 @@ class Answer(NamedTuple):
         are asked."""
         if self.scale is None or not self.hits:
             return True
-        told = self.scale.relevances(self.hits) if self.scale.by_rank else self.scale.by_score(self.hits[-1:])
-        return max(told) >= RELEVANT
+        relevances = self.scale.relevances(self.hits) if self.scale.by_rank else self.scale.by_score(self.hits[-1:])
+        return max(relevances) >= RELEVANT
 
     def relevances_of(self, hits: Sequence[Hit]) -> list[float] | None:
         """As `relevances`, of some hits or passages."""
@@ -138,9 +138,9 @@ def _as_read(question: Question, state: State) -> Generator[Step, Any, Answer]:
     found: Answer | None = None
     for [reading], with_phrases in attempts(readings):
         filter = reading.narrowed(question.filter, with_phrases=with_phrases)
-        asked = question._replace(text=reading.text, filter=filter, order=question.order or reading.order)
+        read_question = question._replace(text=reading.text, filter=filter, order=question.order or reading.order)
         try:
-            found = yield from _corrected(asked, state)
+            found = yield from _corrected(read_question, state)
         except InvalidInput as error:  # a cursor may belong to the question without phrases or conditions
             if question.cursor is None:
                 raise
@@ -276,11 +276,11 @@ def _page(
         page: SearchPage = yield Search(reader, query, newest, first, counted)
         return page
     steps = search_documents(reader, query, collapse=counted == "distinct")
-    asked = next(steps)
+    chunk_query = next(steps)
     while True:
-        page = yield Search(reader, asked, newest)
+        page = yield Search(reader, chunk_query, newest)
         try:
-            asked = steps.send(page.hits)
+            chunk_query = steps.send(page.hits)
         except StopIteration as end:
             hits, passages, copies, more = end.value
             return SearchPage(hits, query.offset + len(hits) if more else None, page.best, passages, copies)
@@ -443,8 +443,8 @@ def _later_page(question: Question, repaired: str, state: State) -> Generator[St
 def _check_extras(question: Question, reader: Reader) -> None:
     """Unsupported, InvalidInput."""
     highlights = question.highlight is not None
-    asked = ("facets", bool(question.facets), reader.can.facets), ("highlight", highlights, reader.can.highlight)
-    for capability, is_asked, is_possible in asked:
+    extras = ("facets", bool(question.facets), reader.can.facets), ("highlight", highlights, reader.can.highlight)
+    for capability, is_asked, is_possible in extras:
         if is_asked and not is_possible:
             raise Unsupported(
                 f"collection {reader.collection.name!r} has no {capability}: its engine lacks it", capability=capability
@@ -477,7 +477,7 @@ def count_facets(
     reader: Reader, requests: Sequence[FacetRequest], filter: Filter | None, text: str | None = None
 ) -> tuple[Facet, ...]:
     """The facets of the documents that pass a filter; with `text` of those with a word of it. InvalidFilter."""
-    return tuple(_counted(reader, one, filter, text) for one in requests)
+    return tuple(_counted(reader, request, filter, text) for request in requests)
 
 
 def _counted(reader: Reader, request: FacetRequest, filter: Filter | None, text: str | None) -> Facet:

@@ -72,13 +72,13 @@ class Condition(NamedTuple):
     @property
     def told(self) -> dict[str, Json]:
         """For answers."""
-        told: dict[str, Json] = {"words": self.words}
+        members: dict[str, Json] = {"words": self.words}
         if self.filter is not None:
-            told["filter"] = dict(self.filter)
+            members["filter"] = dict(self.filter)
         if self.order is not None:
-            told["order"] = {"field": self.order.field, "direction": self.order.direction}
-        told["applied"] = self.applied
-        return told if self.note is None else {**told, "note": self.note}
+            members["order"] = {"field": self.order.field, "direction": self.order.direction}
+        members["applied"] = self.applied
+        return members if self.note is None else {**members, "note": self.note}
 
 
 # -- names of fields -------------------------------------------------------------------------------------------
@@ -244,10 +244,10 @@ def bind(mentions: Sequence[Mention], reader: Reader) -> list[list[Condition]]:
         best = [fit for fit in fits if fit.rank == fits[0].rank]
         is_certain = len(best) == 1 and best[0].rank < _UNSURE
         made = (_condition(mention, fit, names, applied=is_certain) for fit in best[:MAX_OFFERED])
-        bound.append([one for one in made if one is not None])
+        bound.append([condition for condition in made if condition is not None])
     orders = [conditions for conditions in bound if conditions and conditions[0].order is not None]
     for second in orders[1:]:
-        second[:] = [one._replace(applied=False) for one in second]
+        second[:] = [condition._replace(applied=False) for condition in second]
     return bound
 
 
@@ -298,8 +298,8 @@ def _rank_among_prices(name: _FieldName) -> int:
     return (len(name.words) > 1) + 2 * bool(name.path)
 
 
-def _same_measure(asked: str | None, named: str | None) -> bool:
-    return asked is None or named is None or UNITS[asked][0] == UNITS[named][0]
+def _same_measure(wanted: str | None, named: str | None) -> bool:
+    return wanted is None or named is None or UNITS[wanted][0] == UNITS[named][0]
 
 
 def _rank_of_date(mention: Mention, name: _FieldName, near: Set[str]) -> int | None:
@@ -411,4 +411,8 @@ def _date_filter(field: str, period: Period, values: Values) -> dict[str, Json] 
 
 def to_filter(conditions: Iterable[Condition]) -> list[Filter]:
     """The filters of the conditions that are applied."""
-    return [parse_filter(dict(one.filter)) for one in conditions if one.applied and one.filter is not None]
+    return [
+        parse_filter(dict(condition.filter))
+        for condition in conditions
+        if condition.applied and condition.filter is not None
+    ]

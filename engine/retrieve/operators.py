@@ -63,25 +63,29 @@ class QuestionReading(NamedTuple):
     @property
     def order(self) -> FieldOrder | None:
         """The order of the hits that is applied."""
-        return next((one.order for one in self.conditions if one.applied and one.order is not None), None)
+        return next(
+            (condition.order for condition in self.conditions if condition.applied and condition.order is not None),
+            None,
+        )
 
     @property
     def narrows(self) -> bool:
         """Whether conditions leave documents out."""
-        return any(one.applied and one.filter is not None for one in self.conditions)
+        return any(condition.applied and condition.filter is not None for condition in self.conditions)
 
     def widened(self) -> QuestionReading:
         """A copy whose conditions are not applied, with the note that they left nothing."""
         dropped = tuple(
-            one._replace(applied=False, note=NOTHING_FITS) if one.applied else one for one in self.conditions
+            condition._replace(applied=False, note=NOTHING_FITS) if condition.applied else condition
+            for condition in self.conditions
         )
         return self._replace(text=self.plain, conditions=dropped)
 
     def narrowed(self, filter: Filter | None, *, with_phrases: bool = True) -> Filter | None:
         """A filter that the hits have to pass beside what the question asks for."""
         wording = Wording(self.phrases if with_phrases else (), self.excluded)
-        asked = [*to_filter(self.conditions), *([] if wording == Wording() else [wording])]
-        wanted = [*([] if filter is None else [filter]), *asked]
+        filters = [*to_filter(self.conditions), *([] if wording == Wording() else [wording])]
+        wanted = [*([] if filter is None else [filter]), *filters]
         return And(tuple(wanted)) if len(wanted) > 1 else next(iter(wanted), None)
 
 

@@ -37,7 +37,7 @@ def read(text: str, states: Sequence[State]) -> Generator[Step, Any, list[Questi
     applied = tuple(
         mention
         for number, mention in enumerate(mentions)
-        if any(one.applied for conditions in bound for one in conditions[number])
+        if any(condition.applied for conditions in bound for condition in conditions[number])
     )
     if operators is None and not any(map(any, bound)):
         return None
@@ -53,7 +53,9 @@ def _bound(mentions: Sequence[Mention], state: State) -> Generator[Step, Any, li
 def _outside(mentions: Sequence[Mention], phrases: Sequence[str], text: str) -> tuple[Mention, ...]:
     """The mentions that are not in a phrase, whose words are looked for as they are."""
     spans = [(start, start + len(phrase)) for phrase in phrases if (start := text.find(phrase)) >= 0]
-    return tuple(one for one in mentions if not any(one.start < end and start < one.end for start, end in spans))
+    return tuple(
+        mention for mention in mentions if not any(mention.start < end and start < mention.end for start, end in spans)
+    )
 
 
 def attempts(readings: Sequence[QuestionReading]) -> Iterator[tuple[list[QuestionReading], bool]]:
@@ -63,15 +65,15 @@ def attempts(readings: Sequence[QuestionReading]) -> Iterator[tuple[list[Questio
     if any(reading.narrows for reading in readings):
         tried.append([reading.widened() for reading in readings])
     for with_phrases in (True, False) if readings[0].phrases else (True,):
-        for one in tried:
-            yield one, with_phrases
+        for attempt in tried:
+            yield attempt, with_phrases
 
 
 def joined(readings: Sequence[QuestionReading]) -> QuestionReading:
     """What was read for any of several collections."""
     conditions: dict[tuple[str, str], Condition] = {}
-    for one in chain.from_iterable(reading.conditions for reading in readings):
-        key = one.words, repr((one.filter, one.order))
-        if key not in conditions or one.applied:
-            conditions[key] = one
+    for condition in chain.from_iterable(reading.conditions for reading in readings):
+        key = condition.words, repr((condition.filter, condition.order))
+        if key not in conditions or condition.applied:
+            conditions[key] = condition
     return readings[0]._replace(conditions=tuple(conditions.values()))

@@ -76,9 +76,9 @@ class RelevanceScale:
         """The relevance of each hit, from 0 to 1, rounded to four places."""
         if self.odds is None or not hits:
             return self.by_score(hits)
-        told = self.page_odds if hits is self.page else self.odds(hits)
-        found = self._at([_RANK_BOUND * strength(odds) for odds in told]) if self.by_rank else self.by_score(hits)
-        for place, odds in enumerate(told):
+        hit_odds = self.page_odds if hits is self.page else self.odds(hits)
+        found = self._at([_RANK_BOUND * strength(odds) for odds in hit_odds]) if self.by_rank else self.by_score(hits)
+        for place, odds in enumerate(hit_odds):
             if odds < self.least and found[place] >= RELEVANT:
                 found[place] = min(round(RELEVANT * strength(odds - self.least), 4), _HIGHEST_IRRELEVANT)
         return found
@@ -128,14 +128,14 @@ def scale_for(
     pages, where the page is a later one."""
     if odds is None or not (hits or first):
         return RelevanceScale(mode, space, 0.0)
-    told = odds(hits)
-    leading = told if first is None else odds(first)
+    hit_odds = odds(hits)
+    leading = hit_odds if first is None else odds(first)
     hits_leading = hits if first is None else first
     best = max(range(min(len(leading), FIRST_HITS)), key=lambda place: leading[place])
     share = to_share(hits_leading[best].score, mode, space)
     least = max(0.0, _LEAST_PART * leading[best])
     bound = _RANK_BOUND if by_rank else bound_at(share, leading[best])
-    return RelevanceScale(mode, space, bound, odds, least, hits, told, by_rank)
+    return RelevanceScale(mode, space, bound, odds, least, hits, hit_odds, by_rank)
 
 
 def bound_at(share: float, odds: float) -> float:

@@ -107,8 +107,10 @@ def _is_form(word: str, repair: str) -> bool:
     shared = 0
     while word[shared : shared + 1] == repair[shared : shared + 1] != "":
         shared += 1
-    one, other = word[shared:], repair[shared:]
-    is_ending = max(len(one), len(other)) <= _MAX_ENDING and one[-1:] != other[-1:] and one != other[::-1]
+    typed_end, other = word[shared:], repair[shared:]
+    is_ending = (
+        max(len(typed_end), len(other)) <= _MAX_ENDING and typed_end[-1:] != other[-1:] and typed_end != other[::-1]
+    )
     return shared >= _MIN_STEM and is_ending
 
 

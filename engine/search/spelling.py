@@ -197,21 +197,21 @@ class Speller:
 
     def _joined_words(self, text: str, tokens: Sequence[re.Match[str]], kinds: Sequence[_TokenKind]) -> dict[int, str]:
         """The words that a token and the next one are together, by the place of the token."""
-        found, asked = dict[int, str](), list[tuple[int, str]]()
+        found, pairs = dict[int, str](), list[tuple[int, str]]()
         for place in range(len(tokens) - 1):
-            one, two = kinds[place], kinds[place + 1]
-            if (one.is_function or two.is_function) and one.is_common and two.is_common:
+            first, two = kinds[place], kinds[place + 1]
+            if (first.is_function or two.is_function) and first.is_common and two.is_common:
                 continue
             start, end = tokens[place].start(), tokens[place + 1].end()
             if tokens[place].end() + 1 == tokens[place + 1].start() and text[tokens[place].end()] == " ":
                 pair = text[start:end].lower()
                 word = self._joined.get(pair)
                 if word is None:
-                    asked.append((place, pair))
+                    pairs.append((place, pair))
                 elif word:
                     found[place] = word
-        may_be_words = self._may_be_words([pair.replace(" ", "") for _, pair in asked])
-        for (place, pair), may_be_word in zip(asked, may_be_words, strict=True):
+        may_be_words = self._may_be_words([pair.replace(" ", "") for _, pair in pairs])
+        for (place, pair), may_be_word in zip(pairs, may_be_words, strict=True):
             word = (self._one_word(*pair.split(" ")) if may_be_word else None) or ""
             _remember(self._joined, pair, word)
             if word:
@@ -268,14 +268,14 @@ class Speller:
     def _repair(self, unknown: str, language: str, *, is_near: bool) -> str | None:
         """See the module; `is_near` allows a single letter that is wrong, nothing else."""
         words = self._vocabulary
-        one = self._best(unknown, words.one_letter_away(unknown))
+        word = self._best(unknown, words.one_letter_away(unknown))
         rarer, parts = (0.0, None) if is_near else self._best_parts(unknown, language)
-        if parts is not None and rarer > (_CLEARLY_MORE * words.frequency(one) if one is not None else _ENGLISH_PART):
+        if parts is not None and rarer > (_CLEARLY_MORE * words.frequency(word) if word is not None else _ENGLISH_PART):
             return parts
-        if one is None and language == DEFAULT_LANGUAGE and unknown.isascii():
+        if word is None and language == DEFAULT_LANGUAGE and unknown.isascii():
             near = [entry for entry in english_one_letter_away(unknown) if may_be_slip(unknown, entry[0])]
-            one = max(near, key=itemgetter(1))[0] if near else None
-        return one or parts or (None if is_near else self._two_letters_away(unknown))
+            word = max(near, key=itemgetter(1))[0] if near else None
+        return word or parts or (None if is_near else self._two_letters_away(unknown))
 
     def _two_letters_away(self, unknown: str) -> str | None:
         if len(unknown) < _MIN_TWO:

@@ -382,7 +382,7 @@ def _header(response: Response, name: bytes) -> str:
 
 def _headers(response: Response, name: bytes) -> tuple[str, ...]:
     """The headers of a name. Most servers send UTF-8; other bytes are read as Latin-1."""
-    return tuple(_decode(value) for one, value in response.headers if one.lower() == name.lower())
+    return tuple(_decode(value) for field_name, value in response.headers if field_name.lower() == name.lower())
 
 
 def _decode(value: bytes) -> str:

@@ -371,7 +371,7 @@ def _are_rectangular(cells: Sequence[Sequence[int]]) -> bool:
 
 def _are_near(columns: Sequence[float], others: Sequence[float]) -> bool:
     return len(columns) == len(others) and all(
-        abs(one - other) <= 2 * _NEAR for one, other in zip(columns, others, strict=True)
+        abs(column - other) <= 2 * _NEAR for column, other in zip(columns, others, strict=True)
     )
 
 

@@ -114,18 +114,18 @@ def _numbers(text: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def _strip_heads(lines: Sequence[str], number: int, heads: Sequence[_Head]) -> list[str]:
-    kept = list(lines)
+    body = list(lines)
     for head in heads:
-        for text, places in _edges(kept, head.line):
+        for text, places in _edges(body, head.line):
             is_head = _ROMAN.match(text) is not None or any(
                 value - number == head.offset and (words in head.words or head.is_book)
                 for value, words, _ in _numbers(text)
             )
             if is_head:
                 for place in places:
-                    kept[place] = ""
+                    body[place] = ""
                 break
-    return kept
+    return body
 
 
 def _strip_lists(lines: Sequence[str], pages: int, least: int) -> list[str]:
@@ -161,9 +161,9 @@ def _split_leaders(line: str) -> tuple[str, str] | None:
 def _strip_leaders(lines: Sequence[str], leaders: Sequence[int]) -> list[str]:
     """The lines without those with leaders, those between two of them, and the title and the letters of the list."""
     left_out = set(leaders)
-    for one, other in pairwise(leaders):
-        if other - one <= 3:
-            left_out.update(range(one, other))
+    for leader, following in pairwise(leaders):
+        if following - leader <= 3:
+            left_out.update(range(leader, following))
     rest = [place for place, line in enumerate(lines) if len(line) > 2 and place not in left_out]
     if 2 * len(rest) < len(leaders):
         return []
@@ -181,7 +181,7 @@ def _is_list(entries: Sequence[tuple[str, str]], pages: int) -> bool:
 
 def _is_ordered(values: Sequence[int] | Sequence[str], share: float) -> bool:
     steps = list(pairwise(values))
-    return sum(one <= other for one, other in steps) >= share * len(steps)  # type: ignore[operator]
+    return sum(number <= other for number, other in steps) >= share * len(steps)  # type: ignore[operator]
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,10 +53,10 @@ class ChangeDetector:
 
     def candidates(self, batch: Sequence[Located]) -> list[ChangeCandidate | InvalidDocument]:
         """One for each document, or the error of one that cannot be written as JSON."""
-        found = fingerprints([one.document for one in batch], self._settings)
+        found = fingerprints([located.document for located in batch], self._settings)
         return [
-            made if isinstance(made, InvalidDocument) else ChangeCandidate(*one, made)
-            for one, made in zip(batch, found, strict=True)
+            made if isinstance(made, InvalidDocument) else ChangeCandidate(*located, made)
+            for located, made in zip(batch, found, strict=True)
         ]
 
     def changed_documents(self, candidates: Sequence[ChangeCandidate]) -> list[ChangeCandidate]:

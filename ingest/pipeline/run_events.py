@@ -190,10 +190,10 @@ class Tally:
     def add_repeated(self, count: int, ids: Iterable[str] = ()) -> None:
         """Documents had ids that occurred in an earlier batch; some of these ids."""
         self.repeated_ids += count
-        for one in ids:
+        for document_id in ids:
             if len(self._repeated) > MAX_NAMED:
                 break
-            self._repeated[one] = None
+            self._repeated[document_id] = None
 
     def skip(self, where: str, hint: str) -> None:
         """A document has no text: no failure, and not counted as read."""
@@ -246,7 +246,7 @@ class Tally:
         if not self.repeated_ids:
             return
         documents = "1 document repeats" if self.repeated_ids == 1 else f"{self.repeated_ids} documents repeat"
-        names = [escape_unprintable(one) for one in self._repeated]
+        names = [escape_unprintable(document_id) for document_id in self._repeated]
         named = f" ({', '.join(names[:MAX_NAMED])}{', ...' if len(names) > MAX_NAMED else ''})" if names else ""
         self.note(f"{documents} the id of an earlier one{named}: the last of each id was kept")
 
@@ -265,7 +265,7 @@ class Tally:
     def note_stored_drafts(self, document_ids: Sequence[str], cure: str) -> None:
         """Name stored documents that are not published any more."""
         if document_ids:
-            self.stored_drafts = [escape_unprintable(one) for one in document_ids[:MAX_NAMED]]
+            self.stored_drafts = [escape_unprintable(document_id) for document_id in document_ids[:MAX_NAMED]]
             stored = "1 stored document is" if len(document_ids) == 1 else f"{len(document_ids):,} stored documents are"
             names = _named(self.stored_drafts, len(document_ids))
             self.note(f"{stored} not published any more: {cure} ({names})")

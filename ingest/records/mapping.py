@@ -108,11 +108,11 @@ class ColumnMapping:
             return dict(row)
         if self.metadata is not None:
             return {name: row[name] for name in ROW_MEMBERS if name in row and name not in self.consumed}
-        kept = {name: value for name, value in row.items() if name not in self.consumed}
+        unmapped = {name: value for name, value in row.items() if name not in self.consumed}
         for column in self.columns:
             if "." in column and column not in row:
-                _remove_path(kept, column.split("."))
-        return kept
+                _remove_path(unmapped, column.split("."))
+        return unmapped
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,12 +61,12 @@ def find_tesseract() -> Tesseract | None:
     if file is None:
         return None
     try:
-        asked = subprocess.run(
+        process = subprocess.run(
             [file, "--list-langs"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_ASK_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    head, *names = (asked.stdout + asked.stderr).decode("utf-8", "replace").splitlines() or [""]
+    head, *names = (process.stdout + process.stderr).decode("utf-8", "replace").splitlines() or [""]
     folder = _FOLDER.search(head)
     data = folder[1] if folder is not None else os.environ.get("TESSDATA_PREFIX", "")
     return Tesseract(file, data, frozenset(map(str.strip, names)) - {"osd", ""}) if data else None

@@ -72,7 +72,7 @@ def recognise(root: Path, *, deep: bool = True) -> list[Recognised]:
 
     Without `deep` the folders inside are not looked at.
     """
-    inside = sorted(_inside(root, _MAX_DEPTH if deep else 0), key=lambda one: -len(one.folder.root.parts))
+    inside = sorted(_inside(root, _MAX_DEPTH if deep else 0), key=lambda site: -len(site.folder.root.parts))
     return [*inside, *_above(root)]
 
 
@@ -88,10 +88,10 @@ def _inside(root: Path, max_depth: int) -> Iterator[Recognised]:
                 names = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
         except OSError:
             continue
-        one = _load(Folder(folder, top), names, root)
-        if one is not None:
+        site = _load(Folder(folder, top), names, root)
+        if site is not None:
             found += 1
-            yield one
+            yield site
         if depth < max_depth:
             inner = (name for name, is_folder in names.items() if is_folder and name not in _NEVER)
             pending += [(folder / name, depth + 1) for name in inner if not name.startswith((".", "~$"))]
@@ -99,7 +99,7 @@ def _inside(root: Path, max_depth: int) -> Iterator[Recognised]:
 
 def _top(root: Path) -> Path:
     """The folder with `.git` that a folder is in, if it is near: parts of a configuration may be there; else itself."""
-    return next((one for one in (root, *list(root.parents)[:_MAX_ABOVE]) if _is_top(one)), root)
+    return next((parent for parent in (root, *list(root.parents)[:_MAX_ABOVE]) if _is_top(parent)), root)
 
 
 def _is_top(folder: Path) -> bool:
@@ -113,9 +113,9 @@ def _above(root: Path) -> Iterator[Recognised]:
             return
         for candidate in (folder, *(folder / name for name in _BESIDE)):
             if candidate != here and os.path.isdir(candidate) and not os.path.islink(candidate):  # noqa: PTH112, PTH114
-                one = _load(Folder(candidate, folder), dict.fromkeys(_names(candidate), True), root)
-                if one is not None:
-                    yield one
+                site = _load(Folder(candidate, folder), dict.fromkeys(_names(candidate), True), root)
+                if site is not None:
+                    yield site
         here = folder
 
 

@@ -127,8 +127,8 @@ def report_of(store: Source, names: Sequence[str], settings: Settings) -> StoreR
 
 def facts_of(report: StoreReport) -> Iterator[dict[str, Json]]:
     """One JSON object for each collection; one that cannot be opened has `name` and `reason`."""
-    for one in (*report.collections, *report.failures):
-        yield {"store": report.store, "made_at": report.made_at, **msgspec.to_builtins(one)}
+    for record in (*report.collections, *report.failures):
+        yield {"store": report.store, "made_at": report.made_at, **msgspec.to_builtins(record)}
 
 
 def _collection_facts(store: Source, name: str, settings: Settings) -> CollectionFacts:

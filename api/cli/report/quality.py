@@ -173,8 +173,8 @@ def search_titles(reader: Reader, sample: Sample, settings: Settings) -> Searche
     mode, _ = resolve_mode(State(reader, settings.collection(reader.collection.name).policy), Question(1, text="title"))
     embed = search.embedding_of(settings)
     for chunk, title in _titled(sample):
-        asked = search.SearchArguments(title, _HITS, correct=False, operators=False)
-        hits = search.find(reader, asked, settings, notes.setdefault, embed).hits
+        arguments = search.SearchArguments(title, _HITS, correct=False, operators=False)
+        hits = search.find(reader, arguments, settings, notes.setdefault, embed).hits
         found = [hit.document_id == chunk.document_id or hit.title == title for hit in hits]
         place = found.index(True) + 1 if any(found) else None
         places.append(place)

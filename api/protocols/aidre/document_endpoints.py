@@ -90,10 +90,10 @@ async def patch_documents(request: Request) -> Response:
     variant = negotiate(request)
     name, document_id = _checked_collection(request), request.path_params.get("id")
     body = await read_content(request, PATCH_TYPES, retrieval_of(request).settings.limits.write_bytes)
-    members = await asyncio.to_thread(parse_object, body)
-    changes: dict[str, Any] = members if document_id is None else {document_id: members}
-    for changed, one in changes.items():
-        if type(one) is not dict:
+    content = await asyncio.to_thread(parse_object, body)
+    changes: dict[str, Any] = content if document_id is None else {document_id: content}
+    for changed, members in changes.items():
+        if type(members) is not dict:
             raise BadRequest("send an object of changed members by id: each is an object", member=changed)
     make = partial(PatchDocuments, collection=name, changes=orjson.dumps(changes))
 
@@ -129,20 +129,20 @@ async def delete_documents(request: Request) -> Response:
     variant = negotiate(request)
     name = _checked_collection(request)
     body = await read_content(request, ARRAY_TYPES, retrieval_of(request).settings.limits.body_bytes)
-    asked = read_message(parse_object(body), Deletion)
-    if (asked.ids is None) == (asked.filter is None):
+    deletion = read_message(parse_object(body), Deletion)
+    if (deletion.ids is None) == (deletion.filter is None):
         raise BadRequest(
             'send exactly one of ids and filter: {"ids": [...]} or {"filter": ...} says which documents to delete',
             members=["ids", "filter"],
         )
-    make: MakeRequest = partial(DeleteDocuments, collection=name, document_ids=asked.ids or [])
-    if asked.filter is not None:
+    make: MakeRequest = partial(DeleteDocuments, collection=name, document_ids=deletion.ids or [])
+    if deletion.filter is not None:
         try:
-            await asyncio.to_thread(parse_filter, asked.filter)
+            await asyncio.to_thread(parse_filter, deletion.filter)
         except InvalidFilter as error:
             raise InvalidFilter(error.message, member="filter") from error
-        filter = orjson.dumps(asked.filter)
-        make = partial(DeletePassing, collection=name, filter=filter, allow_unknown=asked.allow_unknown)
+        filter = orjson.dumps(deletion.filter)
+        make = partial(DeletePassing, collection=name, filter=filter, allow_unknown=deletion.allow_unknown)
     return await _write(request, make, body, partial(_deleted, request, name), variant.media_type)
 
 

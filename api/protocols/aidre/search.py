@@ -148,11 +148,11 @@ def parse_content(content: bytes, limits: Limits) -> ParsedSearch:
     numbers, rest = found
     parse_rest = _parse_rest if len(rest) <= MAX_CACHED_BODY else _parse_rest.__wrapped__
     try:
-        asked = parse_rest(rest, limits.top_k_default, limits.top_k_max, limits.query_chars)
+        search = parse_rest(rest, limits.top_k_default, limits.top_k_max, limits.query_chars)
     except BadRequest:
         return parse(parse_object(content), limits)  # so that positions in the error are those of the body
-    question = asked.question._replace(vector=np.frombuffer(numbers, np.float32))
-    return ParsedSearch(question, asked.filter, asked.collection, asked.top_k, asked.fields)
+    question = search.question._replace(vector=np.frombuffer(numbers, np.float32))
+    return ParsedSearch(question, search.filter, search.collection, search.top_k, search.fields)
 
 
 @lru_cache(maxsize=MAX_CACHED_BODIES)
@@ -301,7 +301,7 @@ def render(
         more = [_more_members(chunk, fields, collection) for chunk, _ in answer.hits]
         if highlights:
             pairs = zip(more, highlights, strict=True)
-            more = [b'%b,"highlight":%b' % (members, render_highlight(one)) for members, one in pairs]
+            more = [b'%b,"highlight":%b' % (members, render_highlight(highlight)) for members, highlight in pairs]
         results = layout.between.join(
             _result(chunk, score, layout, members)
             for (chunk, _), score, members in zip(answer.hits, scores, more, strict=True)
@@ -449,10 +449,10 @@ async def search(request: Request) -> Response:
     variant = negotiate(request)
     retrieval, caller = retrieval_of(request), caller_of(request)
     limits = retrieval.settings.limits
-    asked = parse_content(await read_content(request, BODY_TYPES, limits.body_bytes), limits)
-    question = asked.question
-    await retrieval.reach(request, asked.collection)
-    collection = await retrieval.find(asked.collection, question.cursor, caller, "aidre")
+    parsed = parse_content(await read_content(request, BODY_TYPES, limits.body_bytes), limits)
+    question = parsed.question
+    await retrieval.reach(request, parsed.collection)
+    collection = await retrieval.find(parsed.collection, question.cursor, caller, "aidre")
     if question.vector is not None and not may_query_by_vector(caller, collection.settings):
         guard: Guard = request.app.state.guard
         raise guard.lacking(
@@ -462,20 +462,20 @@ async def search(request: Request) -> Response:
             keyless="queries by vector of this collection need a key with the scope vectors: send it, or a text query",
             known="this key may not query this collection by vector: its scopes lack vectors; send a text query",
         )
-    check_granted(asked.fields, collection, caller.vectors)
+    check_granted(parsed.fields, collection, caller.vectors)
     if question.facets or question.highlight is not None:
         check_extensions(question, collection)
     if retrieval.counts_chunks:
         check_facets(question.facets, collection)
     if question.order is not None and (retrieval.counts_chunks or not collection.settings.return_text):
         check_order(question.order, collection)
-    served = await retrieval.ask(collection, question, caller, "aidre", filter=asked.filter)
+    served = await retrieval.ask(collection, question, caller, "aidre", filter=parsed.filter)
     started = perf_counter()
     content = render(
         served.collection,
         served.answer,
-        asked.fields,
-        _meta(served, asked.top_k),
+        parsed.fields,
+        _meta(served, parsed.top_k),
         identifier=request_id(request),
         variant=variant,
         provenance=_provenance(request),
@@ -488,7 +488,7 @@ async def search(request: Request) -> Response:
 async def list_collections(request: Request) -> Response:
     variant = negotiate(request)
     visible = retrieval_of(request).collections.visible(caller_of(request), "aidre")
-    listed = CollectionList(collections=[render_collection(one) for one in visible], request_id="")
+    listed = CollectionList(collections=[render_collection(collection) for collection in visible], request_id="")
     return conditional_message(request, variant, listed)
 
 

@@ -181,8 +181,8 @@ def _cacheable(request: Request, content: IntentDeclaration | IntentCapabilities
 
 def _version(request: Request) -> Version:
     """The version that X-AIP-Version asks for; the default one where it asks for none, or for an unknown one."""
-    asked = request.headers.get(VERSION_FIELD)
-    return cast(Version, asked) if asked in VERSIONS else DEFAULT_VERSION
+    version = request.headers.get(VERSION_FIELD)
+    return cast(Version, version) if version in VERSIONS else DEFAULT_VERSION
 
 
 def _service(request: Request) -> IntentService:

@@ -205,8 +205,8 @@ def refuse_rpc(request: Request, error: AidreError) -> Response:
     note_error_code(request, failure.failure_code)
     code = SERVER_ERROR if failure.status in {401, 403, 429} else INVALID_REQUEST
     code = INTERNAL_ERROR if failure.status >= 500 else code
-    told = {"code": code, "message": failure.message, "data": {"code": failure.failure_code}}
-    content = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": told})
+    rpc_error = {"code": code, "message": failure.message, "data": {"code": failure.failure_code}}
+    content = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": rpc_error})
     return Response(content, failure.status, {"Cache-Control": "no-store", **failure.headers}, JSON)
 
 

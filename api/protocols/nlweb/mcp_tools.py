@@ -237,9 +237,9 @@ async def _search(arguments: Arguments, caller: Caller, service: AskService) -> 
     ]
     spelling = {"corrected": page.corrected, "suggestion": page.suggestion}
     understood = None if page.reading is None else page.reading.understood
-    said = {**spelling, "understood": understood}
+    extras = {**spelling, "understood": understood}
     answer = {"notice": DATA_NOTICE, "results": results}
-    return orjson.dumps(answer | {name: value for name, value in said.items() if value is not None})
+    return orjson.dumps(answer | {name: value for name, value in extras.items() if value is not None})
 
 
 def _refuse_unknown(tool: str, arguments: Arguments, schema: Mapping[str, Any]) -> None:

@@ -256,8 +256,8 @@ def make_key(path: Path, now: float) -> VerifyingKey:
 def _retired_keys(former: SigningKeys, now: float) -> list[VerifyingKey]:
     """The keys to keep, oldest first. The former signing key, and any without a date, retires now."""
     oldest = now - MAX_LIFETIME_SECONDS - MARGIN_SECONDS
-    kept = [key for key in reversed(former.published) if key.retired is None or key.retired >= oldest]
-    return [VerifyingKey(key.id, key.x, key.pem, now if key.retired is None else key.retired) for key in kept]
+    recent = [key for key in reversed(former.published) if key.retired is None or key.retired >= oldest]
+    return [VerifyingKey(key.id, key.x, key.pem, now if key.retired is None else key.retired) for key in recent]
 
 
 def _parse_time(text: str) -> float | None:

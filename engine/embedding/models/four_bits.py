@@ -226,7 +226,9 @@ def _tokenizer(reader: _NumberReader) -> Mapping[str, Any]:
                 {"SpecialToken": {"id": "</s>", "type_id": 0}},
             ],
             "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
-            "special_tokens": {name: {"id": name, "ids": [one], "tokens": [name]} for name, one in around.items()},
+            "special_tokens": {
+                name: {"id": name, "ids": [number], "tokens": [name]} for name, number in around.items()
+            },
         },
         "decoder": None,
         "model": {"type": "Unigram", "unk_id": unknown, "vocab": pieces, "byte_fallback": False},

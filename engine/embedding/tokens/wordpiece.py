@@ -82,10 +82,10 @@ class TextTokenizer:
 def special_tokens(content: Mapping[str, Any]) -> Mapping[str, int] | None:
     """The special tokens of a tokenizer.json; None where one is not taken as it is written."""
     added = content["added_tokens"]
-    plain = all(one["special"] and not (one["normalized"] or one["lstrip"] or one["rstrip"]) for one in added)
-    if not added or not plain or any(one["single_word"] for one in added):
+    plain = all(token["special"] and not (token["normalized"] or token["lstrip"] or token["rstrip"]) for token in added)
+    if not added or not plain or any(token["single_word"] for token in added):
         return None
-    return {one["content"]: one["id"] for one in added}
+    return {token["content"]: token["id"] for token in added}
 
 
 def tokens_around(content: Mapping[str, Any]) -> tuple[int, int] | None:

@@ -218,7 +218,7 @@ def question_language(text: str, languages: Collection[str]) -> str | None:
         for tag in tags:
             stop_words[tag] = stop_words.get(tag, 0) + 1
     if scripts:
-        script = max(scripts, key=lambda one: scripts[one])
+        script = max(scripts, key=lambda tag: scripts[tag])
         if scripts[script] >= WORDS_PER_STOP_WORD * max(stop_words.values(), default=0):
             return _language_in_script(text, script, languages)
     return _latin_language(stop_words, languages)

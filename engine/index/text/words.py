@@ -284,7 +284,7 @@ def is_two_edits(word: str, other: str) -> bool:
     left = [(mine[1:], its), (mine, its[1:]), (mine[1:], its[1:])]
     if mine[:2] == its[1::-1]:
         left.append((mine[2:], its[2:]))
-    return any(one == two or is_one_edit(one, two) for one, two in left)
+    return any(start == end or is_one_edit(start, end) for start, end in left)
 
 
 def hashes_of_two(word: str, letters: NDArray[np.uint64]) -> NDArray[np.uint32]:
@@ -401,7 +401,7 @@ def plain_phrase(phrase: str) -> bytes | None:
     letters beyond ASCII."""
     pieces = _pieces(phrase)
     words = " ".join(pieces)
-    is_plain = words.isascii() and not any(one[0] == "_" for one in pieces[1:]) and _free_letter(words)
+    is_plain = words.isascii() and not any(piece[0] == "_" for piece in pieces[1:]) and _free_letter(words)
     return words.encode() if words and is_plain else None
 
 
@@ -422,7 +422,7 @@ def plain_text(text: str, phrase: bytes) -> bytes:
 
 def _free_letter(phrase: str) -> str:
     """A letter or digit that a phrase has not; empty where it has all."""
-    return next((one for one in _LETTERS if one not in phrase), "")
+    return next((letter for letter in _LETTERS if letter not in phrase), "")
 
 
 def _pieces(phrase: str) -> list[str]:

@@ -112,17 +112,17 @@ def enter(
 
 
 def _with_entries(catalog: BucketCatalog, entries: Entries, *, trusts_aliases: bool) -> BucketCatalog:
-    listed = {name: Listed(one.generation, one.token, one.term) for name, one in entries.publications.items()}
+    listed = {name: Listed(new.generation, new.token, new.term) for name, new in entries.publications.items()}
     names = tuple(sorted({*catalog.collections, *listed, *entries.names}))
-    others = {name: one for name, one in catalog.aliases.items() if one.collection not in entries.own}
-    kept = others if trusts_aliases else {}
+    others = {name: alias for name, alias in catalog.aliases.items() if alias.collection not in entries.own}
+    foreign = others if trusts_aliases else {}
     own = {
-        name: ListedAlias(one.collection, one.former)
-        for name, one in entries.aliases.items()
-        if one.collection in names
+        name: ListedAlias(alias.collection, alias.former)
+        for name, alias in entries.aliases.items()
+        if alias.collection in names
     }
-    publications = {name: one for name, one in catalog.publications.items() if name in names}
-    publications, aliases = _sorted(publications | listed), _sorted(kept | own)
+    publications = {name: publication for name, publication in catalog.publications.items() if name in names}
+    publications, aliases = _sorted(publications | listed), _sorted(foreign | own)
     return replace(catalog, collections=names, publications=publications, aliases=aliases, statement=None)
 
 
@@ -133,7 +133,7 @@ def _sorted(members: Mapping[str, _T]) -> dict[str, _T]:
 def _listed_catalog(bucket: Bucket) -> BucketCatalog:
     """The collections that a listing of the bucket shows, which takes its time."""
     ending = f"/{CURRENT}"
-    names = {one.key.removesuffix(ending) for one in bucket.list("") if one.key.endswith(ending)}
+    names = {listed.key.removesuffix(ending) for listed in bucket.list("") if listed.key.endswith(ending)}
     return BucketCatalog(tuple(sorted(filter(is_collection_name, names))))
 
 
@@ -213,9 +213,9 @@ def take_aliases(
         if statement != former:
             durable.replace_file(path, statement.encode())
     taken = dict[str, Alias]()
-    for name, one in catalog.aliases.items():
-        if is_collection_name(one.collection) and is_there(one.collection):
-            taken[name] = Alias(one.collection, one.former)
+    for name, alias in catalog.aliases.items():
+        if is_collection_name(alias.collection) and is_there(alias.collection):
+            taken[name] = Alias(alias.collection, alias.former)
         elif name in known:
             taken[name] = known[name]
     own.replace(taken)
@@ -326,7 +326,7 @@ def each_of(names: Sequence[str], do: Callable[[str], _T | None]) -> tuple[dict[
     done, failures = dict[str, _T](), dict[str, AidreError]()
 
     def attempt(name: str) -> None:
-        away = next((one for one in list(failures.values()) if isinstance(one, BucketFailed)), None)
+        away = next((failure for failure in list(failures.values()) if isinstance(failure, BucketFailed)), None)
         try:
             if away is not None:
                 raise away

@@ -133,9 +133,9 @@ class LazyCache:
         """Write what was learned, for every process, and forget collections that are none of these, unless a signed
         publication of them was accepted. StorageFailed."""
         known = self.facts.read()
-        kept = {name: one for name, one in {**known, **self._learned}.items() if name in names or one.statement}
-        if kept != known:
-            self.facts.write(kept)
+        remaining = {name: fact for name, fact in {**known, **self._learned}.items() if name in names or fact.statement}
+        if remaining != known:
+            self.facts.write(remaining)
         self._learned.clear()
 
     # -- what is kept ------------------------------------------------------------------------------------------

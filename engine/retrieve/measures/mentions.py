@@ -61,7 +61,7 @@ class Mention(NamedTuple):
 
 def _any(*lists: str) -> str:
     """An alternation of the longest forms first."""
-    forms = {re.escape(form) for one in lists for form in one.split("|")}
+    forms = {re.escape(form) for alternatives in lists for form in alternatives.split("|")}
     return "|".join(sorted(forms, key=lambda form: (-len(form), form)))
 
 
@@ -202,7 +202,7 @@ def _placed(mention: Mention, plain: Plain, text: str, span: tuple[int, int]) ->
 def without(text: str, mentions: tuple[Mention, ...]) -> str:
     """The question without some of its mentions; as it is, if no word is left."""
     rest = text
-    for mention in sorted(mentions, key=lambda one: -one.start):
+    for mention in sorted(mentions, key=lambda mention: -mention.start):
         rest = f"{rest[: mention.start]} {rest[mention.end :]}"
     rest = re.sub(r"\s+([,;.?!])", r"\1", " ".join(rest.split())).strip(" ,;&-")
     return rest if any(map(str.isalpha, rest)) else text
@@ -296,7 +296,7 @@ def _numbers(text: str) -> Iterator[tuple[int, int, Mention]]:
 
 def _bounds(form: str, currencies: tuple[str, ...], *numbers: str) -> Bounds | None:
     """The bounds of some numbers in a form. No price has three decimals: 1.000 euros are a thousand."""
-    return read_bounds(form.format(*(_THOUSANDS.sub("", one) if currencies else one for one in numbers)))
+    return read_bounds(form.format(*(_THOUSANDS.sub("", number) if currencies else number for number in numbers)))
 
 
 _THOUSANDS: Final = re.compile(r"(?<=\d)\.(?=\d{3}(?!\d))")

@@ -156,14 +156,14 @@ def _read_fields(document: Any) -> dict[str, Json]:
 
     members: dict[str, str] = {}
     for info in document.findall(nodes.docinfo):
-        for one in info.children:
-            name = one.tagname
+        for child in info.children:
+            name = child.tagname
             if name == "field":
-                name, value = one.children[0].astext().lower(), one.children[1].astext()
+                name, value = child.children[0].astext().lower(), child.children[1].astext()
             elif name == "authors":
-                name, value = "author", ", ".join(each.astext() for each in one.children)
+                name, value = "author", ", ".join(each.astext() for each in child.children)
             else:
-                value = one.astext()
+                value = child.astext()
             members.setdefault(name, to_line(value))
     return _to_answer(members)
 

@@ -164,4 +164,4 @@ def _is_number(cell: str) -> bool:
 def _counts(cells: Iterable[str]) -> bool:
     """Whether numbers count up by one, as the heads of a cross table do."""
     numbers = [int(cell) if cell.strip().isdecimal() else -1 for cell in cells]
-    return all(other - one == 1 for one, other in pairwise(numbers))
+    return all(other - number == 1 for number, other in pairwise(numbers))

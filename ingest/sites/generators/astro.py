@@ -55,7 +55,7 @@ def load(folder: Folder, name: str) -> Generator | None:
         f"guide/install{end}",
         Includes(("component",), (source, ".")),
         (posixpath.join(source, "pages"), posixpath.join(source, "content/docs")),
-        computed=tuple(one for one in _DECISIVE if exported is None or settings.get(one) is COMPUTED),
+        computed=tuple(option for option in _DECISIVE if exported is None or settings.get(option) is COMPUTED),
         built=("node_modules", posixpath.normpath(get_text(settings, "outDir", "dist"))),
     )
 

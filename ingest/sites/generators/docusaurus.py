@@ -49,9 +49,12 @@ def load(folder: Folder, name: str) -> Generator | None:
     contents = tuple(content for plugin in _plugins(settings) for content in _contents(folder, plugin, default))
     slash = settings.get("trailingSlash")
     url, base = get_text(settings, "url").rstrip("/"), get_text(settings, "baseUrl")
-    computed = [one for one in ("presets", "plugins", "trailingSlash") if settings.get(one) is COMPUTED]
+    computed = [option for option in ("presets", "plugins", "trailingSlash") if settings.get(option) is COMPUTED]
     computed += [
-        f"{kind}.{one}" for kind, options in _plugins(settings) for one in _DECISIVE if options.get(one) is COMPUTED
+        f"{kind}.{option}"
+        for kind, options in _plugins(settings)
+        for option in _DECISIVE
+        if options.get(option) is COMPUTED
     ]
     return Generator(
         "Docusaurus",
@@ -79,7 +82,11 @@ class _ContentFolder:
 
 def _example(contents: Sequence[_ContentFolder]) -> str:
     """What an address of a document of the newest version looks like."""
-    bases = (one.base.strip("/") for one in contents if one.kind == "docs" and not one.path.startswith("i18n/"))
+    bases = (
+        content.base.strip("/")
+        for content in contents
+        if content.kind == "docs" and not content.path.startswith("i18n/")
+    )
     return posixpath.join(min(bases, key=len, default=""), "guide/install")
 
 
@@ -217,7 +224,7 @@ def _versions(
     """The folders of the versions of documents, each with the beginning of its addresses."""
     prefix = "" if identity == "default" else f"{identity}_"
     listed = read_json(folder.read(f"{prefix}versions.json"))
-    names = [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
+    names = [version for version in listed if isinstance(version, str)] if isinstance(listed, list) else []
     if options.get("disableVersioning") is True:
         names = []
     only = get_texts(options, "onlyIncludeVersions")

@@ -49,8 +49,8 @@ def load(folder: Folder, name: str) -> Generator | None:
     languages = get_table(settings, "languages")
     default = get_text(settings, "defaultcontentlanguage", "en")
     content = posixpath.normpath(get_text(settings, "contentdir", "content"))
-    roots = {posixpath.normpath(get_text(one, "contentdir")): code for code, one in languages.items()
-             if isinstance(one, dict) and get_text(one, "contentdir")}  # fmt: skip
+    roots = {posixpath.normpath(get_text(language, "contentdir")): code for code, language in languages.items()
+             if isinstance(language, dict) and get_text(language, "contentdir")}  # fmt: skip
     rules = _HugoRules(settings, {content: default} | roots, default, frozenset(languages))
     return Generator(
         "Hugo",
@@ -112,7 +112,9 @@ class _HugoRules:
     _bundles: dict[str, bool] = field(default_factory=dict)
 
     def place(self, source: SiteFile) -> PagePlace | None:
-        root = max((one for one in self.roots if below(source.path, one)), key=len, default=None)
+        root = max(
+            (root_folder for root_folder in self.roots if below(source.path, root_folder)), key=len, default=None
+        )
         if root is None:
             static = below(source.path, "static")
             if static is not None:
@@ -178,7 +180,9 @@ class _HugoRules:
         """The folder of the leaf bundle that a folder is or is in; None if it is in none."""
         parts = inner.rstrip("/").split("/") if inner else []
         above = ("/".join(parts[:depth]) + "/" for depth in range(1, len(parts) + 1))
-        return next((one for one in above if self._is_bundle(folder, posixpath.join(root, one))), None)
+        return next(
+            (candidate for candidate in above if self._is_bundle(folder, posixpath.join(root, candidate))), None
+        )
 
     def _is_bundle(self, folder: Folder, path: str) -> bool:
         if path not in self._bundles:

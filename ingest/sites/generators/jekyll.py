@@ -57,7 +57,7 @@ def load(folder: Folder, name: str) -> Generator | None:
     rules = _JekyllRules(
         settings,
         source,
-        tuple(f".{one.strip()}" for one in get_text(settings, "markdown_ext", _MARKDOWN).split(",")),
+        tuple(f".{suffix.strip()}" for suffix in get_text(settings, "markdown_ext", _MARKDOWN).split(",")),
         takes_all=on_github or "jekyll-optional-front-matter" in plugins,
         takes_readme=on_github or "jekyll-readme-index" in plugins,
     )
@@ -121,7 +121,7 @@ class _JekyllRules:
         hidden = any(part.startswith(("_", ".", "#")) or part.endswith("~") for part in parts)
         excluded = (*_EXCLUDED, *get_texts(self.settings, "exclude"))
         above = ["/".join(parts[: count + 1]) for count in range(len(parts))]
-        return hidden or any(matches(one, [pattern.strip("/")]) for one in above for pattern in excluded)
+        return hidden or any(matches(part, [pattern.strip("/")]) for part in above for pattern in excluded)
 
     def _place_page(self, source: SiteFile, path: str) -> PagePlace:
         folder, stem, suffix = split_name(path)
@@ -153,7 +153,7 @@ class _JekyllRules:
         categories = [*parts[:at], *_categories(data)]
         template = get_text(data, "permalink", get_text(self.settings, "permalink", "date"))
         values = _date_values(date) | {
-            "categories": "/".join(dict.fromkeys(one.lower() for one in categories)),
+            "categories": "/".join(dict.fromkeys(category.lower() for category in categories)),
             "slugified_categories": "/".join(dict.fromkeys(map(jekyll_slug, categories))),
             "title": jekyll_slug(get_text(data, "slug", slug), pretty=True),
             "slug": jekyll_slug(get_text(data, "slug", slug)),
@@ -182,7 +182,7 @@ class _JekyllRules:
             "name": jekyll_slug(stem),
             "title": jekyll_slug(get_text(data, "slug", stem), pretty=True),
             "slug": jekyll_slug(get_text(data, "slug", stem)),
-            "categories": "/".join(one.lower() for one in _categories(data)),
+            "categories": "/".join(category.lower() for category in _categories(data)),
             "output_ext": ".html",
         }
         order = data.get("nav_order")
@@ -194,7 +194,11 @@ class _JekyllRules:
     def _collections(self) -> dict[str, Mapping[str, Any]]:
         value = self.settings.get("collections")
         if isinstance(value, dict):
-            return {str(name): one if isinstance(one, dict) else {} for name, one in value.items() if name != "posts"}
+            return {
+                str(name): collection if isinstance(collection, dict) else {}
+                for name, collection in value.items()
+                if name != "posts"
+            }
         return {name: {} for name in get_texts(self.settings, "collections")}
 
     def _data(self, source: SiteFile, path: str, kind: str) -> dict[str, Any]:
@@ -217,8 +221,8 @@ def _categories(data: Mapping[str, Any]) -> list[str]:
     """Those of `categories`, a text being a list of words, then the one of `category`."""
     listed = data.get("categories")
     found = listed.split() if isinstance(listed, str) else listed if isinstance(listed, list) else []
-    one = data.get("category")
-    single = one if isinstance(one, list) else [] if one in (None, "") else [one]
+    category = data.get("category")
+    single = category if isinstance(category, list) else [] if category in (None, "") else [category]
     return [str(name) for name in (*found, *single)]
 
 

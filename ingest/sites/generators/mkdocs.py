@@ -169,11 +169,11 @@ def _plugins(settings: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def _entries(listed: Any) -> list[tuple[str, Any]]:
     """The members of a list of names, or of names with options."""
     found: list[tuple[str, Any]] = []
-    for one in listed if isinstance(listed, list) else ():
-        if isinstance(one, str):
-            found.append((one, {}))
-        elif isinstance(one, dict):
-            found += [(str(name), options) for name, options in one.items()]
+    for entry in listed if isinstance(listed, list) else ():
+        if isinstance(entry, str):
+            found.append((entry, {}))
+        elif isinstance(entry, dict):
+            found += [(str(name), options) for name, options in entry.items()]
     return found
 
 
@@ -190,11 +190,11 @@ def _navigation(nav: Any) -> list[str]:
     found: list[str] = []
     pending = [nav]
     while pending and len(found) < 100_000:
-        one = pending.pop()
-        if isinstance(one, str):
-            found.append(posixpath.normpath(one))
-        elif isinstance(one, dict):
-            pending += reversed(list(one.values()))
-        elif isinstance(one, list):
-            pending += reversed(one)
+        entry = pending.pop()
+        if isinstance(entry, str):
+            found.append(posixpath.normpath(entry))
+        elif isinstance(entry, dict):
+            pending += reversed(list(entry.values()))
+        elif isinstance(entry, list):
+            pending += reversed(entry)
     return found

@@ -83,9 +83,9 @@ class _QuartoRules:
     def _is_rendered(self, path: str, name: str) -> bool:
         if name.lower() in ("readme.md", "readme.qmd"):
             return False
-        wanted = [one for one in self.render if not one.startswith("!")]
-        rendered = not wanted or any(_is_match(path, one) for one in wanted)
-        return rendered and not any(_is_match(path, one[1:]) for one in self.render if one.startswith("!"))
+        wanted = [glob for glob in self.render if not glob.startswith("!")]
+        rendered = not wanted or any(_is_match(path, glob) for glob in wanted)
+        return rendered and not any(_is_match(path, glob[1:]) for glob in self.render if glob.startswith("!"))
 
 
 def _is_match(path: str, pattern: str) -> bool:
@@ -95,7 +95,7 @@ def _is_match(path: str, pattern: str) -> bool:
         return path.startswith(pattern)
     if pattern.startswith("/"):
         return bool(compile_glob(pattern[1:]).fullmatch(path))
-    return any(compile_glob(one).fullmatch(path) for one in (pattern, f"**/{pattern}", f"{pattern}/**"))
+    return any(compile_glob(glob).fullmatch(path) for glob in (pattern, f"**/{pattern}", f"{pattern}/**"))
 
 
 def _chapters(book: Mapping[str, Any]) -> dict[str, int]:
@@ -103,11 +103,11 @@ def _chapters(book: Mapping[str, Any]) -> dict[str, int]:
     found: dict[str, int] = {"index.qmd": 0}
     pending: list[Any] = [book.get("appendices"), book.get("chapters")]
     while pending and len(found) < 10_000:
-        one = pending.pop()
-        if isinstance(one, str):
-            found.setdefault(posixpath.normpath(one), len(found))
-        elif isinstance(one, list):
-            pending += reversed(one)
-        elif isinstance(one, dict):
-            pending += [one.get("chapters"), one.get("file"), one.get("href"), one.get("part")]
+        entry = pending.pop()
+        if isinstance(entry, str):
+            found.setdefault(posixpath.normpath(entry), len(found))
+        elif isinstance(entry, list):
+            pending += reversed(entry)
+        elif isinstance(entry, dict):
+            pending += [entry.get("chapters"), entry.get("file"), entry.get("href"), entry.get("part")]
     return found

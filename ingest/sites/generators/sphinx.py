@@ -61,7 +61,7 @@ class _SphinxRules:
             return left_out("no page of Sphinx")
         if any(matches(part, self.excluded) for part in _parents(path)):
             return left_out("exclude_patterns of Sphinx")
-        suffix = next((one for one in self.suffixes if path.endswith(one)), None)
+        suffix = next((candidate for candidate in self.suffixes if path.endswith(candidate)), None)
         return PagePlace() if suffix is None else PagePlace(self._address(path[: -len(suffix)]))
 
     def _address(self, name: str) -> str:
@@ -80,7 +80,7 @@ def _parents(path: str) -> list[str]:
 def _suffixes(settings: Mapping[str, Any]) -> tuple[str, ...]:
     value = settings.get("source_suffix")
     found = tuple(value) if isinstance(value, dict) else get_texts(settings, "source_suffix")
-    found = tuple(one for one in found if isinstance(one, str) and one.startswith(".")) or (".rst",)
+    found = tuple(suffix for suffix in found if isinstance(suffix, str) and suffix.startswith(".")) or (".rst",)
     extensions = get_texts(settings, "extensions")
     reads_markdown = not {"myst_parser", "myst_nb", "recommonmark"}.isdisjoint(extensions)
     notebooks = (".ipynb",) if not {"nbsphinx", "myst_nb"}.isdisjoint(extensions) else ()
@@ -88,7 +88,7 @@ def _suffixes(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _templates(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(posixpath.normpath(one) for one in get_texts(settings, "templates_path"))
+    return tuple(posixpath.normpath(template) for template in get_texts(settings, "templates_path"))
 
 
 def _is_dirhtml(folder: Folder) -> bool:

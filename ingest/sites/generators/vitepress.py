@@ -54,7 +54,7 @@ def load(folder: Folder, name: str) -> Generator | None:
         "guide/install" + ("" if rules.clean else ".html"),
         Includes(("comment", "code"), (rules.source,)),
         (rules.source, posixpath.join(rules.source, "public")),
-        computed=tuple(one for one in _DECISIVE if exported is None or settings.get(one) is COMPUTED),
+        computed=tuple(option for option in _DECISIVE if exported is None or settings.get(option) is COMPUTED),
         built=("node_modules", ".vitepress"),
     )
 
@@ -95,7 +95,7 @@ def _fill(new: str, found: re.Match[str]) -> str:
     named = found.groupdict()
     others = [value for index, value in enumerate(found.groups(), 1) if index not in found.re.groupindex.values()]
     unnamed = iter(others)
-    return _PARAMETER.sub(lambda one: named.get(one[1]) or "" if one[1] else next(unnamed, "") or "", new)
+    return _PARAMETER.sub(lambda match: named.get(match[1]) or "" if match[1] else next(unnamed, "") or "", new)
 
 
 def _to_pattern(old: str) -> str:

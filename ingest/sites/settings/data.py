@@ -106,7 +106,7 @@ def get_texts(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     is_list = isinstance(value, Sequence) and not isinstance(value, bytes)
-    return tuple(one for one in value if isinstance(one, str)) if is_list and value else ()
+    return tuple(text for text in value if isinstance(text, str)) if is_list and value else ()
 
 
 def get_table(settings: Mapping[str, Any], *names: str) -> dict[str, Any]:

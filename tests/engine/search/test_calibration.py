@@ -176,7 +176,7 @@ def test_given_queries_that_are_harder_are_found_and_remembered() -> None:
     far = unit(normal(200, 256))
     target = target_of("cosine", rows)
     usual = calibrate(space, [target], 0.9)
-    asked = calibrate(space, [target], 0.9, asked=[asked_sample("given", far)])
+    asked = calibrate(space, [target], 0.9, queries=[asked_sample("given", far)])
     [known, *_] = asked.learned
     assert (known.kind, known.results) == ("given", 10)
     assert (asked.code_size, asked.depths[0].candidates) > (usual.code_size, usual.depths[0].candidates)

@@ -193,8 +193,8 @@ def _embedding_of(retrieval: Retrieval, collection: VisibleCollection, caller: C
         return None
 
     async def embed(texts: list[str]) -> NDArray[np.float32]:
-        asked = (retrieval.embedders.embed(space, text, caller.name) for text in texts)
-        return np.stack(await asyncio.gather(*asked))
+        embeddings = (retrieval.embedders.embed(space, text, caller.name) for text in texts)
+        return np.stack(await asyncio.gather(*embeddings))
 
     return embed
 
@@ -229,7 +229,9 @@ def render_list(ask: Ask, items: Sequence[AnswerItem], meta: Mapping[str, Json])
     if suggestion is not None:
         lines.insert(0, f"Did you mean \u201c{suggestion}\u201d?")
     understood = meta.get("understood") or {}
-    applied = [f"\u201c{one['words']}\u201d" for one in understood.get("conditions", ()) if one["applied"]]
+    applied = [
+        f"\u201c{condition['words']}\u201d" for condition in understood.get("conditions", ()) if condition["applied"]
+    ]
     if applied:
         lines.insert(0, f"Conditions of the question: {', '.join(applied)}.")
     for number, item in enumerate(items, 1):

@@ -117,7 +117,8 @@ async def find_documents(
         turn=query.turn,
     )
     found = (
-        AskHit(scopes[one.place].collection, one.hits, to_percent(one.score), one.copies) for one in ranking.documents
+        AskHit(scopes[document.place].collection, document.hits, to_percent(document.score), document.copies)
+        for document in ranking.documents
     )
     page = tuple(islice(found, ask.start, end))
     retrieval.check_budget(caller)  # a concurrent request may have used it up

@@ -170,7 +170,7 @@ class Items:
 
 def _types(schema_object: Mapping[str, Json]) -> list[str]:
     types = schema_object.get("@type", [])
-    return [one for one in (types if type(types) is list else [types]) if type(one) is str]
+    return [type_name for type_name in (types if type(types) is list else [types]) if type(type_name) is str]
 
 
 def _cache_key(document: AskHit, as_article: bool) -> CacheKey:
