@@ -103,7 +103,7 @@ class AsyncRemoteCollection:
         CollectionMissing, DimensionMismatch, InvalidFilter, InvalidInput, RequestFailed, SpaceMissing, Unsupported,
         VerificationFailed.
         """
-        asked = check_asked(
+        request = check_asked(
             text,
             vector,
             filter=filter,
@@ -123,7 +123,7 @@ class AsyncRemoteCollection:
             weights=weights,
             fusion=fusion,
         )
-        return await self._transport.run(self._reader.search(asked, k, offset))
+        return await self._transport.run(self._reader.search(request, k, offset))
 
     async def search_many(
         self,
@@ -142,7 +142,7 @@ class AsyncRemoteCollection:
             to_asked(query, filter=filter, mode=mode, space=space, operators=operators, recall=recall, fusion=fusion)
             for query in to_queries(queries)
         ]
-        return join_hits(await self._transport.run_all([self._reader.search(asked, k, 0) for asked in searches]))
+        return join_hits(await self._transport.run_all([self._reader.search(request, k, 0) for request in searches]))
 
     def pages(
         self,
@@ -168,7 +168,7 @@ class AsyncRemoteCollection:
         Where the state that is read is gone (409), the iteration begins again and leaves out what it gave; with
         `restart=False` it raises Conflict.
         """
-        asked = check_asked(
+        request = check_asked(
             text,
             vector,
             filter=filter,
@@ -184,7 +184,7 @@ class AsyncRemoteCollection:
             weights=weights,
             fusion=fusion,
         )
-        pager = self._reader.pager(asked, size, restart)
+        pager = self._reader.pager(request, size, restart)
         return self._transport.each(pager.next_page)
 
     async def suggest(self, text: str, *, limit: int = 8) -> list[str]:
@@ -382,7 +382,7 @@ class AsyncClient:
 
     async def collections(self) -> list[str]:
         """The names of the collections that this caller may search."""
-        return [one.name for one in await self._transport.run(list_collections(self._session))]
+        return [info.name for info in await self._transport.run(list_collections(self._session))]
 
     def collection(self, name: str | None = None) -> AsyncRemoteCollection:
         """The collection of that name; without one whichever the server searches then."""

@@ -107,7 +107,7 @@ class RemoteCollection:
         CollectionMissing, DimensionMismatch, InvalidFilter, InvalidInput, RequestFailed, SpaceMissing, Unsupported,
         VerificationFailed.
         """
-        asked = check_asked(
+        request = check_asked(
             text,
             vector,
             filter=filter,
@@ -127,7 +127,7 @@ class RemoteCollection:
             weights=weights,
             fusion=fusion,
         )
-        return self._transport.run(self._reader.search(asked, k, offset))
+        return self._transport.run(self._reader.search(request, k, offset))
 
     def search_many(
         self,
@@ -146,7 +146,7 @@ class RemoteCollection:
             to_asked(query, filter=filter, mode=mode, space=space, operators=operators, recall=recall, fusion=fusion)
             for query in to_queries(queries)
         ]
-        return join_hits(self._transport.run_all([self._reader.search(asked, k, 0) for asked in searches]))
+        return join_hits(self._transport.run_all([self._reader.search(request, k, 0) for request in searches]))
 
     def pages(
         self,
@@ -172,7 +172,7 @@ class RemoteCollection:
         Where the state that is read is gone (409), the iteration begins again and leaves out what it gave; with
         `restart=False` it raises Conflict.
         """
-        asked = check_asked(
+        request = check_asked(
             text,
             vector,
             filter=filter,
@@ -188,7 +188,7 @@ class RemoteCollection:
             weights=weights,
             fusion=fusion,
         )
-        pager = self._reader.pager(asked, size, restart)
+        pager = self._reader.pager(request, size, restart)
         return self._transport.each(pager.next_page)
 
     def suggest(self, text: str, *, limit: int = 8) -> list[str]:
@@ -387,7 +387,7 @@ class Client:
 
     def collections(self) -> list[str]:
         """The names of the collections that this caller may search."""
-        return [one.name for one in self._transport.run(list_collections(self._session))]
+        return [info.name for info in self._transport.run(list_collections(self._session))]
 
     def collection(self, name: str | None = None) -> RemoteCollection:
         """The collection of that name; without one whichever the server searches then."""

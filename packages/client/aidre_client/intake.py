@@ -185,8 +185,8 @@ class Agent:
             return False
 
     def _failure(self, response: Response, error: Mapping[str, Any]) -> Exception:
-        url, code, said = response.request.url, error.get("code"), error.get("message")
-        message = one_line(said) if isinstance(said, str) else f"HTTP status {response.status}"
+        url, code, text = response.request.url, error.get("code"), error.get("message")
+        message = one_line(text) if isinstance(text, str) else f"HTTP status {response.status}"
         waiting = retry_after(response, self.session.retry.clock())
         facts: dict[str, Any] = {"url": url, "status": response.status, "error": code}
         facts |= {"request_id": response.header("x-request-id")} | ({} if waiting is None else {"retry_after": waiting})
@@ -197,8 +197,8 @@ class Agent:
 
 def _check_personal(intake: DeclaredIntake, data: Mapping[str, Any]) -> None:
     required = intake.input_schema.get("required")
-    asked = set(required) if isinstance(required, list) else set()
-    personal = sorted(PERSONAL & data.keys() - asked)
+    expected = set(required) if isinstance(required, list) else set()
+    personal = sorted(PERSONAL & data.keys() - expected)
     if personal and intake.privacy.get("pii_required") is not True:
         raise InvalidInput(
             f"intake {intake.id!r} does not require personal data: leave out {', '.join(personal)}", members=personal

@@ -273,8 +273,8 @@ class Platform:
         url = response.request.url
         part = answer.denial if answer.status == "denied" else answer.error
         code = part.get("reason") if answer.status == "denied" else part.get("code")
-        said = part.get("message")
-        message = one_line(said) if isinstance(said, str) else f"HTTP status {response.status}"
+        text = part.get("message")
+        message = one_line(text) if isinstance(text, str) else f"HTTP status {response.status}"
         facts: dict[str, Any] = {"url": url, "status": response.status, "request_id": answer.request_id}
         waiting = retry_after(response, self.session.retry.clock())
         facts |= {} if waiting is None else {"retry_after": waiting}

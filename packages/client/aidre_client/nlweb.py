@@ -215,12 +215,12 @@ def ask_url(session: ClientSession) -> Steps[str]:
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
-def read_answer(response: Response, now: float, asked: Dialect | None = None) -> AskAnswer:
-    """An answer of any dialect, to a question in the dialect `asked`; raises what a failure says."""
+def read_answer(response: Response, now: float, dialect: Dialect | None = None) -> AskAnswer:
+    """An answer in any dialect to a question that was asked in `dialect`; raises what a failure says."""
     if response.media_type == JSON or response.media_type.endswith("+json"):
         document = decode(response, dict[str, Any])
         if _kind_of(document) == "failure" or "error" in document:
-            return _failed(document, response, asked)
+            return _failed(document, response, dialect)
         if response.status in {200, 202}:
             return to_answer(document)
     if response.status != 200:
@@ -230,8 +230,8 @@ def read_answer(response: Response, now: float, asked: Dialect | None = None) ->
     )
 
 
-def _failed(document: Mapping[str, Any], response: Response, asked: Dialect | None) -> AskAnswer:
-    hint = _other_dialect(asked, _version_of(document))
+def _failed(document: Mapping[str, Any], response: Response, dialect: Dialect | None) -> AskAnswer:
+    hint = _other_dialect(dialect, _version_of(document))
     failure, code = _failure(document, response.request.url, response.status, hint)
     if code == "NO_RESULTS":
         return AskAnswer([], meta=_object(document, "_meta"))
@@ -243,8 +243,8 @@ def _failed(document: Mapping[str, Any], response: Response, asked: Dialect | No
 def _failure(document: Mapping[str, Any], url: str, status: int | None, hint: str = "") -> tuple[AidreError, str]:
     error = _object(document, "error")
     code = str(error.get("code", "INTERNAL_ERROR"))
-    said = error.get("message")
-    message = f"{url}: {one_line(said) if isinstance(said, str) else code}"
+    text = error.get("message")
+    message = f"{url}: {one_line(text) if isinstance(text, str) else code}"
     kind: type[AidreError] = RequestFailed
     if status in {401, 403} or code == "UNAUTHORIZED":
         kind = AccessDenied
@@ -259,9 +259,9 @@ def _version_of(document: Mapping[str, Any]) -> str | None:
     return version if isinstance(version, str) else None
 
 
-def _other_dialect(asked: Dialect | None, spoken: str | None) -> str:
+def _other_dialect(dialect: Dialect | None, spoken: str | None) -> str:
     """What to add to a refusal of a server that speaks another dialect than it was asked in."""
-    is_other = asked is not None and spoken in get_args(Dialect) and spoken != asked
+    is_other = dialect is not None and spoken in get_args(Dialect) and spoken != dialect
     return f"; the server speaks NLWeb {spoken}: ask with dialect={spoken!r}" if is_other else ""
 
 
@@ -307,7 +307,11 @@ def _promise(members: Mapping[str, Any]) -> Promise:
 def _is_summary(item: Mapping[str, Any]) -> bool:
     """Its `@type` may be a list."""
     kind = item.get("@type")
-    return any(one in SUMMARIES for one in (kind if isinstance(kind, list) else [kind]) if isinstance(one, str))
+    return any(
+        type_name in SUMMARIES
+        for type_name in (kind if isinstance(kind, list) else [kind])
+        if isinstance(type_name, str)
+    )
 
 
 def _kind_of(document: Mapping[str, Any]) -> str:
@@ -321,7 +325,7 @@ def _object(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _list(document: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     value = document.get(name)
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 # -- streams ---------------------------------------------------------------------------------------------------------

@@ -115,10 +115,10 @@ class Transport:
 
     def _send(self, request: Request) -> Response | NoAnswer:
         try:
-            asked = self._http.build_request(
+            built = self._http.build_request(
                 request.method, request.url, headers=list(request.fields), content=request.body or None
             )
-            response = self._http.send(asked, stream=True)
+            response = self._http.send(built, stream=True)
             if is_stream(request, response):
                 fields = tuple((name.lower(), value) for name, value in response.headers.multi_items())
                 return Response(response.status_code, fields, b"", sent_as(request, response), stream=response)
@@ -173,12 +173,12 @@ class AsyncTransport:
         """The results of operations, some of which are under way together."""
         places = asyncio.Semaphore(MAX_AT_ONCE)
 
-        async def one(steps: Steps[T]) -> T:
+        async def run_one(steps: Steps[T]) -> T:
             async with places:
                 return await self.run(steps)
 
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(steps)) for steps in operations]
+            tasks = [group.create_task(run_one(steps)) for steps in operations]
         return [task.result() for task in tasks]
 
     async def each(self, begin: Callable[[], Steps[T | None]]) -> AsyncIterator[T]:
@@ -188,10 +188,10 @@ class AsyncTransport:
 
     async def _send(self, request: Request) -> Response | NoAnswer:
         try:
-            asked = self._http.build_request(
+            built = self._http.build_request(
                 request.method, request.url, headers=list(request.fields), content=request.body or None
             )
-            response = await self._http.send(asked, stream=True)
+            response = await self._http.send(built, stream=True)
             if is_stream(request, response):
                 fields = tuple((name.lower(), value) for name, value in response.headers.multi_items())
                 return Response(response.status_code, fields, b"", sent_as(request, response), stream=response)

@@ -192,7 +192,7 @@ class Verifier:
     def _may_ask_for(self, unknown: list[str]) -> bool:
         """Whether to read the keys again for one that they lack: not where they lacked it a moment ago."""
         now = self.retry.clock()
-        return any(now - self._lacking.get(one, -math.inf) >= LACKING_SECONDS for one in unknown)
+        return any(now - self._lacking.get(key_id, -math.inf) >= LACKING_SECONDS for key_id in unknown)
 
     def _key_set(self, lacking: list[str]) -> Steps[KeySet]:
         """The keys; read again where they lack a key, and from time to time, since a key may be withdrawn."""

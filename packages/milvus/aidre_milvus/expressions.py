@@ -122,19 +122,19 @@ class Expressions:
 
     def _compared(self, field: str, op: str, value: Scalar | tuple[Scalar, ...]) -> Expression:
         name, tokens, others = digest(to_utf8(field)), list[str](), list[Expression]()
-        for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, str) and op == "contains":
+        for operand in value if isinstance(value, tuple) else (value,):
+            if isinstance(operand, str) and op == "contains":
                 exists = self._with([_token(name, "exists")])
                 others.append(Expression(NONE, exists.possible))
-            elif isinstance(one, str) and op in _ORDERS:
-                others.append(self._text(name, op, to_utf8(one)))
-            elif isinstance(one, str):
-                tokens.append(_token(name, "s", to_utf8(one)))
-            elif isinstance(one, bool):
-                tokens.append(_token(name, "b", int(one)))
+            elif isinstance(operand, str) and op in _ORDERS:
+                others.append(self._text(name, op, to_utf8(operand)))
+            elif isinstance(operand, str):
+                tokens.append(_token(name, "s", to_utf8(operand)))
+            elif isinstance(operand, bool):
+                tokens.append(_token(name, "b", int(operand)))
             else:
-                number = one.microseconds if isinstance(one, Instant) else one
-                kinds = ("t",) if isinstance(one, Instant) else ("i", "f")
+                number = operand.microseconds if isinstance(operand, Instant) else operand
+                kinds = ("t",) if isinstance(operand, Instant) else ("i", "f")
                 for kind in kinds:
                     low, high = (adjacent_floats if kind == "f" else adjacent_integers)(number).interval(op)
                     if low <= high and op in _ORDERS:
@@ -180,7 +180,7 @@ def _joined(word: str, operands: Iterable[Expression], neutral: str) -> Expressi
     if not found:
         return Expression(neutral, neutral)
     join: Callable[[str, str], str] = lambda left, right: f"{left} {word} {right}"  # noqa: E731
-    sure, possible = ([f"({one[place]})" for one in found] for place in (0, 1))
+    sure, possible = ([f"({condition[place]})" for condition in found] for place in (0, 1))
     return Expression(reduce(join, sure), reduce(join, possible))
 
 

@@ -73,7 +73,7 @@ class MilvusReader(RowsReader):
     def _languages_of(self, chunk_ids: Sequence[str]) -> Mapping[str, str]:
         if not self.can.highlight:
             self._refuse("highlight")
-        names = {name_of(one): one for one in chunk_ids}
+        names = {name_of(chunk_id): chunk_id for chunk_id in chunk_ids}
         named = {row["row"]: names[row["digest"]] for row in self.rows.named(CHUNK, list(names))}
         rows = self.rows.by_number(self.tables.words, list(named), ["row", "language"])
         return {named[row["row"]]: row["language"] for row in rows}

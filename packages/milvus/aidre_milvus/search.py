@@ -108,8 +108,8 @@ class MilvusSearch:
         numbers = np.array(sorted({row["row"] for row in found}), np.int64)
         scores = self.word_scores(numbers, delta)
         if n < len(scores):
-            kept = scores >= np.partition(scores, -n)[-n]
-            numbers, scores = numbers[kept], scores[kept]
+            is_among = scores >= np.partition(scores, -n)[-n]
+            numbers, scores = numbers[is_among], scores[is_among]
         return Ranked(numbers, scores)
 
     def word_scores(self, numbers: Numbers, delta: float) -> Scores:
@@ -128,7 +128,7 @@ class MilvusSearch:
 
     def headed_texts(self, numbers: Numbers) -> Mapping[int, tuple[str, ...]]:
         chunks = self.chunks_of(numbers).items()
-        return {number: tuple(filter(None, (one.text, one.section, one.title))) for number, one in chunks}
+        return {number: tuple(filter(None, (chunk.text, chunk.section, chunk.title))) for number, chunk in chunks}
 
     @property
     def _words(self) -> QueryWords:

@@ -79,24 +79,26 @@ class MilvusRows:
             values = {row["row"]: value for row, value in found}
             yield from sorted(self._plain_chunks(documents, values, {}).items())
 
-    def chunks(self, documents: Mapping[int, int], given: Mapping[int, Mapping[int, Row]]) -> dict[int, PlainChunk]:
-        """Chunks by their numbers, of which the numbers of their documents are given; `given` are rows of spaces by
-        table and number."""
+    def chunks(
+        self, documents: Mapping[int, int], vector_rows: Mapping[int, Mapping[int, Row]]
+    ) -> dict[int, PlainChunk]:
+        """Chunks by their numbers, of which the numbers of their documents are given; `vector_rows` are rows of spaces
+        by table and number."""
         values: dict[int, Value] = {}
-        for row, number in ((of_space[number], number) for of_space in given.values() for number in documents):
+        for row, number in ((of_space[number], number) for of_space in vector_rows.values() for number in documents):
             if row.get("blob"):
                 values[documents[number]], values[number] = unpacked_blob(row["blob"])
         missing = sorted({*documents, *documents.values()} - values.keys())
         values |= {row["row"]: value for row, value in self.whole(missing)}
-        return self._plain_chunks(documents, values, given)
+        return self._plain_chunks(documents, values, vector_rows)
 
     def _plain_chunks(
-        self, documents: Mapping[int, int], values: Mapping[int, Value], given: Mapping[int, Mapping[int, Row]]
+        self, documents: Mapping[int, int], values: Mapping[int, Value], vector_rows: Mapping[int, Mapping[int, Row]]
     ) -> dict[int, PlainChunk]:
         """Without those whose document was deleted meanwhile: it may have gone between two requests."""
         vectors = {}
         for stored in self._state.spaces:
-            rows = given.get(stored.table)
+            rows = vector_rows.get(stored.table)
             if rows is None:
                 vectors[stored.space.id] = self._vectors_of(stored, list(documents))
             else:
@@ -117,7 +119,7 @@ class MilvusRows:
         return {row["row"]: vector_of(stored.space, row) for row in rows}
 
     def _rows_of(self, extents: Iterable[RowExtent]) -> list[Row]:
-        numbers = [number for one in extents for number in range(one.document, one.document + one.rows)]
+        numbers = [number for extent in extents for number in range(extent.document, extent.document + extent.rows)]
         rows = self.server.rows(self.tables.rows, f"row in {literal(numbers)}", _ROW_COLUMNS)
         return sorted(rows, key=itemgetter("row"))
 
@@ -129,7 +131,7 @@ class MilvusRows:
 
     def heads(self, document_ids: Sequence[str]) -> dict[str, Row]:
         """The first rows of the documents that are stored, by id."""
-        names = {name_of(to_utf8(one)): one for one in document_ids}
+        names = {name_of(to_utf8(document_id)): document_id for document_id in document_ids}
         return {names[row["digest"]]: row for row in self.named(DOCUMENT, list(names))}
 
     def values(self, column: str, document_ids: Sequence[str]) -> Mapping[str, Any]:
@@ -143,7 +145,9 @@ class MilvusRows:
 
     def of_source(self, source: str) -> list[tuple[bytes, bytes, bytes | None]]:
         where = f"{self.documents_visible} and source == {literal(name_of(to_utf8(source)))}"
-        rows = [cast(DocumentRow, value) for _, value in self.whole([one.document for one in self.extents(where)])]
+        rows = [
+            cast(DocumentRow, value) for _, value in self.whole([extent.document for extent in self.extents(where)])
+        ]
         return [(row.id, row.origin, row.state) for row in rows]
 
     def vectors(self, keys: Sequence[bytes], stored: StoredSpace) -> dict[bytes, PendingVector]:

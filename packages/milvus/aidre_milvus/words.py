@@ -55,18 +55,18 @@ def code_of(term: str) -> str:
 def word_rows(born: int, chunks: Sequence[NumberedWords]) -> list[Row]:
     return [
         {
-            "row": one.number,
-            "document": one.document,
+            "row": chunk.number,
+            "document": chunk.document,
             "born": born,
             "words": " ".join(
                 [code for term, count in words.terms for code in [code_of(term)] * count][:_MOST_OCCURRENCES]
             ),
             "length": words.length,
             "language": words.language,
-            "tokens": one.values.tokens,
-            "bounds": one.values.bounds,
+            "tokens": chunk.values.tokens,
+            "bounds": chunk.values.bounds,
         }
-        for one, words in zip(chunks, chunk_words(one.rows for one in chunks), strict=True)
+        for chunk, words in zip(chunks, chunk_words(chunk.rows for chunk in chunks), strict=True)
     ]
 
 

@@ -249,18 +249,18 @@ class MilvusWriter(PendingSink):
         rows: list[Row] = []
         vectors: dict[str, list[Row]] = {stored.space.id: [] for stored in self._state.spaces}
         has_wide, numbered = before.has_wide, list[NumberedWords]()
-        for one in pending.documents.values():
+        for written in pending.documents.values():
             document = self._next_row
-            own, chunks, values = document_rows(document, born, one)
+            own, chunks, values = document_rows(document, born, written)
             rows += own
             self._next_row += len(own)
             has_wide = has_wide or values.is_wide
             numbered += [
-                NumberedWords(number, document, values, (one.rows.document, chunk))
-                for number, chunk in zip(chunks, one.rows.chunks, strict=True)
+                NumberedWords(number, document, values, (written.rows.document, chunk))
+                for number, chunk in zip(chunks, written.rows.chunks, strict=True)
             ]
             for space, of_space in vectors.items():
-                pairs = zip(chunks, one.vectors[space], self._blobs(one), strict=True)
+                pairs = zip(chunks, written.vectors[space], self._blobs(written), strict=True)
                 of_space += [
                     vector_row(number, document, born, vector, values, blob=blob) for number, vector, blob in pairs
                 ]
@@ -284,7 +284,7 @@ class MilvusWriter(PendingSink):
         )
         dead = tuple(RowExtent(row["document"], row["extent"]) for row in gone)
         state = self._succeeded_by_pending(state, self._next_row)
-        growing = before.growing + sum(one.rows.document.chunk_count for one in pending.documents.values())
+        growing = before.growing + sum(written.rows.document.chunk_count for written in pending.documents.values())
         self._publish(Commit(state, before.serial + 1, born, aborted, dead, has_wide, growing))
         self._is_swept = True
 
@@ -306,9 +306,9 @@ class MilvusWriter(PendingSink):
         left = {tag: number for tag, number in languages.items() if number}
         return rows, replace(state, languages=left, terms=state.terms + added.length - old.length)
 
-    def _blobs(self, one: PendingDocument) -> list[str] | list[None]:
-        chunks = one.rows.chunks
-        return [blob_of(one.rows.document, chunk) for chunk in chunks] if self._has_blobs else [None] * len(chunks)
+    def _blobs(self, written: PendingDocument) -> list[str] | list[None]:
+        chunks = written.rows.chunks
+        return [blob_of(written.rows.document, chunk) for chunk in chunks] if self._has_blobs else [None] * len(chunks)
 
     def _publish(self, commit: Commit) -> None:
         self._sent = commit.state
@@ -339,7 +339,7 @@ class MilvusWriter(PendingSink):
             self._publish(commit.again(dead=()))
 
     def _delete(self, dead: Sequence[RowExtent]) -> None:
-        numbers = [number for one in dead for number in range(one.document, one.document + one.rows)]
+        numbers = [number for extent in dead for number in range(extent.document, extent.document + extent.rows)]
         for name in self._numbered if numbers else ():
             self._server.delete(name, numbers)
 

@@ -21,7 +21,7 @@ class ChunkRows:
 
     def __init__(self, tables: PostgresTables, state: CollectionState) -> None:
         self.tables, self._spaces = tables, state.spaces
-        self._columns = {one.name: one for one in state.columns}
+        self._columns = {column.name: column for column in state.columns}
         names = ["d.document", *(f"d.{name}" for name in DOCUMENT_COLUMNS), *(f"c.{name}" for name in CHUNK_COLUMNS)]
         names += [f"v{stored.table}.{name}" for stored in state.spaces for name in ("vector", "norm")]
         joins = [

@@ -27,7 +27,7 @@ class PostgresRows:
     ask: Callable[[sql.Composable, Sequence[Any]], list[tuple[Any, ...]]]
 
     def values(self, column: str, document_ids: Sequence[str]) -> Mapping[str, Any]:
-        names = {to_uuid(to_utf8(one)): one for one in document_ids}
+        names = {to_uuid(to_utf8(document_id)): document_id for document_id in document_ids}
         statement = self.tables.fill(
             "select digest, {column} from {documents} where digest = any (%s)", column=sql.Identifier(column)
         )
@@ -46,9 +46,9 @@ class PostgresRows:
         return {key.bytes: _vector(stored, packed, norm, key) for packed, norm, key in rows}
 
     def documents(self, document_ids: Sequence[str]) -> Mapping[str, PendingDocument]:
-        digests = [to_uuid(to_utf8(one)) for one in document_ids]
+        digests = [to_uuid(to_utf8(document_id)) for document_id in document_ids]
         found = self.whole("digest = any (%s)", digests)
-        return {one.rows.document.id.decode(): one for one in found.values()}
+        return {document.rows.document.id.decode(): document for document in found.values()}
 
     def whole(self, condition: LiteralString, *parameters: Any) -> dict[int, PendingDocument]:
         """Documents with their vectors and without their fields, in the order of their numbers."""

@@ -34,7 +34,7 @@ def migrated(
     """The number of the tables and the state of a collection that this release may write."""
     if state.format < FORMAT:
         return _upgraded(connection, PostgresTables(server, number), state)
-    if not all(one.is_indexed for one in state.columns):
+    if not all(column.is_indexed for column in state.columns):
         state = _with_indexes(connection, PostgresTables(server, number), state)
     return number, state
 
@@ -51,7 +51,7 @@ def _upgraded(connection: Connection, tables: PostgresTables, state: CollectionS
         anew.make(connection, made)
         for block in _blocks(connection, tables, state):
             if not made.columns:
-                made = replace(made, columns=with_new_columns(made, [one.rows.fields for one in block]))
+                made = replace(made, columns=with_new_columns(made, [document.rows.fields for document in block]))
                 anew.add_columns(connection, made, made.columns)
             made = copy_documents(connection, anew, made, block)
         made = replace(made, documents=state.documents)
@@ -63,7 +63,7 @@ def _upgraded(connection: Connection, tables: PostgresTables, state: CollectionS
 def _with_indexes(connection: Connection, tables: PostgresTables, state: CollectionState) -> CollectionState:
     """Give the vectors of a collection of an earlier release the indexes of fields, as a new generation. The format
     stays: that release reads and writes it as before."""
-    made = state.succeeded_by(columns=tuple(replace(one, is_indexed=True) for one in state.columns))
+    made = state.succeeded_by(columns=tuple(replace(column, is_indexed=True) for column in state.columns))
     with connection.transaction():
         tables.index_fields(connection, state, state.columns)
         publish(connection, tables.server, tables.number, made)
@@ -109,8 +109,8 @@ def _blocks(connection: Connection, tables: PostgresTables, state: CollectionSta
     while found := rows.whole("document > %s order by document limit %s", last, _BLOCK):
         fields = rows.grouped(tables.name("fields"), FIELD_COLUMNS, "document", found)
         yield [
-            one._replace(rows=one.rows._replace(fields=list(map(_field, fields.get(number, ())))))
-            for number, one in found.items()
+            document._replace(rows=document.rows._replace(fields=list(map(_field, fields.get(number, ())))))
+            for number, document in found.items()
         ]
         last = max(found)
 

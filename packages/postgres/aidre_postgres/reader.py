@@ -101,7 +101,7 @@ class PostgresReader(RowsReader):
         return {named[term]: chunks for term, chunks in self._fetch(statement, {"terms": list(named)})}
 
     def _languages_of(self, chunk_ids: Sequence[str]) -> Mapping[str, str]:
-        keys = {to_uuid(to_utf8(one)): one for one in chunk_ids}
+        keys = {to_uuid(to_utf8(chunk_id)): chunk_id for chunk_id in chunk_ids}
         statement = self.tables.fill(
             "select c.digest, w.language from {chunks} c join {words} w on w.chunk = c.chunk "
             "where c.digest = any (%(keys)s)"
@@ -140,7 +140,8 @@ class PostgresReader(RowsReader):
             passes = sql.SQL("{} and d.document in {}").format(passes, matching_words(conditions, words))
         is_date = field == "updated_at" or field in map(stored_name, self.dates)
         within = [
-            sql.SQL(", count(distinct document) filter (where {})").format(conditions.within(one)) for one in ranges
+            sql.SQL(", count(distinct document) filter (where {})").format(conditions.within(bounds))
+            for bounds in ranges
         ]
         statement = self.tables.fill(
             "with passing as (select d.document from {documents} d where {passes}), "

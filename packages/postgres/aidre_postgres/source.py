@@ -27,14 +27,16 @@ class PostgresSource(RowsSource):
         self._server = PostgresDatabase(uri)
 
     def collections(self) -> list[str]:
-        return [name for (name,) in self._server.read(lambda one: read_catalog(one, self._server, "name"))]
+        return [
+            name for (name,) in self._server.read(lambda connection: read_catalog(connection, self._server, "name"))
+        ]
 
     def _token(self, collection: str) -> str | None:
-        found = self._server.read(lambda one: read_catalog(one, self._server, "token", collection))
+        found = self._server.read(lambda connection: read_catalog(connection, self._server, "token", collection))
         return next((str(token) for (token,) in found), None)
 
     def _newest(self, collection: str) -> PostgresReader | None:
-        found = self._server.read(lambda one: read_state(one, self._server, collection))
+        found = self._server.read(lambda connection: read_state(connection, self._server, collection))
         return None if found is None else PostgresReader(PostgresTables(self._server, found[0]), found[1])
 
     def _writer(

@@ -123,10 +123,10 @@ class SqlConditions:
         """Whether the document of a row has a value of a field that passes one of the tests; None passes any value."""
         columns, own = self._columns(name), list[sql.Composable]()
         if columns is not None:
-            given = [(kind, _test("{column} is not null")) for kind in columns.kinds] if tests is None else tests
-            for kind, test in given:
+            kind_tests = [(kind, _test("{column} is not null")) for kind in columns.kinds] if tests is None else tests
+            for kind, test in kind_tests:
                 stored = ("t", "d") if kind == "t" and tests is not None else (kind,)
-                own += [test(_of_row(row, column_name(columns, one))) for one in stored if one in columns.kinds]
+                own += [test(_of_row(row, column_name(columns, kind))) for kind in stored if kind in columns.kinds]
             if columns.is_whole:
                 return _joined(own, " or ", "false")
         passes = sql.SQL("true")
@@ -152,13 +152,13 @@ class SqlConditions:
 
     def _tests(self, op: str, value: Scalar | tuple[Scalar, ...]) -> Iterator[Test]:
         values = value if isinstance(value, tuple) else (value,)
-        yield from self._strings(op, [to_utf8(one) for one in values if isinstance(one, str)])
-        instants = [one.microseconds for one in values if isinstance(one, Instant)]
-        numbers = [one for one in values if isinstance(one, int | float) and not isinstance(one, bool)]
-        truths = [int(one) for one in values if isinstance(one, bool)]
+        yield from self._strings(op, [to_utf8(value) for value in values if isinstance(value, str)])
+        instants = [instant.microseconds for instant in values if isinstance(instant, Instant)]
+        numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+        truths = [int(value) for value in values if isinstance(value, bool)]
         for kind, wanted in (("t", instants), ("i", numbers), ("b", truths)):
-            yield from self._within(kind, [adjacent_integers(one).interval(op) for one in wanted], "int8", int)
-        yield from self._within("f", [adjacent_floats(one).interval(op) for one in numbers], "float8", float)
+            yield from self._within(kind, [adjacent_integers(number).interval(op) for number in wanted], "int8", int)
+        yield from self._within("f", [adjacent_floats(number).interval(op) for number in numbers], "float8", float)
 
     def _strings(self, op: str, values: Sequence[bytes]) -> Iterator[Test]:
         if op == "contains":
@@ -190,12 +190,12 @@ class SqlConditions:
                 yield kind, _test("({column} between {} and {})", *bounds)
 
 
-def _test(form: LiteralString, *given: sql.Composable) -> Callable[[sql.Composable], sql.Composable]:
+def _test(form: LiteralString, *parts: sql.Composable) -> Callable[[sql.Composable], sql.Composable]:
     """A condition on a column, or on what `_IN_ROWS` has instead: its last part is the column of a row."""
 
     def test(column: sql.Composable) -> sql.Composable:
         text = sql.SQL("f.s") if column is _IN_ROWS["s"] else column
-        return sql.SQL(form).format(*given, column=column, text=text)
+        return sql.SQL(form).format(*parts, column=column, text=text)
 
     return test
 

@@ -196,7 +196,7 @@ class PostgresWriter(PendingSink):
                 state = self._without_deleted(state)
             documents, tables = list(self._pending.documents.values()), PostgresTables(self._server, number)
             declared = replace(state, dates=self._declared.dates or state.dates)
-            columns = with_new_columns(declared, [one.rows.fields for one in documents])
+            columns = with_new_columns(declared, [document.rows.fields for document in documents])
             if columns != state.columns:  # searches wait until the end of this commit: PostgreSQL locks the tables
                 tables.add_columns(self._connection, state, columns[len(state.columns) :])
             state = copy_documents(self._connection, tables, replace(state, columns=columns), documents)
@@ -226,7 +226,7 @@ class PostgresWriter(PendingSink):
 
     def _without_deleted(self, state: CollectionState) -> CollectionState:
         """Delete the stored rows of replaced and deleted documents."""
-        digests = [to_uuid(to_utf8(one)) for one in self._pending.deleted]
+        digests = [to_uuid(to_utf8(document_id)) for document_id in self._pending.deleted]
         spaces = [
             self._tables.fill(
                 "v{number} as (delete from {vectors} where document in (select document from gone)), ",

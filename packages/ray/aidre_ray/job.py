@@ -95,10 +95,13 @@ class BlockResult:
 def to_table(answer: BlockResult) -> pa.Table:
     rows = [
         *(("segment", "", orjson.dumps(entry).decode()) for entry in answer.segments),
-        *(("new" if one.is_new else "changed", name, str(one.chunks)) for name, one in answer.written.items()),
+        *(
+            ("new" if written.is_new else "changed", name, str(written.chunks))
+            for name, written in answer.written.items()
+        ),
         *(("unchanged", document_id, None) for document_id in answer.unchanged),
-        *(("rejected", "", orjson.dumps(one).decode()) for one in answer.rejected),
-        *(("left out", "", orjson.dumps(one).decode()) for one in answer.left_out),
+        *(("rejected", "", orjson.dumps(problem).decode()) for problem in answer.rejected),
+        *(("left out", "", orjson.dumps(left_out).decode()) for left_out in answer.left_out),
         *(("notice", "", text) for text in answer.notices),
         *(("source", name, None) for name in answer.sources),
         *(("found", name, None) for name in answer.found),

@@ -69,7 +69,7 @@ class Worker:
             run.tally.counts.chunks -= chunks
         sink.commit()
         answer.segments, answer.written, answer.sources = sink.segments, sink.written, sink.source_names
-        answer.unchanged = [one for one in answer.unchanged if one not in sink.written]
+        answer.unchanged = [document_id for document_id in answer.unchanged if document_id not in sink.written]
         answer.found = sorted(run.tally.found_sources)
         answer.counts, answer.repeated_ids = run.tally.counts, run.tally.repeated_ids
         return answer
@@ -84,7 +84,7 @@ class Worker:
     def _sites(self, name: str, as_of: datetime | None) -> Sites:
         """The websites of a source of the job, which each worker finds by itself."""
         if name not in self._found:
-            self._found[name] = next(one for one in self._job.sources if one.name == name).sites(as_of)
+            self._found[name] = next(source for source in self._job.sources if source.name == name).sites(as_of)
         return self._found[name]
 
 

@@ -202,7 +202,7 @@ class RowsReader:
     ) -> Facet:
         path = f"facets.{printable_name(field)}"
         field = meant_field(field, self.has_field, path, by_words=self.can.lexical)
-        wanted = [range_with_dates(field, one, self.dates) for one in ranges]
+        wanted = [range_with_dates(field, bounds, self.dates) for bounds in ranges]
         words = None if text is None else self._words(text)
         return self._facet(field, self._resolved(filter), words, limit, wanted)
 
@@ -222,7 +222,7 @@ class RowsReader:
         finder = WordFinder([(word.terms, word.weight) for word in words])
         languages = self._languages_of([hit.chunk.id for hit in hits])
         found = [(hit.chunk, languages.get(hit.chunk.id, "")) for hit in hits]
-        return [finder.highlight(tag, one.text, one.title, one.section, limits) for one, tag in found]
+        return [finder.highlight(tag, chunk.text, chunk.title, chunk.section, limits) for chunk, tag in found]
 
     def _languages_of(self, chunk_ids: Sequence[str]) -> Mapping[str, str]:
         """By chunk the tag of its language."""
@@ -242,7 +242,9 @@ class RowsReader:
         return languages_of(self._state)
 
     def knows_question(self, space_id: str, text: str) -> bool:
-        unread = next((self._unread_languages(one) for one in self.collection.spaces if one.id == space_id), set())
+        unread = next(
+            (self._unread_languages(space) for space in self.collection.spaces if space.id == space_id), set()
+        )
         return not unread or self.question_language(text) not in unread
 
     def cosines(self, space_id: str, vector: NDArray[np.float32], hits: Sequence[Hit]) -> None:

@@ -214,7 +214,8 @@ def plain_chunk(key: int, document: DocumentRow, chunk: ChunkRow, vectors: Mappi
         section=_text(chunk.section),
         token_count=chunk.token_count,
         embeddings={
-            space: decode(one.codes[np.newaxis], np.array([one.norm], np.float32))[0] for space, one in vectors.items()
+            space: decode(vector.codes[np.newaxis], np.array([vector.norm], np.float32))[0]
+            for space, vector in vectors.items()
         },
         document_key=key,
         document_id=document.id.decode(),
@@ -240,8 +241,8 @@ def stored_record(document: DocumentRow, chunks: Sequence[ChunkRow]) -> Record:
     return to_record(
         values,
         (
-            (one.id.decode(), one.text.decode(), one.start, one.end, _text(one.section), one.token_count)
-            for one in chunks
+            (chunk.id.decode(), chunk.text.decode(), chunk.start, chunk.end, _text(chunk.section), chunk.token_count)
+            for chunk in chunks
         ),
     )
 

@@ -257,4 +257,6 @@ def _as_written(search: WordSearch, numbers: Sequence[int], code: str) -> list[i
     if pattern is None or not numbers:
         return []
     texts = search.headed_texts(np.array(numbers, np.int64))
-    return [one for one in numbers if any(pattern.search(comparable_text(text)) for text in texts.get(one, ()))]
+    return [
+        number for number in numbers if any(pattern.search(comparable_text(text)) for text in texts.get(number, ()))
+    ]

@@ -382,7 +382,7 @@ def _response_signature(target: Target) -> None:
 @CHECKS.add("Denial reasons", "MUST", "out_of_scope: Intent not in editorial_domains.")
 def _out_of_scope(target: Target) -> None:
     granted(target)
-    declared = [str(one) for one in declaration(target)["editorial_domains"]]
+    declared = [str(domain) for domain in declaration(target)["editorial_domains"]]
     known = target.fixtures.intent_domain or declared[0]
     above = [known.rpartition(".")[0]] if "." in known and known.rpartition(".")[0] not in declared else []
     for domain in ("nosuchdomain.x5b1f", f"{known}x", *above):
