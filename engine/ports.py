@@ -150,7 +150,7 @@ class Reader(Protocol):
 
     def unknown_fields(self, filter: Filter) -> tuple[str, ...]:
         """The fields that a filter names and no document has, sorted, as `fields.field_name` returns them. Only `ne`
-        and `exists: false` hold there. Fields that every collection has are none of them."""
+        and `exists: false` hold there. They do not include the fields that every collection has."""
 
     def has_field(self, name: str) -> bool:
         """Whether a document has the field with this stored name, or a title for `fields.TITLE`."""

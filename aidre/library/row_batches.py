@@ -135,7 +135,8 @@ def _to_table(rows: Any) -> pa.Table | None:
 
 
 def _plain_columns(rows: Sequence[Any]) -> dict[str, list[Any]] | None:
-    """The members of mappings, where all have the same ones in one order, each of one type of `_PLAIN`."""
+    """The values of mappings by member, where all have the same members in the same order, each of one type of
+    `_PLAIN`; otherwise None."""
     if set(map(type, rows)) != {dict}:
         return None
     names = tuple(rows[0])

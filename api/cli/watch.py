@@ -161,7 +161,7 @@ class News:
     """Filters the events of repeated runs: all of the first; later, changes and new problems."""
 
     report: Callable[[Event], None]
-    said: frozenset[str] = frozenset()
+    reported: frozenset[str] = frozenset()
     """Problems and notices of the run before, which are not repeated."""
     is_first: bool = False
     now: set[str] = field(default_factory=set)
@@ -171,13 +171,13 @@ class News:
         if isinstance(event, DocumentProblem | Notice):
             text = repr(event)
             self.now.add(text)
-            if text in self.said:
+            if text in self.reported:
                 return
             self.is_news = self.is_news or isinstance(event, DocumentProblem)
         elif isinstance(event, Summary):
             refused = repr(event.refused)
             self.now.add(refused)
-            changes = event.updated or event.deleted or self.is_news or refused not in {*self.said, "None"}
+            changes = event.updated or event.deleted or self.is_news or refused not in {*self.reported, "None"}
             if not (self.is_first or changes):
                 return
         elif not (self.is_first or isinstance(event, Committed)):

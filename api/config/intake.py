@@ -16,7 +16,7 @@ from aidre.api.config.toml import (
     INTEGERS,
     CollectionName,
     Count,
-    LongDuration,
+    Interval,
     Relevance,
     Secret,
     Section,
@@ -149,7 +149,7 @@ class OfferedIntake(Section):
     summary: Text = "Found, best first: {hits.titles}"  #: The summary of an offer.
     details: Annotated[Mapping[str, Any], like({"found": "{hits.count}"})] = {}  #: Members of an offer beside `items`.
     decline_reason: Text = "Nothing here fits what was asked for."  #: What is answered without hits.
-    expires_in: LongDuration = LongDuration(DAY)  #: How long an offer can be bound, at most ten years.
+    expires_in: Interval = Interval(DAY)  #: How long an offer can be bound, at most ten years.
     bind_requires: Annotated[tuple[Text, ...], like(["email"])] = ()  #: What binding needs; empty: no binding.
     terms_url: Annotated[TermsUrl, like("https://example.com/terms")] | None = None  #: The terms of binding.
     privacy: Privacy = Privacy()
@@ -187,7 +187,7 @@ class IntakeSettings(Section):
     bind_key: Secret | None = None
     key_file: Annotated[str, like("bind-key")] | None = None  #: Default: beside this file, or in the user's folder.
     webhook: Secret | None = None  #: The URL that receives binds.
-    retention: LongDuration = LongDuration(MONTH)  #: How long binds are kept that no webhook receives.
+    retention: Interval = Interval(MONTH)  #: How long binds are kept that no webhook receives.
     max_offers: Count = 100_000  #: The number of stored offers that can be bound.
 
     def __post_init__(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from aidre.api.config.toml import LongDuration, Relevance, Secret, Section, Text, Whole, check_unique, like, matching
+from aidre.api.config.toml import Interval, Relevance, Secret, Section, Text, Whole, check_unique, like, matching
 
 QuestionType: TypeAlias = Literal["single_select", "multi_select", "free_text", "number", "boolean"]
 
@@ -20,7 +20,7 @@ class LanguageModel(Section):
     base_url: Annotated[str, like("http://127.0.0.1:11434/v1")]  #: Compatible with OpenAI's chat completions.
     model: Annotated[Text, like("llama3.2")]  #: The model that the endpoint serves.
     key: Secret | None = None  #: The key that the endpoint asks for.
-    timeout: LongDuration = LongDuration(10)  #: The longest time of one answer; then rules take over.
+    timeout: Interval = Interval(10)  #: The longest time of one answer; then rules take over.
 
     def __post_init__(self) -> None:
         try:
@@ -119,5 +119,5 @@ class NlwebSettings(Section):
     elicitation: Mapping[str, ElicitationSettings] = {}
     actions: tuple[ActionSettings, ...] = ()
     template: TemplateSettings | None = None
-    budget: LongDuration = LongDuration(10)  #: Longer work becomes a promise; shorter than `limits.deadline`.
-    timeout: LongDuration = LongDuration(60)  #: Longer work fails.
+    budget: Interval = Interval(10)  #: Longer work becomes a promise; shorter than `limits.deadline`.
+    timeout: Interval = Interval(60)  #: Longer work fails.

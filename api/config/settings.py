@@ -26,7 +26,7 @@ from aidre.api.config.toml import (
     Count,
     Day,
     Duration,
-    LongDuration,
+    Interval,
     Rate,
     Secret,
     Section,
@@ -63,13 +63,13 @@ class StoreSettings(Section):
     publish: Annotated[str, like("s3://bucket/prefix")] | None = None
     endpoint: Annotated[str, like("https://s3.example.com")] | None = None  #: Of a bucket elsewhere than at AWS.
     region: Annotated[str, like("eu-central-1")] | None = None  #: Of the bucket; default: from the environment.
-    poll: LongDuration = LongDuration(1)  #: Between two looks of a replica for a new generation.
+    poll: Interval = Interval(1)  #: Between two looks of a replica for a new generation.
     #: The most bytes of a replica's cache; a generation that needs more is not opened. 0: no limit.
     cache_bytes: Whole = 0
     #: A replica pulls a collection at the first question to it, and not before.
     lazy: bool = False
     #: How long a lazy replica keeps a collection that nobody asks for.
-    keep: LongDuration = LongDuration(3_600)
+    keep: Interval = Interval(3_600)
     #: The most files of the collections that a lazy replica keeps; 0: half of what the process may open.
     keep_files: Whole = 0
     #: A file of public keys, as `aidre keys public` prints them, searched beside the configuration first: a replica
@@ -214,7 +214,7 @@ class Limits(Section):
     redis: Secret | None = None  #: The URL of a server that shares the limits between machines.
     wait: Duration = Duration(2)  #: The longest expected time in the queue; beyond it, a search is rejected with 503.
     concurrency: Count = 256  #: Requests in progress per process, then 503.
-    deadline: LongDuration = LongDuration(30)  #: Until an answer begins, then 503; longer than `nlweb.budget`.
+    deadline: Interval = Interval(30)  #: Until an answer begins, then 503; longer than `nlweb.budget`.
 
     @property
     def client_memory(self) -> int:
@@ -327,9 +327,7 @@ class Space(Section):
     endpoint: Annotated[str, like("https://api.example.com/v1")] | None = None
     key: Secret | None = None  #: The key that the endpoint asks for, sent as a bearer token.
     request_dimensions: bool = False  #: Whether the endpoint is asked for that many `dimensions`, to shorten vectors.
-    timeout: LongDuration = LongDuration(
-        60
-    )  #: The longest time of one request to the endpoint; of a query at most 8 seconds.
+    timeout: Interval = Interval(60)  #: The longest time of one request to the endpoint; of a query at most 8 seconds.
 
     @property
     def has_folder(self) -> bool:
@@ -409,7 +407,7 @@ class SourceSettings(Section):
     """How addresses are fetched, and how what comes from them is parsed."""
 
     allow_private_addresses: bool = False  #: Whether loopback and private networks may be fetched from.
-    timeout: LongDuration = LongDuration(60)  #: The longest time for one address with its redirects.
+    timeout: Interval = Interval(60)  #: The longest time for one address with its redirects.
     delay: Duration = Duration(0)  #: The time between two requests.
     page_bytes: Count = 16_777_216  #: The most bytes of one page or feed, inflated.
     total_bytes: Count = 4_294_967_296  #: The most bytes of one source, inflated.
@@ -418,7 +416,7 @@ class SourceSettings(Section):
     user_agent: UserAgent = "aidre"  #: The name by which the fetcher introduces itself.
     #: The longest time to parse one document; then it is refused, and no other is. OCR has 30 minutes of its own
     #: for each document, of which drawing a page may take this time.
-    parse_timeout: LongDuration = LongDuration(30)
+    parse_timeout: Interval = Interval(30)
     #: Whether parsers run behind the walls that the system has (Landlock, seccomp), or not at all where it lacks one.
     sandbox: Literal["available", "required"] = "available"
     #: Whether images and pages of PDF without text are read by OCR, as with `--ocr`; tesseract has to be installed.

@@ -33,7 +33,7 @@ class Duration(float):
     """Seconds, written as "90s", "5m", "1h" or "7d"."""
 
 
-class LongDuration(Duration):
+class Interval(Duration):
     """A duration of at least a second."""
 
 
@@ -94,7 +94,7 @@ KINDS: Mapping[Any, str] = {
     float: "a number",
     str: "a string",
     Duration: 'a duration such as "90s", "5m", "1h" or "7d"',
-    LongDuration: 'a duration of at least 1s, such as "90s", "5m", "1h" or "7d"',
+    Interval: 'a duration of at least 1s, such as "90s", "5m", "1h" or "7d"',
     Rate: 'a rate such as "10/second", "600/minute" or "1000/hour", or "none"',
     Secret: 'a string or "env:NAME"',
     Day: "a date such as 2027-01-31",
@@ -236,9 +236,9 @@ def _day(text: str) -> Day:
 
 READERS: Mapping[type, tuple[re.Pattern[str], Callable[..., Any]]] = {
     Duration: (re.compile("([0-9]{1,9})([smhd])"), lambda count, unit: Duration(int(count) * SECONDS[unit])),
-    LongDuration: (
+    Interval: (
         re.compile(r"(?!0{1,9}\D)([0-9]{1,9})([smhd])"),
-        lambda count, unit: LongDuration(int(count) * SECONDS[unit]),
+        lambda count, unit: Interval(int(count) * SECONDS[unit]),
     ),
     Rate: (
         re.compile("none|([1-9][0-9]{0,8})/(second|minute|hour)"),

@@ -37,7 +37,7 @@ SUM_OFFSET = len(BUCKET_BOUNDS) + 1
 """Offset of the sum in a histogram: after the bounded buckets and the one without a bound."""
 HISTOGRAM_WIDTH = SUM_OFFSET + 1
 STATUSES = (0, 200, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 409, 410, 413, 415, 421, 422, 429, 500, 503)
-"""0: the caller went away before the response."""
+"""0: the caller disconnected before the response."""
 STATUS_OFFSETS = {status: offset for offset, status in enumerate(STATUSES)}
 OTHER_STATUS = len(STATUSES)
 STATUS_WIDTH = OTHER_STATUS + 1

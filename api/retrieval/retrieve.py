@@ -346,7 +346,7 @@ class Pulls:
         self._running: dict[str, asyncio.Future[None]] = {}
 
     async def pull(self, name: str) -> None:
-        """Until the collection is open. A caller that goes away does not end it. Unavailable."""
+        """Until the collection is open. It goes on when its caller disconnects. Unavailable."""
         running = self._running.get(name)
         if running is None:
             running = asyncio.get_running_loop().run_in_executor(self._threads, self._snapshots.pull, name)

@@ -35,15 +35,15 @@ which a commit is found."""
 @dataclass(frozen=True, slots=True)
 class OpenCollection:
     """A collection in service. `problem` is why its newest generation cannot be opened; `snapshot` is then an older one
-    or None. `kept` are superseded snapshots, each with the monotonic time at which it was replaced or opened again, the
-    latest first."""
+    or None. `former` are superseded snapshots, each with the monotonic time at which it was replaced or opened again,
+    the latest first."""
 
     mark: Hashable
     snapshot: Reader | None
     problem: str | None = None
     retry_at: float = 0.0
     opened_at: float = 0.0
-    kept: tuple[tuple[float, Reader], ...] = ()
+    former: tuple[tuple[float, Reader], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class LiveSnapshots:
 
     def _open(self, name: str, current: OpenCollection | None, mark: Hashable) -> OpenCollection:
         previous = current.snapshot if current else None
-        former = current.kept if current else ()
+        former = current.former if current else ()
         if isinstance(previous, Unpulled):
             previous = None
         alias = self.aliases.get(name)
@@ -152,7 +152,7 @@ class LiveSnapshots:
             problem = _first_line(error)
             if current is None or current.problem != problem:
                 logger.error("collection %s cannot be opened: %s", name, problem)
-            return OpenCollection(mark, previous, problem, time.monotonic() + RETRY_SECONDS, kept=former)
+            return OpenCollection(mark, previous, problem, time.monotonic() + RETRY_SECONDS, former=former)
         for warning in snapshot.warnings:
             logger.warning("collection %s: %s", name, warning)
         if previous is not None and (previous.generation, previous.lineage) == (snapshot.generation, snapshot.lineage):
@@ -161,7 +161,7 @@ class LiveSnapshots:
             former = ()  # another collection of that name
         elif previous is not None and previous.can.generations:
             former = ((time.monotonic(), previous), *former)[:MAX_KEPT]
-        return OpenCollection(mark, snapshot, opened_at=time.monotonic(), kept=former)
+        return OpenCollection(mark, snapshot, opened_at=time.monotonic(), former=former)
 
     def pull(self, name: str) -> None:
         """Bring a collection to this machine that is known by its facts alone, and open it. Blocking: call it from a
@@ -180,7 +180,7 @@ class LiveSnapshots:
     def _reopen_all(self, name: str, current: OpenCollection, mark: Hashable) -> OpenCollection:
         """Opens without reuse of open files; the current snapshot stays if nothing can be opened."""
         reopened = self._open(name, None, mark)
-        return replace(reopened, snapshot=reopened.snapshot or current.snapshot, kept=current.kept)
+        return replace(reopened, snapshot=reopened.snapshot or current.snapshot, former=current.former)
 
     def at(self, name: str, generation: int, belongs: Callable[[Reader], bool]) -> Reader:
         """The snapshot of a cursor's generation, in the collection to which it belongs: that of the name, or one that
@@ -207,7 +207,7 @@ class LiveSnapshots:
     def _opened(self, name: str, generation: int, belongs: Callable[[Reader], bool]) -> Reader | None:
         """The snapshot, if this process has it open."""
         current = self.collections.get(name)
-        open_ones = () if current is None else (current.snapshot, *(snapshot for _, snapshot in current.kept))
+        open_ones = () if current is None else (current.snapshot, *(snapshot for _, snapshot in current.former))
         return next(
             (
                 candidate
@@ -247,8 +247,8 @@ class LiveSnapshots:
         with self._refreshing:
             current = self.collections.get(name)
             if current is not None:
-                former = ((time.monotonic(), snapshot), *current.kept)[:MAX_KEPT]
-                self.collections = {**self.collections, name: replace(current, kept=former)}
+                former = ((time.monotonic(), snapshot), *current.former)[:MAX_KEPT]
+                self.collections = {**self.collections, name: replace(current, former=former)}
 
     async def follow(self, refreshed: Callable[[], None]) -> None:
         """Refreshes until it is cancelled, and calls `refreshed` after each time."""
@@ -263,9 +263,9 @@ class LiveSnapshots:
 
 def _without_expired(collection: OpenCollection) -> OpenCollection:
     oldest = time.monotonic() - KEPT_SECONDS
-    if not collection.kept or collection.kept[-1][0] >= oldest:
+    if not collection.former or collection.former[-1][0] >= oldest:
         return collection
-    return replace(collection, kept=tuple(pair for pair in collection.kept if pair[0] >= oldest))
+    return replace(collection, former=tuple(pair for pair in collection.former if pair[0] >= oldest))
 
 
 def _generation_missing(generation: int) -> GenerationMissing:

@@ -233,7 +233,7 @@ class ServerConnection(HttpToolsProtocol):
         rejection = None
         running = self._running
         if not self._is_host_valid(version):
-            scope["state"][CONNECTION_ERROR] = BadRequest(HOST_REQUIRED, {"ServerConnection": "close"})
+            scope["state"][CONNECTION_ERROR] = BadRequest(HOST_REQUIRED, {"Connection": "close"})
         elif running is not None and running.count >= running.most:
             rejection = self._cached_rejection()
         self._start_cycle(scope, rejection, keep_alive=version != "1.0" and self.parser.should_keep_alive())
@@ -422,7 +422,7 @@ class ServerConnection(HttpToolsProtocol):
         cycle, is_partial = self.cycle, self._state == BODY
         is_busy = cycle is not None and not cycle.response_complete
         if is_busy and is_partial and (is_new or self.pipeline):
-            cycle.scope["state"][CONNECTION_ERROR] = BadRequest(BODY_UNFRAMED, {"ServerConnection": "close"})
+            cycle.scope["state"][CONNECTION_ERROR] = BadRequest(BODY_UNFRAMED, {"Connection": "close"})
             cycle.more_body = is_partial = False
             cycle.message_event.set()
         if is_busy and not is_partial:

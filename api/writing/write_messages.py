@@ -61,7 +61,7 @@ class WriteFailure(msgspec.Struct, frozen=True):
 
 
 class WriterReply(msgspec.Struct, frozen=True):
-    """What became of a request: durable in `generation`, unless it failed.
+    """The outcome of a request: durable in `generation`, unless it failed.
 
     `documents` were sent or named, `written` of them are new or changed; `deleted` existed.
     """

@@ -72,7 +72,7 @@ class AskedQueries:
     """
 
     models: Mapping[str, EmbedQueries] = field(default_factory=dict)
-    given: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    vectors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
 
     def samples(self, space: EmbeddingSpace, segments: Sequence[SegmentView]) -> list[QuerySample]:
         samples = []
@@ -86,8 +86,8 @@ class AskedQueries:
                         samples.append(asked_sample(kind, queries))
             except ModelUnavailable as error:  # of an endpoint, for the moment: what was embedded is worth its commit
                 log.warning("calibrated without texts: %s", error)
-        if space.id in self.given:
-            samples.append(asked_sample("given", self.given[space.id]))
+        if space.id in self.vectors:
+            samples.append(asked_sample("given", self.vectors[space.id]))
         return samples
 
     def weight(
@@ -156,7 +156,7 @@ def index_generation(
     """
     for state in manifest.spaces:
         if state.state == "live":
-            own_growth = 0 if state.space.id in asked_queries.given else growth
+            own_growth = 0 if state.space.id in asked_queries.vectors else growth
             manifest = _index_space(
                 folder,
                 manifest,

@@ -212,7 +212,7 @@ class _ChecksummedOutput(io.RawIOBase):
 
 
 class _Seal(io.RawIOBase):
-    """The checksum of all bytes written before it is read."""
+    """A member of the archive that is made when it is read: the checksum of the bytes written until then."""
 
     def __init__(self, output: _ChecksummedOutput) -> None:
         self._output = output

@@ -83,7 +83,7 @@ def leftovers(store: Source) -> list[Path]:
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, int]]:
-    """Files with their sizes. One that goes away meanwhile is left out."""
+    """Files with their sizes. A file that is removed meanwhile is left out."""
     for path in folder.rglob("*"):
         with suppress(OSError):
             if path.is_file():

@@ -99,8 +99,8 @@ class Replica:
     """Pulls one bucket into one folder. `max_bytes` bounds what the generations take there; 0: no bound.
 
     With `keys`, publications that these have not signed are refused, and those that are older than what was accepted,
-    or make a collection public that was private and is none of `widened`. With `keep_seconds` it is lazy:
-    collections are pulled by `pull_collection` alone, and let go when they were not used for so long, or `max_files`
+    or make a private collection public that is not in `widened`. With `keep_seconds` it is lazy:
+    collections are pulled by `pull_collection` alone, and removed when they were not used for so long, or `max_files`
     or `max_bytes` are exceeded.
     """
 
@@ -166,7 +166,7 @@ class Replica:
         except AidreError as failure:
             failures.append(failure)
         unnamed = sorted(set(self._local_names()).difference(self._catalog.collections))
-        self._check_marked()  # after they were listed: they are none of a home node
+        self._check_marked()  # after they were listed: this is not the folder of a home node
         for name in unnamed:
             try:
                 self._check_unseen(name, f"is no longer named by {CATALOG}, which nobody signs")

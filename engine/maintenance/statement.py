@@ -44,7 +44,7 @@ class Opener(Protocol):
     """Public keys."""
 
     def open(self, statement: str) -> bytes:
-        """The payload of a statement. KeyError with the id of its key, where that is none of these; ValueError where
+        """The payload of a statement. KeyError with the id of its key, where that is not one of these; ValueError where
         it is not a statement, or its signature does not hold."""
 
 

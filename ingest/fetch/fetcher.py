@@ -218,7 +218,7 @@ class Fetcher:
         from aidre.ingest.fetch.fetch_connection import FetchDeadline
 
         deadline = FetchDeadline(self.rules.timeout, self.rules.read_timeout)
-        with self._send("POST", url, {**headers, "FetchConnection": "close"}, deadline, body) as response:
+        with self._send("POST", url, {**headers, "Connection": "close"}, deadline, body) as response:
             return response.status
 
     def _request(
@@ -288,7 +288,7 @@ class Fetcher:
             "User-Agent": self.rules.user_agent,
             "Accept": _ACCEPT,
             "Accept-Encoding": "gzip, deflate",
-            "FetchConnection": "close",
+            "Connection": "close",
         }
         conditions = {"If-None-Match": "etag", "If-Modified-Since": "last_modified"}
         return headers | {name: state[member] for name, member in conditions.items() if member in state}

@@ -2,7 +2,7 @@
 
 YAML stands between lines of `---`, TOML between lines of `+++`, and JSON is an object whose braces stand at the
 beginning of the file and at the end of a line, as Hugo, Zola, Jekyll and others write them. Pelican and MultiMarkdown
-begin a file with lines such as `Title: Mill`, up to a blank line. What is none of these is text: a letterhead between
+begin a file with lines such as `Title: Mill`, up to a blank line. Anything else is text: a letterhead between
 rules, or a template. Members that YAML or TOML refuses, such as an unquoted colon, are read line by line.
 """
 

@@ -19,7 +19,7 @@ from aidre.api.config.toml import (
     KINDS,
     Day,
     Duration,
-    LongDuration,
+    Interval,
     Rate,
     Secret,
     Section,
@@ -35,7 +35,7 @@ MARK = "<!-- Generated from api/config/ by `make reference`; what stands below i
 HEAD = "| key | type | default | example | meaning |\n|---|---|---|---|---|\n"
 EXAMPLES: Mapping[Any, Any] = {
     Duration: "90s",
-    LongDuration: "5m",
+    Interval: "5m",
     Rate: "600/minute",
     Secret: "env:SECRET",
     Day: Day(2027, 1, 31),

@@ -167,7 +167,7 @@ async def _write(
     if isinstance(known, StoredAnswer):
         return Response(known.body, 200, {"Cache-Control": "no-store", "Idempotency-Replayed": "true"}, media_type)
     claim = _Claim(keys, account, key)
-    # A caller who goes away leaves the write to its end: it acts on what is stored now, and who repeats it later, when
+    # A write goes on when its caller disconnects: it acts on what is stored now, and who repeats it later, when
     # somebody else may have written, gets its answer.
     settling = asyncio.ensure_future(claim.settle(_answer(request, make, body, render)))
     settling.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to be told
@@ -195,7 +195,7 @@ class _Claim(NamedTuple):
 
 
 async def _note(keys: IdempotencyKeys, method: Callable[..., None], *arguments: Any) -> None:
-    """Note what became of a write. Where that cannot be noted, the answer of the write is as true."""
+    """Record the outcome of a write. Where it cannot be recorded, the answer is sent all the same."""
     try:
         await asyncio.shield(keys.run(method, *arguments))
     except Unavailable as error:

@@ -92,7 +92,7 @@ class ReadDocuments(NamedTuple):
 class Listing(NamedTuple):
     """What a request asks for. `newest` has the deletions of today, `start` is the position of its page."""
 
-    asked: DocumentQuery
+    query: DocumentQuery
     collection: VisibleCollection
     reader: Reader
     newest: Reader
@@ -101,7 +101,7 @@ class Listing(NamedTuple):
     is_first: bool
 
     def read(self) -> ReadDocuments:
-        limit = min(self.asked.limit or DOCUMENTS_DEFAULT, DOCUMENTS_MAX)
+        limit = min(self.query.limit or DOCUMENTS_DEFAULT, DOCUMENTS_MAX)
         shown: list[StoredDocument | None] = []
         charged: list[str] = []
         size, end = 0, self.start
@@ -114,7 +114,7 @@ class Listing(NamedTuple):
                 continue
             if self.newest is not self.reader and not self.newest.document(chunks[0].document_id):
                 continue  # deleted since
-            document = shown_document(chunks, self.asked, self.collection)
+            document = shown_document(chunks, self.query, self.collection)
             shown.append(document)
             charged += [chunk.id for chunk in (chunks if document.text is not UNSET else chunks[:1])]
             size += sum(len(chunk.text) + len(chunk.json_payload or b"") for chunk in chunks)
@@ -122,7 +122,7 @@ class Listing(NamedTuple):
 
     def _groups(self) -> Iterator[tuple[Sequence[RetrievedChunk] | None, int]]:
         """The chunks of each document from the position on, and the position after it."""
-        query, end = self.asked, self.start
+        query, end = self.query, self.start
         if query.ids is not None:
             for document_id in query.ids[self.start :]:
                 end += 1

@@ -76,7 +76,7 @@ class PublisherKeys:
 
 
 def open_statement(statement: str, keys: Mapping[str, VerifyingKey]) -> bytes:
-    """The payload of a statement. KeyError with the id of its key, where that is none of `keys`; ValueError where it is
+    """The payload of a statement. KeyError with the id of its key, where that is not in `keys`; ValueError where it is
     no statement, or its signature does not hold."""
     text, _, signature = statement.rpartition(".")
     head, _, payload = text.partition(".")

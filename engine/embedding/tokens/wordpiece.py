@@ -105,7 +105,7 @@ _HANGUL: Final = range(0xAC00, 0xD7A4)
 
 
 class _CharacterTable(dict[int, "str | int | None"]):
-    """What becomes of a character, for `str.translate`: nothing, itself, or other characters."""
+    """The replacement of a character, for `str.translate`: nothing, itself, or other characters."""
 
     def __init__(self, content: Mapping[str, Any]) -> None:
         super().__init__({ord(before): after for before, after in content["mapped"].items()})
@@ -185,7 +185,7 @@ def _in_order(marks: re.Match[str]) -> str:
 
 @cache
 def _rules() -> tuple[_CharacterTable, re.Pattern[str], re.Pattern[str]]:
-    """What becomes of characters, runs of marks that stay, and words or signs of punctuation."""
+    """The replacements of characters, runs of marks that stay, and words or signs of punctuation."""
     content = orjson.loads(Path(__file__).with_name("characters.json").read_bytes())
     marks, signs = (
         "".join(f"{re.escape(chr(start))}-{re.escape(chr(end))}" for start, end in content[name])

@@ -454,7 +454,7 @@ def find_codes(text: str) -> list[str]:
 
 
 def _is_code(word: str) -> bool:
-    """Whether a word with a digit is none of language: letters and digits in one part (`TR4410`, `sha256`), capitals
+    """Whether a word with a digit belongs to no language: letters and digits in one part (`TR4410`, `sha256`), capitals
     or few letters beside a number (`AB-1234`, `ab-1234`), a long number or one of many parts (`2.13.0`)."""
     parts = _SIGNS.split(word)
     numbers, letters = [part for part in parts if part.isdigit()], [part for part in parts if part.isalpha()]

@@ -1,4 +1,4 @@
-"""The cache of a lazy replica: collections that are pulled when they are asked for, and let go when they are not.
+"""The cache of a lazy replica: collections that are pulled when they are asked for, and removed when they are not.
 
     CACHE/.collections.json      what is known of every collection: its publication, counts, manifest without segments
     CACHE/.used/<collection>     its modification time: when a question was last asked, by any process
@@ -130,7 +130,7 @@ class LazyCache:
         return None if facts is None or facts.statement is None else read_claims(facts.statement)
 
     def keep(self, names: Collection[str]) -> None:
-        """Write what was learned, for every process, and forget collections that are none of these, unless a signed
+        """Write what was learned, for every process, and forget collections that are not in `names`, unless a signed
         publication of them was accepted. StorageFailed."""
         known = self.facts.read()
         remaining = {name: fact for name, fact in {**known, **self._learned}.items() if name in names or fact.statement}

@@ -164,7 +164,7 @@ def _has_class(node: LexborNode) -> bool:
 
 
 def _follows_control(node: LexborNode) -> bool:
-    """Whether the element before it opens something, as the question before an answer."""
+    """Whether the element before it is a control that shows and hides it, as a question does with its answer."""
     before = node.prev
     while before is not None and (before.tag or "").startswith("-"):
         before = before.prev

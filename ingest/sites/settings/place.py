@@ -90,7 +90,7 @@ PAGES = frozenset({".md", ".markdown", ".mdown", ".mkdn", ".mkd", ".mdx", ".qmd"
 class PagePlace:
     """`address` is relative to the site's home, without a slash at its beginning; "" is the home page.
 
-    A file with a `reason` is none of the site's pages: a template, a part of other pages, an excluded file. With a
+    A file with a `reason` is not a page of the site: a template, a part of other pages, an excluded file. With a
     `draft` its page is not published, with `since` (RFC 3339) not before that moment. `rank` is the place in the
     order of the site, `order` that within the folder.
     """

@@ -14,7 +14,7 @@ from aidre_client.collection import DocumentScan, Feed, RemoteDocuments, to_part
 from aidre_client.embedding import EmbedTexts, LocalEmbedding, Where
 from aidre_client.errors import InvalidInput
 from aidre_client.messages import Change, ChangePage, CollectionInfo, Discovery
-from aidre_client.search import RemoteReader, check_asked, list_collections, to_asked, to_queries
+from aidre_client.search import RemoteReader, list_collections, to_batch_input, to_queries, to_search_input
 from aidre_client.session import ClientSession
 from aidre_client.transports import (
     ATTEMPTS,
@@ -103,7 +103,7 @@ class AsyncRemoteCollection:
         CollectionMissing, DimensionMismatch, InvalidFilter, InvalidInput, RequestFailed, SpaceMissing, Unsupported,
         VerificationFailed.
         """
-        request = check_asked(
+        request = to_search_input(
             text,
             vector,
             filter=filter,
@@ -139,7 +139,9 @@ class AsyncRemoteCollection:
     ) -> SearchResults:
         """The hits of each query, in their order: texts, or vectors as a matrix (queries, dimensions)."""
         searches = [
-            to_asked(query, filter=filter, mode=mode, space=space, operators=operators, recall=recall, fusion=fusion)
+            to_batch_input(
+                query, filter=filter, mode=mode, space=space, operators=operators, recall=recall, fusion=fusion
+            )
             for query in to_queries(queries)
         ]
         return join_hits(await self._transport.run_all([self._reader.search(request, k, 0) for request in searches]))
@@ -168,7 +170,7 @@ class AsyncRemoteCollection:
         Where the state that is read is gone (409), the iteration begins again and leaves out what it gave; with
         `restart=False` it raises Conflict.
         """
-        request = check_asked(
+        request = to_search_input(
             text,
             vector,
             filter=filter,
@@ -492,7 +494,7 @@ class AsyncIntake:
     async def submit(
         self, intake_id: str, data: Mapping[str, Any], *, session_id: str | None = None
     ) -> intakes.IntakeAnswer:
-        """What comes of a submission: an offer, or the reason why there is none."""
+        """The outcome of a submission: an offer, or the reason why there is none."""
         return await self._transport.run(self._agent.submit(intake_id, data, session_id))
 
     async def bind(

@@ -1,6 +1,6 @@
 """Requests and answers as values, and when a request is repeated; no module of the client but the two shells does I/O.
 
-An operation is a generator of *steps*: it yields what is to be done (send a request, wait) and is sent what came of it.
+An operation is a generator of *steps*: it yields what is to be done (send a request, wait) and is sent the outcome.
 So the same operation runs over a blocking and over an asynchronous transport.
 """
 

@@ -65,7 +65,7 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 class IntakeAnswer(msgspec.Struct, frozen=True):
-    """What came of a submission: an offer, or the reason why there is none."""
+    """The outcome of a submission: an offer, or the reason why there is none."""
 
     status: str
     session_id: str | None = None

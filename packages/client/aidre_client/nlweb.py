@@ -37,7 +37,7 @@ class Promise(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class AskAnswer:
-    """What came of a question: items, or questions back, or a promise. Without any hit `items` is empty.
+    """The outcome of a question: items, or questions back, or a promise. Without any hit `items` is empty.
 
     `content` is the prose of the format chatgpt_app. `meta` is `_meta` as it was sent.
     """

@@ -138,7 +138,7 @@ class SearchInput:
         return " -" in text or not _QUOTES.isdisjoint(text) or has_condition is not None
 
 
-def check_asked(
+def to_search_input(
     text: str | None,
     vector: Any,
     *,
@@ -441,7 +441,7 @@ class Pager:
     cursor has ended, and leaves out what it has given."""
 
     reader: RemoteReader
-    asked: SearchInput
+    request: SearchInput
     size: int
     restart: bool = False
     cursor: str | None = field(default=None, init=False)
@@ -459,9 +459,9 @@ class Pager:
         answer = Hits(hits)
         chunks = [hit.chunk for hit in hits]
         known = [chunk.relevance for chunk in chunks if chunk.relevance is not None]
-        answer.set_relevance(known if len(known) == len(hits) and self.asked.text is not None else None)
-        if self.asked.group == "document":
-            least = -math.inf if self.asked.min_score is None else self.asked.min_score
+        answer.set_relevance(known if len(known) == len(hits) and self.request.text is not None else None)
+        if self.request.group == "document":
+            least = -math.inf if self.request.min_score is None else self.request.min_score
             answer.copies = [chunk.copies for chunk in chunks]
             answer.passages = [[passage for passage in chunk.passages if passage.score >= least] for chunk in chunks]
         answer.highlights = [chunk.highlight for chunk in chunks if chunk.highlight is not None]
@@ -475,17 +475,17 @@ class Pager:
         """The hits of the next page that has any; None after the last one. Conflict where a cursor has ended."""
         while not self._ended:
             if self._members is None:
-                self._members = yield from self.reader.members(self.asked)
+                self._members = yield from self.reader.members(self.request)
             found = yield from self.reader.session.discovery()
             size = min(self.size, found.limit("top_k") or self.size)
             try:
-                answer = yield from self.reader.page(self.asked, self._members, size, self.cursor)
+                answer = yield from self.reader.page(self.request, self._members, size, self.cursor)
             except Conflict:
                 if not self._may_restart():
                     raise
                 continue
             except AccessDenied:
-                if "query_vector" not in self._members or not self.reader.send_text(self.asked):
+                if "query_vector" not in self._members or not self.reader.send_text(self.request):
                     raise
                 self._members = None
                 continue
@@ -508,7 +508,7 @@ class Pager:
         hits = [to_hit(result, answer.collection or self.reader.name) for result in answer.results]
         new = []
         for hit in hits:
-            key = hit.document_id if self.asked.group == "document" else hit.id
+            key = hit.document_id if self.request.group == "document" else hit.id
             if key and key in self._given:
                 continue
             self._given.add(key)
@@ -534,7 +534,7 @@ def to_queries(queries: Any) -> list[Any]:
     return listed
 
 
-def to_asked(
+def to_batch_input(
     query: Any,
     *,
     filter: Json,
@@ -545,7 +545,7 @@ def to_asked(
     fusion: FusionMethod | None,
 ) -> SearchInput:
     text, vector = (query, None) if isinstance(query, str) else (None, query)
-    return check_asked(
+    return to_search_input(
         text,
         vector,
         filter=filter,

@@ -53,7 +53,7 @@ def read_response(request: Request, response: httpx.Response, encoded: bytes) ->
 
 
 def sent_as(request: Request, response: httpx.Response) -> Request:
-    """The request with the URL as httpx has sent it, which signatures of the answer cover."""
+    """The request with the URL as httpx sent it: the signature of an answer covers that form."""
     return Request(request.method, str(response.request.url), request.fields, request.body, request.stream)
 
 

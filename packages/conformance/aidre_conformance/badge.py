@@ -1,4 +1,4 @@
-"""The badge: a small SVG picture that says by which profile a server was tested and what came of it."""
+"""The badge: a small SVG picture that says by which profile a server was tested, and the outcome."""
 
 from __future__ import annotations
 

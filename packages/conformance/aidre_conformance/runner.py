@@ -21,7 +21,7 @@ Outcome: TypeAlias = Literal["pass", "fail", "not testable"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of a check. `reason` says why it did not pass; `expected` that the user foresaw the failure."""
+    """The outcome of a check. `reason` says why it did not pass; `expected` that the user foresaw the failure."""
 
     check: Check
     outcome: Outcome

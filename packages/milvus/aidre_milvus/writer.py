@@ -10,17 +10,17 @@ commit whose record it has read, or before. So a commit
 4. reads the records, Strong: then every reader finds this one, and nobody else has written another.
 
 If it ends before step 3, no reader sees anything of it, and nothing was lost: no row was deleted or replaced. The next
-attempt, or the next writer, deletes the rows that were born after the newest record. An insert that was lost on the way
-and comes later still is born in a number that the next record lists as `aborted`. If it ends in step 3 and the answer
-is lost, the next attempt looks whether the record is there.
+attempt, or the next writer, deletes the rows that were born after the newest record. An insert that was delayed on the
+way and arrives after that is born in a number that the next record lists as `aborted`. If it ends in step 3 and the
+answer is lost, the next attempt looks whether the record is there.
 
 Rows of deleted documents are removed by the next commit, so that readers of the state before find what they began with;
 where they are many, at once, because searches get slower by a long list of what to leave out.
 
-A lock of a file keeps writers apart that share the folder of the store, thus those of one machine. Milvus has no lock
-and no compare-and-set. A writer with another folder is noticed before the first step, by its record, mostly in step 2,
-by its rows, and in step 4, and the later one gives up; but between step 2 of one and step 4 of the other, rows of both
-can become visible. So one machine writes a collection; nothing but that rule ensures it.
+A file lock keeps apart the writers that share the folder of the store, which are those of one machine. Milvus has no
+lock and no compare-and-set. A writer with another folder is noticed before the first step, by its record, mostly in
+step 2, by its rows, and in step 4, and the later one gives up; but between step 2 of one and step 4 of the other, rows
+of both can become visible. So one machine writes a collection; nothing but that rule ensures it.
 """
 
 from __future__ import annotations
@@ -352,7 +352,8 @@ class MilvusWriter(PendingSink):
         )
 
     def _keep_up(self) -> None:
-        """Have the graphs built of what was written since they were, where that is so much that Milvus approximates.
+        """Have graphs built of the rows that were written since the last ones, once they are so many that Milvus
+        approximates.
         Errors are logged: what was written is stored."""
         if self._growing >= _MIN_GRAPH_ROWS:
             with self._upkeep("graphs were not built"):

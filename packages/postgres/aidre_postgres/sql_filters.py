@@ -87,7 +87,7 @@ class SqlConditions:
         return sql.SQL("{}::{}").format(sql.Placeholder(name), sql.SQL(type_))
 
     def within(self, wanted: ValueRange) -> sql.Composable:
-        """The condition on a value f of `values` that it is in a range."""
+        """The condition that a value f of `values` is in a range."""
         bounds = [(op, value) for op, value in (("gte", wanted.low), ("lt", wanted.high)) if value is not None]
         sides = [dict(self._tests(op, value)) for op, value in bounds]
         kinds = [kind for kind in sides[0] if all(kind in side for side in sides)]

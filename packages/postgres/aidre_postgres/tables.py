@@ -293,7 +293,7 @@ def copy_documents(
     connection: Connection, tables: PostgresTables, state: CollectionState, documents: Sequence[PendingDocument]
 ) -> CollectionState:
     """Append documents with their chunks, fields, words and vectors; returns the state with the next free number, the
-    words, and what became of the columns."""
+    words, and the resulting columns."""
     numbers, own = range(state.next_row, state.next_row + len(documents)), types_of(state.columns)
     homes = [place_values(document.rows.fields, state.columns) for document in documents]
     placed = list(zip(numbers, documents, homes, strict=True))

@@ -73,7 +73,7 @@ class WrittenDocument(NamedTuple):
 
 @dataclass(slots=True)
 class BlockResult:
-    """What became of a block: the segments that it wrote, and what became of each document."""
+    """The outcome of a block: the segments that it wrote, and the outcome of each document."""
 
     block: int
     segments: list[SegmentEntry] = field(default_factory=list)

@@ -37,7 +37,7 @@ class Worker:
         return pa.concat_tables([ANSWER_SCHEMA.empty_table(), *answers])
 
     def answer(self, block: Block) -> BlockResult:
-        """What became of a block; an error that ends the run is a part of it."""
+        """The outcome of a block; an error that ends the run is a part of it."""
         try:
             with SHARED, TABLES:
                 return self._write(block)

@@ -150,7 +150,7 @@ def answered(answer: Exchange) -> dict[str, Any]:
 
 
 def items_of(answer: Exchange) -> list[Any]:
-    """The results of an answer. Failed for an answer of another form, and for anything else."""
+    """The results of an answer. Raises Failed where it is no answer with a list of results."""
     items = answered(answer).get("results")
     expect(isinstance(items, list), f"{answer.name}: there are no `results`")
     return list(items or ())
