@@ -1,12 +1,14 @@
 # make demo [ONCE=1] [PORT=8321]    install, ingest the demo corpus, serve it, ask over each protocol; VERBOSE=1: all JSON
 # make check [FILE=engine/...]      lint, types and the fast tests; or the tests of one file alone
 # make test                         lint, types and all tests, the AIDRE ones over PostgreSQL too: what CI runs
-# make programs                     install nginx, HAProxy, Caddy and tesseract for the tests: needs root and apt-get
+# make coverage [ARGS=]             all tests, and the lines and branches that they reach, into build/coverage
+# make programs                     install nginx, HAProxy, Caddy, promtool and tesseract for the tests: needs root
 # make bench [NAME=search] [ARGS=]  run the benchmarks, or one with its options, and write their report
 # make bench-quick                  five groups in four minutes, as ratios beside the stored ones; fails nothing
 # make hostile [NAME=kills] [ARGS=] kills, power cuts, faults, damage and hostile clients in full: hours, some need root
 # make processors                   the tests of numbers on each kernel that this processor can run: half an hour
 # make scale [ARGS=]                the tests of Ray and Milvus, with the extras for more than one machine: needs a registry
+# make clients                      connect published clients of MCP and its conformance suite: needs registries
 # make docs                         build the documentation site into build/site; warnings are errors
 # make sites                        build the small sites of the tests with their generators, and renew the lists of
 #                                   their addresses: NAME=hugo for one; needs pip, npm and Jekyll
@@ -45,7 +47,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo lint check test coverage bench bench-quick hostile processors scale docs reference sites twins screenshots peers integrations
-.PHONY: release smoke clean programs
+.PHONY: release smoke clean programs clients
 
 help:
 	@sed -n 's/^# make/make/p' Makefile

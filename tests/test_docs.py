@@ -87,7 +87,11 @@ def missing_paths(text: str, root: Path) -> list[str]:
 
 def missing_targets(text: str, makefile: str) -> set[str]:
     spoken = set(re.findall(r"(?:^|`)make ([a-z]+)", text, flags=re.MULTILINE))
-    return spoken - set(re.findall(r"^([a-z]+):", makefile, flags=re.MULTILINE))
+    return spoken - targets(makefile)
+
+
+def targets(makefile: str) -> set[str]:
+    return set(re.findall(r"^([a-z-]+):(?!=)", makefile, flags=re.MULTILINE))
 
 
 def command_lines(text: str) -> Iterator[list[str]]:
@@ -169,6 +173,27 @@ def test_the_map_of_what_tests_share_names_every_module_and_no_other() -> None:
     assert sorted(listed) == sorted(one.removeprefix("support/") for one in modules - FOLDERS_OF_MODULES)
 
 
+def unknown_tests(text: str, tests: Path) -> list[str]:
+    """Of a table of tests, as in "| `folder/test_file`: words_of_a_name[id] |": what no file has, and no name."""
+    lost = []
+    for file, name in re.findall(r"^\| `([\w/]*test_\w+)`(?:: (\w+))?", text, re.MULTILINE):
+        path = tests / f"{file}.py"
+        if not path.exists():
+            lost.append(file)
+        elif name and not re.search(rf"^(async )?def test_\w*{name}", path.read_text(encoding="utf-8"), re.MULTILINE):
+            lost.append(f"{file}: {name}")
+    return lost
+
+
+def test_the_slowest_tests_are_named_as_they_are(tmp_path: Path) -> None:
+    text = (ROOT / "tests/README.md").read_text(encoding="utf-8")
+    assert unknown_tests(text, ROOT / "tests") == []
+    assert len(re.findall(r"^\| `[\w/]*test_\w+`", text, re.MULTILINE)) == 50
+    (tmp_path / "test_kept.py").write_text("def test_that_it_is_kept() -> None: ...\n")
+    table = "| `test_kept`: it_is_kept[a] |\n| `test_kept`, all |\n| `test_kept`: it_is_gone |\n| `a/test_gone` |"
+    assert unknown_tests(table, tmp_path) == ["test_kept: it_is_gone", "a/test_gone"]
+
+
 def is_shared_by_tests(path: Path) -> bool:
     """Of a file below tests/: whether the map has to name it. Folders of several modules are named as one, too."""
     top = path.parts[0]
@@ -196,8 +221,36 @@ def test_commands_of_make_are_targets() -> None:
     assert "make test" in README
 
 
+def test_make_explains_every_target() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    explained = set(re.findall(r"^# make ([a-z-]+)(?: \| ([a-z]+))?", makefile, flags=re.MULTILINE))
+    assert {name for names in explained for name in names if name} | {"help"} == targets(makefile)
+    assert targets("a-b: c\n\techo d:\ne := f\nc:\n") == {"a-b", "c"}
+
+
+def test_the_first_hour_asks_at_the_port_that_a_server_has_by_default() -> None:
+    [port] = [one.default for one in COMMANDS["serve"].params if one.name == "port"]
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert re.findall(r"localhost:(\d+)", text) == [str(port)]
+
+
 def test_the_guide_names_every_command_and_no_other() -> None:
     assert set(re.findall(r"^\| `aidre ([a-z]+)", GUIDE, flags=re.MULTILINE)) == set(COMMANDS)
+
+
+def lacking(option: str) -> set[str]:
+    """The commands without an option, of those with commands of their own the ones of which none has it."""
+    parts = {name: getattr(command, "commands", {name: command}).values() for name, command in COMMANDS.items()}
+    options = {
+        name: {one for part in found for each in part.params for one in each.opts} for name, found in parts.items()
+    }
+    return {name for name, found in options.items() if option not in found}
+
+
+def test_the_guide_names_the_commands_that_lack_what_all_others_take() -> None:
+    named = re.findall(r"every command but ((?:`[a-z]+`(?:, | and )?)+) takes", " ".join(GUIDE.split()), re.IGNORECASE)
+    assert [set(re.findall("[a-z]+(?=`)", names)) for names in named] == [lacking("--store"), lacking("--json")]
+    assert {"keys", "bench"} < lacking("--store") < set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

@@ -1,6 +1,6 @@
 """Rows of a program as columns: tables, and lists of texts or of plain mappings, without an object for each document.
 
-What has no columns of usual types goes the general way (documents.py); both ways make the same documents. In a table a
+What has no columns of usual types goes the general way (conversion.py); both ways make the same documents. In a table a
 null is a missing member, as in a Parquet file that is ingested.
 """
 

@@ -48,7 +48,7 @@ from aidre.api.config import Settings, is_loopback, load_settings
 from aidre.api.http import configure_logging, count_restart
 from aidre.api.protocols.provenance import provenance_for
 from aidre.api.retrieval import SECRET_BYTES, SECRET_VARIABLE
-from aidre.api.server import ServerConnection, connection_capacity
+from aidre.api.server import ServerConnection, connection_capacity, raise_file_limit
 from aidre.engine.errors import AidreError, ConfigurationError
 from aidre.engine.ports import Source
 
@@ -161,6 +161,7 @@ WORKER_TIMEOUT_SECONDS = 60
 
 def serve(store: Path, settings_path: Path | None, host: str, port: int, workers: int = 1) -> None:
     """Serve until interrupted or terminated. Raises ConfigurationError."""
+    raise_file_limit()  # of the workers, too
     settings = load_settings(settings_path)
     if settings.store.backend == "local" and not store.is_dir():
         raise ConfigurationError(f"there is no store at {store}: make one with `aidre ingest`")
@@ -170,6 +171,7 @@ def serve(store: Path, settings_path: Path | None, host: str, port: int, workers
 
 def serve_replica(url: str, cache: Path, settings_path: Path | None, host: str, port: int, *, workers: int = 1) -> None:
     """Serve what is published at `url`, pulled into `cache`. Raises ConfigurationError, and what `replicating` does."""
+    raise_file_limit()
     settings = of_replica(load_settings(settings_path))
     with replicating(url, cache, settings):
         sys.stderr.write(f"a replica of {url}, of AIDRE and NLWeb\n")
@@ -214,6 +216,7 @@ def _source(store: Path, settings: Settings, replica_of: str | None) -> Source:
 
 def serve_stdio(store: Path, settings_path: Path | None) -> None:
     """Answer one MCP client until standard input closes. Raises ConfigurationError."""
+    raise_file_limit()
     settings = load_settings(settings_path)
     check_granted_collections(settings.store.open(store), settings)
     fetch_served(settings.store.open(store), settings)

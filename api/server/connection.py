@@ -35,7 +35,9 @@ import re
 import resource
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import unquote
 from weakref import WeakSet
@@ -511,8 +513,9 @@ class ServerConnection(HttpToolsProtocol):
         return self._unread is not None and now - self._unread[0] > patience
 
 
-def connection_capacity() -> int:
-    """How many connections this process can hold, after raising its limit of open files as far as it may."""
+def raise_file_limit() -> int:
+    """How many files this process may have open, after its limit was raised as far as it may be. A server does so
+    before it opens its collections: each segment is some ten files, and shells give a process 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     target = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < target:
@@ -521,5 +524,17 @@ def connection_capacity() -> int:
             soft = target
         except (OSError, ValueError) as error:
             logger.warning("this process can open only %s files at once: %s", soft, error)
-    files = MAX_FILES if soft == resource.RLIM_INFINITY else soft
-    return max(FILES_RESERVED // 4, min(ServerConnection.max_connections, files - FILES_RESERVED))
+    return MAX_FILES if soft == resource.RLIM_INFINITY else soft
+
+
+def connection_capacity() -> int:
+    """How many connections this process can hold beside the files that it has open."""
+    free = raise_file_limit() - count_open_files() - FILES_RESERVED
+    return max(FILES_RESERVED // 4, min(ServerConnection.max_connections, free))
+
+
+def count_open_files() -> int:
+    """The files, connections and pipes that this process has open."""
+    with suppress(OSError):
+        return sum(1 for _ in Path("/dev/fd").iterdir())
+    return 0

@@ -1,4 +1,4 @@
-"""Synthetic vectors with the structure of text embeddings, and Parquet files of them.
+"""Synthetic vectors with the structure of text embeddings, texts of words by a power law, and Parquet files.
 
 A row is a point of a Gaussian mixture (2,000 centres in 48 latent dimensions, unit variance) under a fixed random
 projection to d dimensions, plus noise, normalized to unit length: like sentence embeddings, the data have a low
@@ -19,6 +19,8 @@ LATENT = 48
 CENTRES = 2_000
 BLOCK = 50_000
 """Rows generated at once."""
+WORDS = 30
+"""Of a text of `rows_of`."""
 
 _NOISE = 0.15
 _SPREAD = 1.2
@@ -84,3 +86,18 @@ def write_parquet(path: Path, rows: int, dimensions: int, space: str) -> None:
             ]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
             first += len(block)
+
+
+def rows_of(first: int, count: int) -> pa.Table:
+    """Rows as a table: texts of words by a power law, and two fields."""
+    rng = np.random.default_rng([3, first])
+    ranks = np.minimum(rng.zipf(1.3, (count, WORDS)), 200_000)
+    numbers = range(first, first + count)
+    return pa.table(
+        {
+            "id": [f"row-{number:08d}" for number in numbers],
+            "text": [" ".join(f"w{rank}" for rank in row) for row in ranks.tolist()],
+            "year": pa.array([1990 + number % 36 for number in numbers], pa.int32()),
+            "language": [("en", "de", "tr", "zh")[number % 4] for number in numbers],
+        }
+    )

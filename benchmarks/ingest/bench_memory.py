@@ -26,10 +26,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from benchmarks.harness.data import blocks, write_parquet
+from benchmarks.harness.data import blocks, rows_of, write_parquet
 from benchmarks.report import results
 
 KINDS: Final = ("writer", "ingest", "compact")
@@ -39,9 +38,6 @@ COLLECTION: Final = "rows"
 CALL_ROWS: Final = 100_000
 """Rows of one call of `add_all`, and of one commit of the store that is compacted."""
 LOOK_SECONDS: Final = 0.2
-WORDS: Final = 30
-"""Words of a text."""
-
 _MAPPED = re.compile(r"^[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \S+\s*(/.*)?$")
 
 
@@ -135,21 +131,6 @@ def calls(rows: int, dimensions: int) -> Iterator[tuple[int, NDArray[np.float32]
         del block
         yield first, vectors
         del vectors
-
-
-def rows_of(first: int, count: int) -> pa.Table:
-    """Rows as a table: texts of words by a power law, and two fields."""
-    rng = np.random.default_rng([3, first])
-    ranks = np.minimum(rng.zipf(1.3, (count, WORDS)), 200_000)
-    numbers = range(first, first + count)
-    return pa.table(
-        {
-            "id": [f"row-{number:08d}" for number in numbers],
-            "text": [" ".join(f"w{rank}" for rank in row) for row in ranks.tolist()],
-            "year": pa.array([1990 + number % 36 for number in numbers], pa.int32()),
-            "language": [("en", "de", "tr", "zh")[number % 4] for number in numbers],
-        }
-    )
 
 
 def watched(command: Sequence[str], store: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from aidre.engine.ports import EmbedQueries, Reader, Source
 
 _MAX_OPEN_ATTEMPTS = 20
+_NO_FOLDER = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _GENERATION_NUMBER = re.compile(rb"[0-9]{6,18}\n?")
 _PREFIXES = ("query_prefix", "document_prefix")
 _COMPARED_MEMBERS = ("dimensions", "distance", "normalized", "model", "revision", "precision", *_PREFIXES)
@@ -65,6 +67,7 @@ class Store:
 
     def __init__(self, path: Path, fetch: Callable[[str, int], bool] | None = None) -> None:
         self.path = path.absolute()  # the caller may change the working folder
+        self._name = str(self.path)
         self._fetch = fetch
         self._aliases = Aliases(self.path)
         self._dropped: dict[str, tuple[Hashable, bool]] = {}
@@ -78,16 +81,20 @@ class Store:
         """The names of the collections, sorted. Missing, StorageFailed."""
         self.require()
         aliases = self._aliases.known()
-        with durable.read_errors(self.path):
-            return sorted(
-                path.name
-                for path in self.path.iterdir()
-                if path.is_dir()
-                and not path.name.startswith(".")
-                and path.name not in aliases
-                and (path / CURRENT).exists()
-                and not self.is_dropped(path.name)
-            )
+        with durable.read_errors(self.path), os.scandir(self.path) as entries:
+            names = [entry.name for entry in entries if not entry.name.startswith(".") and entry.name not in aliases]
+            return sorted(name for name in names if self._is_stored(name))
+
+    def _is_stored(self, name: str) -> bool:
+        """Whether there is a collection in a folder, which was not dropped. One call of the system where it is
+        unchanged: servers ask for every collection four times a second. OSError."""
+        try:
+            mark = self._marked(name)
+        except OSError as error:
+            if error.errno in _NO_FOLDER:
+                return False
+            raise
+        return not self._is_dropped(name, mark)
 
     def aliases(self) -> Mapping[str, Alias]:
         """The other names of collections, by which every method finds them. StoreDamaged."""
@@ -149,16 +156,21 @@ class Store:
 
     def _mark(self, collection: str) -> tuple[str, int, int, int] | None:
         try:
-            # By a string: a path would cost every search of the library five microseconds.
-            status = os.stat(f"{self.path}/{collection}/{CURRENT}")  # noqa: PTH116
+            return self._marked(collection)
         except OSError:
             return None
+
+    def _marked(self, collection: str) -> tuple[str, int, int, int]:
+        # By a string: a path would cost every search of the library five microseconds.
+        status = os.stat(f"{self._name}/{collection}/{CURRENT}")  # noqa: PTH116
         return collection, status.st_ino, status.st_mtime_ns, status.st_size
 
     def is_dropped(self, collection: str) -> bool:
         """Whether the newest generation of a collection, not of what an alias means, says that it was dropped. It is
         looked up once for each value of `mark`."""
-        mark = self._mark(collection)
+        return self._is_dropped(collection, self._mark(collection))
+
+    def _is_dropped(self, collection: str, mark: Hashable) -> bool:
         known = self._dropped.get(collection)
         if known is not None and known[0] == mark:
             return known[1]

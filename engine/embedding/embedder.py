@@ -1,7 +1,8 @@
 """Text to vectors: the Embedder protocol, the default space, the choice of the runtime of a model, and embedders around
 something else: a function of the program, which no configuration can name, and another embedder.
 
-The runtimes are in `onnx` and `torch`, which are imported when they are used; `endpoint` asks a server instead.
+The runtimes are in `onnx` and `torch`, which are imported when they are used; `endpoint_embedder` asks a server
+instead.
 """
 
 from __future__ import annotations

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import orjson
@@ -26,6 +27,8 @@ from aidre.engine.storage import locked_folder
 if TYPE_CHECKING:
     from aidre.engine.collection import LooseSegment, SegmentPlace
     from aidre.engine.ports import Reader, Source
+
+T = TypeVar("T")
 
 _TIMEOUT = timedelta(seconds=60)
 """For one request; a slower connection needs smaller objects."""
@@ -38,6 +41,8 @@ _SINGLE_PUT_BYTES = 1 << 26
 """Larger files go in parts, which are put together in one step but cannot be refused where the object exists."""
 _PART_BYTES = 1 << 23
 _READ_BYTES = 1 << 20
+_TRANSFERS = 4
+"""Files of a loose segment that are sent or fetched at a time."""
 _MAX_GET_BYTES = 1 << 28
 """Largest object that is read as a whole; manifests and records are far smaller."""
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|bucket does not exist", re.IGNORECASE)
@@ -383,8 +388,7 @@ class _BucketPlace:
         from aidre.engine.collection import find_whole
 
         keys = {f"{segment.folder}/{name}": folder / name for name in segment.entry.files}
-        for key, path in keys.items():
-            self._bucket.put(key, path)
+        self._each(lambda key: self._bucket.put(key, keys[key]), keys)
         content, key = orjson.dumps(segment), f"{segment.name}.json"
         if self._bucket.put_new(key, content):
             return
@@ -399,13 +403,22 @@ class _BucketPlace:
         self._bucket.put(f"{segment.name}.json", orjson.dumps(segment))
 
     def has_files(self, segment: LooseSegment) -> bool:
-        files = segment.entry.files.items()
-        return all(self._bucket.size(f"{segment.folder}/{name}") == file.size for name, file in files)
+        sizes = {f"{segment.folder}/{name}": file.size for name, file in segment.entry.files.items()}
+        return all(self._each(lambda key: self._bucket.size(key) == sizes[key], sizes))
 
     def fetch(self, segment: LooseSegment, target: Path) -> None:
-        for name, entry in segment.entry.files.items():
-            key = f"{segment.folder}/{name}"
+        def fetch_one(name: str) -> None:
+            key, size = f"{segment.folder}/{name}", segment.entry.files[name].size
             with (target / name).open("xb") as file:
-                if self._bucket.size(key) != entry.size or not self._bucket.download(key, file):
-                    what = f"{key} is not an object of {entry.size} bytes in {self.url}"
+                if self._bucket.size(key) != size or not self._bucket.download(key, file):
+                    what = f"{key} is not an object of {size} bytes in {self.url}"
                     raise StorageFailed(f"{what}: write {segment.name} again", file=key)
+
+        self._each(fetch_one, segment.entry.files)
+
+    @staticmethod
+    def _each(act: Callable[[str], T], names: Iterable[str]) -> list[T]:
+        """What is done for each name, some at a time: a request waits for the bucket most of its time. The first error
+        is raised."""
+        with ThreadPoolExecutor(_TRANSFERS, thread_name_prefix="segments") as threads:
+            return list(threads.map(act, names))

@@ -2,8 +2,8 @@
 
 An item is read, checked, and on a first run split into chunks (`record_builder`): another thread does this ahead then,
 and a bounded queue lies between. Documents come in batches (`batching`). A batch is compared with what is stored
-(`changes`), becomes records (`record_builder`), and is embedded, written and committed (`output`); `tally` counts it. A
-batch of columnar rows takes the same way without an object per row. The caller opens the sources.
+(`change_detection`), becomes records (`record_builder`), and is embedded, written and committed (`output`); `tally`
+counts it. A batch of columnar rows takes the same way without an object per row. The caller opens the sources.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ from tests.benchmarks.judged_sets import judged
 from tests.support.clients import TEXT
 
 ELSEWHERE = {
-    "codes", "extraction", "feedback", "footprint", "group", "languages", "page", "quality", "relevance", "typos",
-    "wording", "words",
+    "codes", "collections", "extraction", "feedback", "footprint", "group", "languages", "page", "quality", "relevance",
+    "typos", "wording", "words",
 }  # fmt: skip
 """Have tests of their own."""
 

@@ -29,9 +29,9 @@ ROWS = 30
 EXECUTOR = """
 import json, sys
 import aidre
-from aidre.library import segments
+from aidre.library import loose_segments
 
-segments.SEGMENT_ROWS = 10
+loose_segments.SEGMENT_ROWS = 10
 embedded = []
 
 def embed(texts):
@@ -41,7 +41,7 @@ def embed(texts):
 partition, place = int(sys.argv[1]), sys.argv[2]
 rows = ({"id": f"d{number}", "text": f"text {number} of {partition}"} for number in range(int(sys.argv[3])))
 space = aidre.EmbeddingSpace("letters", 4, "cosine")
-names = segments.write(rows, place, partition=partition, space=space, embed=embed)
+names = loose_segments.write(rows, place, partition=partition, space=space, embed=embed)
 print(json.dumps({"names": names, "embedded": len(embedded)}))
 """
 SPACE = aidre.EmbeddingSpace("letters", 4, "cosine")

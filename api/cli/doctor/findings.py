@@ -81,7 +81,10 @@ class Subject:
 
     @cached_property
     def readers(self) -> Mapping[str, Reader | AidreError]:
-        """The collections, opened; or what opening them raised."""
+        """The collections, opened as a server opens them; or what opening them raised."""
+        from aidre.api.server import raise_file_limit
+
+        raise_file_limit()
         return {} if self.source is None else {name: self._opened(name) for name in self.source.collections()}
 
     def _opened(self, name: str) -> Reader | AidreError:

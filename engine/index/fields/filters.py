@@ -1,7 +1,7 @@
 """The filter grammar: filters over documents as typed nodes, parsed from JSON.
 
-Knows names, operators and limits, and no columns, rows or segments (see reader.py). Strings with lone surrogates are
-accepted: they compare by code point, as all strings do.
+Knows names, operators and limits, and no columns, rows or segments (see field_index.py). Strings with lone surrogates
+are accepted: they compare by code point, as all strings do.
 
 In a field that is declared a date every value is an instant. In a field that schema.org gives to dates
 (`is_schema_date`), a string that reads as a date is an instant, compared with all values that read as dates; any other

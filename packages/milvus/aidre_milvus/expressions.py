@@ -16,9 +16,8 @@ from __future__ import annotations
 import hashlib
 import struct
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -39,17 +38,6 @@ _PREFIX_BYTES: Final = 32
 _ORDERS: Final = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
-class Values(NamedTuple):
-    """What a row has of the values of its document."""
-
-    tokens: list[str]
-    bounds: dict[str, list[str]]
-
-    @property
-    def is_wide(self) -> bool:
-        return self.tokens == [WIDE]
-
-
 def literal(value: int | str | Iterable[int | str]) -> str:
     """An integer, a text or a list of them in an expression."""
     if isinstance(value, str):
@@ -59,8 +47,8 @@ def literal(value: int | str | Iterable[int | str]) -> str:
     return f"[{','.join(map(literal, value))}]"
 
 
-def values_of(fields: Sequence[FieldRow]) -> Values:
-    """Of one document, from its values by type."""
+def listed_values(fields: Sequence[FieldRow]) -> dict[str, Any]:
+    """What a row has of the values of its document."""
     tokens: set[str] = set()
     found: dict[str, list[str]] = {}
 
@@ -81,8 +69,8 @@ def values_of(fields: Sequence[FieldRow]) -> Values:
             add(name, code, integer)
     bounds = {key: [min(values), max(values)] for key, values in found.items()}
     if len(tokens) > MOST_TOKENS or len(orjson.dumps(bounds)) > MOST_BOUNDS_BYTES:
-        return Values([WIDE], {})
-    return Values(sorted(tokens), bounds)
+        return {"tokens": [WIDE], "bounds": {}}
+    return {"tokens": sorted(tokens), "bounds": bounds}
 
 
 class Expression(NamedTuple):
@@ -90,6 +78,10 @@ class Expression(NamedTuple):
 
     sure: str
     possible: str
+
+
+_OF_TITLES: Final = Expression(NONE, ALL)
+"""Rows have no token of a title."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +92,12 @@ class Expressions:
 
     def of(self, filter_: Filter) -> Expression:
         match filter_:
-            case Compare():
-                return self._comparison(filter_)
+            case Compare(name, "exists", value):
+                return self._exists(name) if value else _not(self._exists(name))
+            case Compare(name, "ne", value):
+                return _not(self._compared(name, "eq", value))
+            case Compare(name, op, value):
+                return self._compared(name, op, value)
             case Wording():
                 raise InvalidFilter("this engine compares no wording")
             case Not(operand):
@@ -111,21 +107,13 @@ class Expressions:
             case Or(operands):
                 return _joined("or", map(self.of, operands), NONE)
 
-    def _comparison(self, comparison: Compare) -> Expression:
-        name, op, value = comparison.field, comparison.op, comparison.value
-        if name == TITLE:
-            return Expression(NONE, ALL)  # rows have no token of it
-        if op == "exists":
-            exists = self._with([_token(digest(to_utf8(name)), "exists")])
-            return exists if value else _not(exists)
-        return _not(self._compared(name, "eq", value)) if op == "ne" else self._compared(name, op, value)
-
     def _compared(self, field: str, op: str, value: Scalar | tuple[Scalar, ...]) -> Expression:
+        if field == TITLE:
+            return _OF_TITLES
         name, tokens, others = digest(to_utf8(field)), list[str](), list[Expression]()
         for operand in value if isinstance(value, tuple) else (value,):
             if isinstance(operand, str) and op == "contains":
-                exists = self._with([_token(name, "exists")])
-                others.append(Expression(NONE, exists.possible))
+                others.append(Expression(NONE, self._exists(field).possible))
             elif isinstance(operand, str) and op in _ORDERS:
                 others.append(self._text(name, op, to_utf8(operand)))
             elif isinstance(operand, str):
@@ -145,6 +133,9 @@ class Expressions:
         if tokens:
             others.append(self._with(tokens))
         return _joined("or", others, NONE)
+
+    def _exists(self, field: str) -> Expression:
+        return _OF_TITLES if field == TITLE else self._with([_token(digest(to_utf8(field)), "exists")])
 
     def _text(self, name: bytes, op: str, value: bytes) -> Expression:
         """Texts are compared by their beginnings: exactly where the value is shorter than these."""
@@ -176,12 +167,8 @@ def _not(inner: Expression) -> Expression:
 
 
 def _joined(word: str, operands: Iterable[Expression], neutral: str) -> Expression:
-    found = list(operands)
-    if not found:
-        return Expression(neutral, neutral)
-    join: Callable[[str, str], str] = lambda left, right: f"{left} {word} {right}"  # noqa: E731
-    sure, possible = ([f"({condition[place]})" for condition in found] for place in (0, 1))
-    return Expression(reduce(join, sure), reduce(join, possible))
+    found = list(operands) or [Expression(neutral, neutral)]
+    return Expression(*(f" {word} ".join(f"({condition})" for condition in side) for side in zip(*found, strict=True)))
 
 
 def _token(name: bytes, kind: str, value: Any = b"") -> str:

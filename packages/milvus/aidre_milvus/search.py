@@ -38,7 +38,7 @@ _WORD_COLUMNS: Final = ("row", "document", "words", "length")
 
 @dataclass(frozen=True, slots=True)
 class MilvusSearch:
-    """A `Search` (aidre_rows.lacking) among the rows that an expression selects, of which there are `passing`, of
+    """A `Search` (aidre_rows.ranking) among the rows that an expression selects, of which there are `passing`, of
     `chunks` in all. `stored` is None where the collection has no space."""
 
     rows: MilvusRows

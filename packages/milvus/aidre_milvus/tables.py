@@ -28,7 +28,7 @@ from aidre.engine.errors import InvalidInput
 from aidre.engine.index.vectors import dtype_of
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.search import bm25
-from aidre_milvus.expressions import MOST_TOKENS, TOKEN_CHARACTERS, Values, values_of
+from aidre_milvus.expressions import MOST_TOKENS, TOKEN_CHARACTERS, listed_values
 from aidre_milvus.server import MilvusDatabase, Row
 from aidre_rows import ChunkRow, DocumentRow, PendingDocument, PendingVector, digest
 
@@ -150,18 +150,19 @@ def name_of(text: str | bytes) -> str:
 # -- rows --------------------------------------------------------------------------------------------------------
 
 
-def document_rows(first: int, born: int, pending: PendingDocument) -> tuple[list[Row], list[int], Values]:
-    """The rows of a document, of which the first has the number `first`; those of its chunks, and its values."""
-    document, values = pending.rows.document, values_of(pending.rows.fields)
+def document_rows(first: int, born: int, pending: PendingDocument) -> tuple[list[Row], list[Row]]:
+    """The rows of a document, of which the first has the number `first`, and of each chunk what its rows elsewhere
+    begin with."""
+    document, listed = pending.rows.document, listed_values(pending.rows.fields)
     head: dict[str, Any] = {"kind": DOCUMENT, "chunks": document.chunk_count, "has_url": document.url is not None}
     head |= {"digest": name_of(document.id), "source": name_of(document.source)}
-    head |= {"fingerprint": document.fingerprint.hex(), "tokens": values.tokens, "bounds": values.bounds}
-    made, chunk_numbers = _in_pieces(first, document, head), []
+    made, numbers = _in_pieces(first, document, {**head, **listed, "fingerprint": document.fingerprint.hex()}), []
     for chunk in pending.rows.chunks:
-        chunk_numbers.append(first + len(made))
-        made += _in_pieces(chunk_numbers[-1], chunk, {"kind": CHUNK, "digest": name_of(chunk.id)})
+        numbers.append(first + len(made))
+        made += _in_pieces(numbers[-1], chunk, {"kind": CHUNK, "digest": name_of(chunk.id)})
     made[0]["extent"] = len(made)
-    return [{**row, "document": first, "born": born} for row in made], chunk_numbers, values
+    own = {"document": first, "born": born}
+    return [{**row, **own} for row in made], [{"row": number, **own, **listed} for number in numbers]
 
 
 def _in_pieces(number: int, value: Any, head: Row) -> list[dict[str, Any]]:
@@ -202,21 +203,9 @@ def unpacked_blob(blob: str) -> tuple[DocumentRow, ChunkRow]:
     return msgspec.msgpack.decode(unpacked([blob]), type=tuple[DocumentRow, ChunkRow])
 
 
-def vector_row(
-    number: int, document: int, born: int, vector: PendingVector, values: Values, *, blob: str | None
-) -> Row:
-    """`blob` is None in collections of format 1."""
-    return {
-        "row": number,
-        "document": document,
-        "born": born,
-        "key": "" if vector.key is None else vector.key.hex(),
-        "norm": vector.norm,
-        "tokens": values.tokens,
-        "bounds": values.bounds,
-        "vector": np.asarray(vector.codes, np.float32),
-        **({} if blob is None else {"blob": blob}),
-    }
+def vector_values(vector: PendingVector) -> Row:
+    key = "" if vector.key is None else vector.key.hex()
+    return {"key": key, "norm": vector.norm, "vector": np.asarray(vector.codes, np.float32)}
 
 
 def vector_of(space: EmbeddingSpace, row: Row) -> PendingVector:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from aidre_milvus.catalog import Commit
-from aidre_milvus.expressions import Values, literal
+from aidre_milvus.expressions import literal
 from aidre_milvus.server import MilvusDatabase, Row, blocks
 from aidre_milvus.tables import MOST_CHARACTERS, UNUSED
 from aidre_rows import ChunkRow, DocumentRow, chunk_words
@@ -29,15 +29,6 @@ _MOST_OCCURRENCES: Final = MOST_CHARACTERS // 9
 """Of the terms of a chunk, which are separated by spaces; the others do not count."""
 _ASKED: Final = 5_000
 """Numbers of one request."""
-
-
-class NumberedWords(NamedTuple):
-    """A chunk with its number, that of its document, and the values of it."""
-
-    number: int
-    document: int
-    values: Values
-    rows: tuple[DocumentRow, ChunkRow]
 
 
 class CodeCounts(NamedTuple):
@@ -52,22 +43,16 @@ def code_of(term: str) -> str:
     return b32encode(hashlib.blake2b(term.encode(), digest_size=_CODE_BYTES).digest()).decode().lower()
 
 
-def word_rows(born: int, chunks: Sequence[NumberedWords]) -> list[Row]:
+def word_rows(heads: Sequence[Row], chunks: Iterable[tuple[DocumentRow, ChunkRow]]) -> list[Row]:
+    """The rows of chunks, which begin as `heads` do."""
     return [
-        {
-            "row": chunk.number,
-            "document": chunk.document,
-            "born": born,
-            "words": " ".join(
-                [code for term, count in words.terms for code in [code_of(term)] * count][:_MOST_OCCURRENCES]
-            ),
-            "length": words.length,
-            "language": words.language,
-            "tokens": chunk.values.tokens,
-            "bounds": chunk.values.bounds,
-        }
-        for chunk, words in zip(chunks, chunk_words(chunk.rows for chunk in chunks), strict=True)
+        {**head, "words": _text_of(words.terms), "length": words.length, "language": words.language}
+        for head, words in zip(heads, chunk_words(chunks), strict=True)
     ]
+
+
+def _text_of(terms: Iterable[tuple[str, int]]) -> str:
+    return " ".join([code for term, count in terms for code in [code_of(term)] * count][:_MOST_OCCURRENCES])
 
 
 def counts_of(rows: Iterable[Row]) -> CodeCounts:

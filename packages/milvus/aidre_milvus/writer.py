@@ -10,24 +10,24 @@ commit whose record it has read, or before. So a commit
 4. reads the records, Strong: then every reader finds this one, and nobody else has written another.
 
 If it ends before step 3, no reader sees anything of it, and nothing was lost: no row was deleted or replaced. The next
-attempt, or the next writer, deletes the rows that were born after the newest record. An insert that was delayed on the
-way and arrives after that is born in a number that the next record lists as `aborted`. If it ends in step 3 and the
-answer is lost, the next attempt looks whether the record is there.
+attempt, or the next writer, deletes the rows that were born after the newest record. An insert that was lost on the way
+and comes later still is born in a number that the next record lists as `aborted`. If it ends in step 3 and the answer
+is lost, the next attempt looks whether the record is there.
 
 Rows of deleted documents are removed by the next commit, so that readers of the state before find what they began with;
 where they are many, at once, because searches get slower by a long list of what to leave out.
 
-A file lock keeps apart the writers that share the folder of the store, which are those of one machine. Milvus has no
-lock and no compare-and-set. A writer with another folder is noticed before the first step, by its record, mostly in
-step 2, by its rows, and in step 4, and the later one gives up; but between step 2 of one and step 4 of the other, rows
-of both can become visible. So one machine writes a collection; nothing but that rule ensures it.
+A lock of a file keeps writers apart that share the folder of the store, thus those of one machine. Milvus has no lock
+and no compare-and-set. A writer with another folder is noticed before the first step, by its record, mostly in step 2,
+by its rows, and in step 4, and the later one gives up; but between step 2 of one and step 4 of the other, rows of both
+can become visible. So one machine writes a collection; nothing but that rule ensures it.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -40,18 +40,19 @@ from aidre.engine.ports import Recompute
 from aidre.engine.storage import WriterLock, make_folder, upkeep
 from aidre.engine.types import CommitResult
 from aidre_milvus.catalog import Commit, MilvusCatalog
-from aidre_milvus.expressions import ALL, NONE, Values, literal
+from aidre_milvus.expressions import ALL, NONE, WIDE, literal
 from aidre_milvus.reader import MilvusReader
 from aidre_milvus.server import MilvusDatabase, Row, blocks
-from aidre_milvus.tables import FORMAT, WITH_BLOBS, MilvusTables, RowExtent, blob_of, document_rows, vector_row
-from aidre_milvus.words import NumberedWords, count_rows, counts_of, word_rows
+from aidre_milvus.stored import MilvusRows
+from aidre_milvus.tables import FORMAT, WITH_BLOBS, MilvusTables, RowExtent, blob_of, document_rows, vector_values
+from aidre_milvus.words import count_rows, counts_of, word_rows
 from aidre_rows import (
+    ChunkRow,
     CollectionState,
     Declared,
-    NothingStored,
+    DocumentRow,
     PendingDocument,
     PendingSink,
-    Stored,
     StoredSpace,
     pending_vectors,
 )
@@ -126,8 +127,8 @@ class MilvusWriter(PendingSink):
         return MilvusTables(self._server, self._name, self._state.lineage)
 
     @property
-    def _stored(self) -> Stored:
-        return NothingStored() if self.snapshot is None else self.snapshot.rows
+    def _committed(self) -> MilvusRows | None:
+        return None if self.snapshot is None else self.snapshot.rows
 
     # -- commits -------------------------------------------------------------------------------------------------
 
@@ -170,20 +171,19 @@ class MilvusWriter(PendingSink):
         source, made = self._tables.space(old.table), self._tables.space(new.table)
         self._tables.make_space(new.space, new.table, self._state.format)
         self._server.wait_for([made])
-        if self.snapshot is None:
+        stored = self._committed
+        if stored is None:
             return
-        stored = self.snapshot.rows
         columns = ["row", "document", "born", "tokens", "bounds", *(["blob"] if self._has_blobs else [])]
         for extents in blocks(stored.extents(stored.documents_visible), _REEMBED_DOCUMENTS):
             block = list(stored.numbered(extents))
+            numbers = [number for number, _ in block]
             encoded, keys = recompute([chunk for _, chunk in block])
-            where = f"row in {literal(number for number, _ in block)}"
-            heads = {row["row"]: row for row in self._server.rows(source, where, columns)}
-            rows = []
-            for (number, _), vector in zip(block, pending_vectors(encoded, keys), strict=True):
-                head = heads[number]
-                values = Values(list(head["tokens"]), head["bounds"])
-                rows.append(vector_row(number, head["document"], head["born"], vector, values, blob=head.get("blob")))
+            heads = {row["row"]: row for row in self._server.rows(source, f"row in {literal(numbers)}", columns)}
+            rows = [
+                {**heads[number], "tokens": list(heads[number]["tokens"]), **vector_values(vector)}
+                for number, vector in zip(numbers, pending_vectors(encoded, keys), strict=True)
+            ]
             self._server.insert(made, rows)
         self._check_count(made, ALL, self._state.chunks)
 
@@ -244,31 +244,22 @@ class MilvusWriter(PendingSink):
     def _write(self) -> None:
         self._begin()
         before, pending = self._stored_commit or Commit(self._state), self._pending
-        gone = [] if self.snapshot is None else list(self.snapshot.rows.heads(sorted(pending.deleted)).values())
+        gone = list(self._committed.heads(sorted(pending.deleted)).values()) if self._committed else []
         born, self._next_born = self._next_born, self._next_born + 1
-        rows: list[Row] = []
-        vectors: dict[str, list[Row]] = {stored.space.id: [] for stored in self._state.spaces}
-        has_wide, numbered = before.has_wide, list[NumberedWords]()
-        for written in pending.documents.values():
-            document = self._next_row
-            own, chunks, values = document_rows(document, born, written)
-            rows += own
+        rows, heads, texts = list[Row](), list[Row](), list[tuple[DocumentRow, ChunkRow]]()
+        documents = list(pending.documents.values())
+        for document in documents:
+            own, of_chunks = document_rows(self._next_row, born, document)
             self._next_row += len(own)
-            has_wide = has_wide or values.is_wide
-            numbered += [
-                NumberedWords(number, document, values, (written.rows.document, chunk))
-                for number, chunk in zip(chunks, written.rows.chunks, strict=True)
-            ]
-            for space, of_space in vectors.items():
-                pairs = zip(chunks, written.vectors[space], self._blobs(written), strict=True)
-                of_space += [
-                    vector_row(number, document, born, vector, values, blob=blob) for number, vector, blob in pairs
-                ]
+            rows += own
+            heads += of_chunks
+            texts += [(document.rows.document, chunk) for chunk in document.rows.chunks]
+        has_wide = before.has_wide or any(row["tokens"] == [WIDE] for row in rows)
+        sent, state = [rows, *self._vector_rows(documents, heads, texts)], self._state
         self._is_swept = False  # whatever becomes of it; a failed commit leaves rows
         aborted, self._aborted = self._aborted, (*self._aborted, born)[-_KEPT_ABORTED:]
-        sent, state = [rows, *vectors.values()], self._state
         if self._has_words:
-            words = word_rows(born, numbered)
+            words = word_rows(heads, texts)
             counts, state = self._counted(before, born, words, [row["document"] for row in gone])
             sent += [words, counts]
         for name, inserted in zip(self._names, sent, strict=True):
@@ -276,15 +267,14 @@ class MilvusWriter(PendingSink):
             send(name, inserted)
             if inserted or before.dead:
                 self._check_count(name, f"born == {literal(born)}", len(inserted))
-        state = replace(
-            state,
-            documents=self._state.documents - len(gone),
-            chunks=self._state.chunks - sum(row["chunks"] for row in gone),
-            documents_without_url=self._state.documents_without_url - sum(not row["has_url"] for row in gone),
+        state = state.less(
+            documents=len(gone),
+            chunks=sum(row["chunks"] for row in gone),
+            documents_without_url=sum(not row["has_url"] for row in gone),
         )
         dead = tuple(RowExtent(row["document"], row["extent"]) for row in gone)
         state = self._succeeded_by_pending(state, self._next_row)
-        growing = before.growing + sum(written.rows.document.chunk_count for written in pending.documents.values())
+        growing = before.growing + len(heads)
         self._publish(Commit(state, before.serial + 1, born, aborted, dead, has_wide, growing))
         self._is_swept = True
 
@@ -306,9 +296,15 @@ class MilvusWriter(PendingSink):
         left = {tag: number for tag, number in languages.items() if number}
         return rows, replace(state, languages=left, terms=state.terms + added.length - old.length)
 
-    def _blobs(self, written: PendingDocument) -> list[str] | list[None]:
-        chunks = written.rows.chunks
-        return [blob_of(written.rows.document, chunk) for chunk in chunks] if self._has_blobs else [None] * len(chunks)
+    def _vector_rows(
+        self, documents: Sequence[PendingDocument], heads: Sequence[Row], texts: Sequence[tuple[DocumentRow, ChunkRow]]
+    ) -> Iterator[list[Row]]:
+        """The rows of all chunks in each space."""
+        blobs: list[Row] = [{"blob": blob_of(*pair)} if self._has_blobs else {} for pair in texts]
+        for stored in self._state.spaces:
+            vectors = [vector for document in documents for vector in document.vectors[stored.space.id]]
+            rows = zip(heads, blobs, vectors, strict=True)
+            yield [{**head, **blob, **vector_values(vector)} for head, blob, vector in rows]
 
     def _publish(self, commit: Commit) -> None:
         self._sent = commit.state
@@ -352,8 +348,7 @@ class MilvusWriter(PendingSink):
         )
 
     def _keep_up(self) -> None:
-        """Have graphs built of the rows that were written since the last ones, once they are so many that Milvus
-        approximates.
+        """Have the graphs built of what was written since they were, where that is so much that Milvus approximates.
         Errors are logged: what was written is stored."""
         if self._growing >= _MIN_GRAPH_ROWS:
             with self._upkeep("graphs were not built"):

@@ -19,8 +19,8 @@ from psycopg import sql
 from aidre_postgres.catalog import publish, read_state, writer_lock
 from aidre_postgres.columns import types_of, with_new_columns
 from aidre_postgres.connections import Connection, PostgresDatabase, fetch
-from aidre_postgres.lookup import PostgresRows
 from aidre_postgres.sql_filters import SqlConditions
+from aidre_postgres.stored import PostgresRows
 from aidre_postgres.tables import FIELD_COLUMNS, FORMAT, PostgresTables, copy_documents
 from aidre_rows import CollectionState, FieldRow, PendingDocument, collection_missing
 

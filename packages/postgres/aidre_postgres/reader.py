@@ -22,9 +22,9 @@ from aidre.engine.segment import BoundedCache
 from aidre.engine.storage import to_utf8
 from aidre.engine.types import CollectionStatus, Facet, Hit, PlainChunk, facet_of, shown_value
 from aidre_postgres.catalog import read_catalog
-from aidre_postgres.chunks import ChunkRows
 from aidre_postgres.connections import Connection, again_if_lost, fetch
 from aidre_postgres.search import PostgresSearch, matching_words
+from aidre_postgres.stored import ChunkRows
 from aidre_postgres.tables import FORMAT, PostgresTables, lexeme, to_uuid
 from aidre_rows import DENSE, WITH_WORDS, CollectionState, QueryWords, RowsReader, StoredSpace, collection_status
 

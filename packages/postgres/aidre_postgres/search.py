@@ -18,9 +18,9 @@ from psycopg import sql
 from aidre.engine.index.fields import Filter
 from aidre.engine.search import bm25
 from aidre.engine.types import RetrievedChunk
-from aidre_postgres.chunks import ChunkRows
 from aidre_postgres.connections import EF_SEARCH, Connection, fetch
 from aidre_postgres.sql_filters import SqlConditions
+from aidre_postgres.stored import ChunkRows
 from aidre_postgres.tables import lexeme, type_of, unpack_vector
 from aidre_rows import Numbers, QueryWords, Ranked, Scores, StoredSpace
 
@@ -40,7 +40,7 @@ _STEPS: Final = ((_RANKS + np.concatenate([[0], _RANKS[:-1]])) / 2).tolist()
 
 @dataclass(frozen=True, slots=True)
 class PostgresSearch:
-    """A `Search` (aidre_rows.lacking) among `chunks`; `lets_few_pass` is said of its filter."""
+    """A `Search` (aidre_rows.ranking) among `chunks`; `lets_few_pass` is said of its filter."""
 
     rows: ChunkRows
     connection: Connection

@@ -6,9 +6,9 @@ of fields, one row a value. Types are kept apart, as the columns of local segmen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, LiteralString, TypeAlias
+from typing import Any, Final, LiteralString, NamedTuple
 
 from psycopg import sql
 
@@ -26,16 +26,31 @@ _TITLES: Final = (
     "from {documents} where title is not null) f"
 )
 _IN_ROWS: Final = {
-    "s": sql.SQL("f.kind = 's' and f.s"),
-    "t": sql.SQL("f.kind in ('s', 'd') and f.i"),
-    "i": sql.SQL("f.kind = 'i' and f.i"),
-    "f": sql.SQL("f.kind = 'f' and f.r"),
-    "b": sql.SQL("f.kind = 'b' and f.i"),
+    "s": ("f.kind = 's'", "f.s"),
+    "t": ("f.kind in ('s', 'd')", "f.i"),
+    "i": ("f.kind = 'i'", "f.i"),
+    "f": ("f.kind = 'f'", "f.r"),
+    "b": ("f.kind = 'b'", "f.i"),
 }
-"""What is compared in a row of a value, by kind; `t` are instants, of dates and of strings that denote one."""
+"""Where a row of a value has those of a kind; `t` are instants, of dates and of strings that denote one."""
 
-Test: TypeAlias = tuple[str, Callable[[sql.Composable], sql.Composable]]
-"""A kind of values, and the condition on one of them."""
+
+class Test(NamedTuple):
+    """A condition on one value of a kind: `form` with `{value}` and what is `given`. An index finds rows of values by
+    `narrow`, which holds for all that pass."""
+
+    kind: str
+    form: LiteralString
+    given: Sequence[sql.Composable]
+    narrow: sql.Composable = sql.SQL("true")
+
+    def of(self, value: sql.Composable) -> sql.Composable:
+        return sql.SQL(f"({self.form})").format(*self.given, value=value)
+
+    def in_rows(self) -> sql.Composable:
+        """Of a row f of a value."""
+        kinds, value = map(sql.SQL, _IN_ROWS[self.kind])
+        return sql.SQL("({} and {} and {})").format(kinds, self.of(value), self.narrow)
 
 
 @dataclass(slots=True)
@@ -87,11 +102,11 @@ class SqlConditions:
         return sql.SQL("{}::{}").format(sql.Placeholder(name), sql.SQL(type_))
 
     def within(self, wanted: ValueRange) -> sql.Composable:
-        """The condition that a value f of `values` is in a range."""
+        """The condition on a value f of `values` that it is in a range."""
         bounds = [(op, value) for op, value in (("gte", wanted.low), ("lt", wanted.high)) if value is not None]
-        sides = [dict(self._tests(op, value)) for op, value in bounds]
+        sides = [{test.kind: test for test in self._tests(op, value)} for op, value in bounds]
         kinds = [kind for kind in sides[0] if all(kind in side for side in sides)]
-        both = [_joined([side[kind](_IN_ROWS[kind]) for side in sides], " and ", "true") for kind in kinds]
+        both = [_joined([side[kind].in_rows() for side in sides], " and ", "true") for kind in kinds]
         return _joined(both, " or ", "false")
 
     def values(self, name: str) -> sql.Composable:
@@ -123,15 +138,13 @@ class SqlConditions:
         """Whether the document of a row has a value of a field that passes one of the tests; None passes any value."""
         columns, own = self._columns(name), list[sql.Composable]()
         if columns is not None:
-            kind_tests = [(kind, _test("{column} is not null")) for kind in columns.kinds] if tests is None else tests
-            for kind, test in kind_tests:
-                stored = ("t", "d") if kind == "t" and tests is not None else (kind,)
-                own += [test(_of_row(row, column_name(columns, kind))) for kind in stored if kind in columns.kinds]
+            anything = [Test(kind, "{value} is not null", ()) for kind in columns.kinds]
+            for test in anything if tests is None else tests:
+                stored = ("t", "d") if test.kind == "t" else (test.kind,)
+                own += [test.of(_of_row(row, column_name(columns, kind))) for kind in stored if kind in columns.kinds]
             if columns.is_whole:
                 return _joined(own, " or ", "false")
-        passes = sql.SQL("true")
-        if tests is not None:
-            passes = _joined([test(_IN_ROWS[kind]) for kind, test in tests], " or ", "false")
+        passes = _joined([test.in_rows() for test in tests], " or ", "false") if tests is not None else sql.SQL("true")
         in_rows = sql.SQL("exists (select from {} where f.document = {} and {})").format(
             self._rows(name), _of_row(row, sql.Identifier("document")), passes
         )
@@ -163,41 +176,23 @@ class SqlConditions:
     def _strings(self, op: str, values: Sequence[bytes]) -> Iterator[Test]:
         if op == "contains":
             for value in values:
-                form = "({column} is not null and position({} in {text}) > 0)"
-                yield "s", _test(form, self.parameter(value, "bytea"))
+                yield Test("s", "{value} is not null and position({} in {value}) > 0", [self.parameter(value, "bytea")])
         elif op in _ORDERS:
             for value in values:
-                yield "s", _test("({column} {} {})", _ORDERS[op], self.parameter(value, "bytea"))
+                yield Test("s", "{value} {} {}", [_ORDERS[op], self.parameter(value, "bytea")])
         elif values:
             prefixes = self.parameter(sorted({value[:PREFIX_BYTES] for value in values}), "bytea[]")
-            wanted = self.parameter(list(values), "bytea[]")
-
-            def equals(column: sql.Composable) -> sql.Composable:
-                if column is not _IN_ROWS["s"]:
-                    return sql.SQL("({} = any ({}))").format(column, wanted)
-                narrow = sql.SQL("substring(f.s, 1, {}) = any ({})").format(sql.Literal(PREFIX_BYTES), prefixes)
-                return sql.SQL("({} = any ({}) and {})").format(column, wanted, narrow)
-
-            yield "s", equals
+            narrow = sql.SQL("substring(f.s, 1, {}) = any ({})").format(PREFIX_BYTES, prefixes)
+            yield Test("s", "{value} = any ({})", [self.parameter(list(values), "bytea[]")], narrow)
 
     def _within(self, kind: str, intervals: Sequence[tuple[float, float]], type_: str, convert: Any) -> Iterator[Test]:
         points = [convert(low) for low, high in intervals if low == high]
         if points:
-            yield kind, _test("({column} = any ({}))", self.parameter(points, f"{type_}[]"))
+            yield Test(kind, "{value} = any ({})", [self.parameter(points, f"{type_}[]")])
         for low, high in intervals:
             if low < high:
-                bounds = self.parameter(convert(low), type_), self.parameter(convert(high), type_)
-                yield kind, _test("({column} between {} and {})", *bounds)
-
-
-def _test(form: LiteralString, *parts: sql.Composable) -> Callable[[sql.Composable], sql.Composable]:
-    """A condition on a column, or on what `_IN_ROWS` has instead: its last part is the column of a row."""
-
-    def test(column: sql.Composable) -> sql.Composable:
-        text = sql.SQL("f.s") if column is _IN_ROWS["s"] else column
-        return sql.SQL(form).format(*parts, column=column, text=text)
-
-    return test
+                bounds = [self.parameter(convert(low), type_), self.parameter(convert(high), type_)]
+                yield Test(kind, "{value} between {} and {}", bounds)
 
 
 def _of_row(row: LiteralString, column: sql.Composable) -> sql.Composable:

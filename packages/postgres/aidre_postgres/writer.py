@@ -23,9 +23,9 @@ from aidre.engine.storage import to_utf8, upkeep
 from aidre_postgres.catalog import make_catalog, publish, read_state, writer_lock
 from aidre_postgres.columns import types_of, with_new_columns
 from aidre_postgres.connections import PostgresDatabase, fetch
-from aidre_postgres.lookup import PostgresRows
 from aidre_postgres.migrations import migrated
 from aidre_postgres.reader import PostgresReader
+from aidre_postgres.stored import PostgresRows
 from aidre_postgres.tables import (
     FORMAT,
     VECTOR_COLUMNS,
@@ -35,15 +35,7 @@ from aidre_postgres.tables import (
     pack_vector,
     to_uuid,
 )
-from aidre_rows import (
-    CollectionState,
-    Declared,
-    NothingStored,
-    PendingSink,
-    Stored,
-    StoredSpace,
-    pending_vectors,
-)
+from aidre_rows import CollectionState, Declared, PendingSink, StoredSpace, pending_vectors
 
 _MIN_GRAPH_ROWS: Final = 5_000
 """Chunks from which a graph is built: to compare fewer takes no longer."""
@@ -154,10 +146,8 @@ class PostgresWriter(PendingSink):
         return PostgresTables(self._server, self._number or 0)
 
     @property
-    def _stored(self) -> Stored:
-        if self._number is None:
-            return NothingStored()
-        return PostgresRows(self._tables, self._state.spaces, self._fetch)
+    def _committed(self) -> PostgresRows | None:
+        return None if self._number is None else PostgresRows(self._tables, self._state.spaces, self._fetch)
 
     def _fetch(self, statement: sql.Composable, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         self._reconnect()
@@ -249,18 +239,11 @@ class PostgresWriter(PendingSink):
             "(select coalesce(jsonb_object_agg(language, number), '{{}}') from l) from gone",
             spaces=sql.SQL("").join(spaces),
         )
-        [(documents, chunks, without_url, terms, languages)] = self._connection.execute(
-            statement, (digests,)
-        ).fetchall()
+        rows = self._connection.execute(statement, (digests,)).fetchall()
+        [(documents, chunks, without_url, terms, languages)] = rows
         left = {tag: number - languages.get(tag, 0) for tag, number in state.languages.items()}
-        return replace(
-            state,
-            documents=state.documents - documents,
-            chunks=state.chunks - chunks,
-            documents_without_url=state.documents_without_url - without_url,
-            terms=state.terms - terms,
-            languages={tag: number for tag, number in left.items() if number},
-        )
+        state = replace(state, languages={tag: number for tag, number in left.items() if number})
+        return state.less(documents=documents, chunks=chunks, documents_without_url=without_url, terms=terms)
 
     def _publish(self, state: CollectionState, number: int) -> None:
         self._sent = state

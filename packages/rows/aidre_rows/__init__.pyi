@@ -7,6 +7,7 @@ from .pending import (
     PendingDocument as PendingDocument,
     pending_vectors as pending_vectors,
 )
+from .ranking import Ranked as Ranked
 from .rows import (
     ChunkRow as ChunkRow,
     DocumentRow as DocumentRow,
@@ -17,13 +18,7 @@ from .rows import (
     index_fields as index_fields,
     plain_chunk as plain_chunk,
 )
-from .sink import (
-    Declared as Declared,
-    NothingStored as NothingStored,
-    PendingSink as PendingSink,
-    Stored as Stored,
-    collection_missing as collection_missing,
-)
+from .sink import Declared as Declared, PendingSink as PendingSink, collection_missing as collection_missing
 from .source import RowsSource as RowsSource
 from .state import (
     CollectionState as CollectionState,
@@ -36,7 +31,6 @@ from .words import (
     ChunkWords as ChunkWords,
     Numbers as Numbers,
     QueryWords as QueryWords,
-    Ranked as Ranked,
     Scores as Scores,
     chunk_words as chunk_words,
 )

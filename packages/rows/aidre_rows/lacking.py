@@ -1,16 +1,16 @@
-"""What readers of engines elsewhere share: how the hits of a search are ranked, and what they lack, refused by name."""
+"""What readers of engines elsewhere share; what they lack is refused by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Protocol, cast
+from dataclasses import replace
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.embedding import cosine_floor, reads_language
+from aidre.engine.embedding import reads_language
 from aidre.engine.errors import GenerationMissing, InvalidInput, SpaceMissing, Unsupported, printable_name
 from aidre.engine.index.fields import (
     Filter,
@@ -22,14 +22,15 @@ from aidre.engine.index.fields import (
     with_members,
 )
 from aidre.engine.index.text import WordFinder, question_language
-from aidre.engine.index.vectors import VectorColumn, encode_query, is_unit, score_rows
-from aidre.engine.model import FUSED_RANKS, EmbeddingSpace, Fusion, Highlight, HighlightLimits, Query
+from aidre.engine.index.vectors import encode_query, is_unit
+from aidre.engine.model import EmbeddingSpace, Fusion, Highlight, HighlightLimits, Query
 from aidre.engine.ports import Capabilities
-from aidre.engine.search import FEEDBACK_DEPTH, MIN_CHUNKS, UNMEASURED_WEIGHT, hybrid
+from aidre.engine.search import MIN_CHUNKS, UNMEASURED_WEIGHT
 from aidre.engine.segment import BoundedCache
-from aidre.engine.types import Facet, Hit, ResultLayout, RetrievedChunk
+from aidre.engine.types import Facet, Hit
+from aidre_rows.ranking import RowsSearch, Vectors, fused, ordered, ranked_by_words
 from aidre_rows.state import CollectionState, StoredSpace, languages_of
-from aidre_rows.words import Numbers, QueryWords, Ranked, Scores, WordSearch, ranked_by_both, ranked_by_words
+from aidre_rows.words import QueryWords
 
 _MOST_KNOWN_FIELDS = 1_000
 """Names of fields of which a reader remembers whether a document has them."""
@@ -41,51 +42,6 @@ _SECONDS = 0.02
 
 DENSE = Capabilities(exact_scores=True, complete_filters=True)
 WITH_WORDS = replace(DENSE, lexical=True, hybrid=True, feedback=True, facets=True, highlight=True)
-
-
-class VectorRows(Protocol):
-    """One query of an engine among the chunks that pass its filter, which it knows by numbers."""
-
-    def nearest(self, n: int) -> tuple[Numbers, NDArray[Any]]:
-        """The nearest n chunks and some more, in no order, with their stored vectors; all that pass, where these are
-        fewer."""
-
-    def codes_of(self, numbers: Numbers) -> NDArray[Any]:
-        """The stored vectors of chunks, in their order."""
-
-    def chunks_of(self, numbers: Numbers) -> Mapping[int, RetrievedChunk]:
-        """By number; without those that are gone meanwhile."""
-
-
-class RowsSearch(VectorRows, WordSearch, Protocol):
-    """The same of an engine that knows words."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Vectors:
-    """A query vector in a space among the chunks of a search."""
-
-    search: VectorRows
-    space: EmbeddingSpace
-    vector: NDArray[np.float32]
-
-    def nearest(self, n: int) -> Ranked:
-        numbers, codes = self.search.nearest(n)
-        return Ranked(numbers, self._scores(codes))
-
-    def nearest_cosines(self, n: int) -> Ranked:
-        numbers, scores = self.nearest(n)
-        return Ranked(numbers, hybrid.to_cosines(self.space, scores))
-
-    def cosines_of(self, numbers: Numbers) -> Scores:
-        return hybrid.to_cosines(self.space, self._scores(self.search.codes_of(numbers)))
-
-    def _scores(self, codes: NDArray[Any]) -> Scores:
-        scores = np.empty(len(codes))
-        if len(codes):
-            positions, found = score_rows([(VectorColumn(self.space, codes), np.arange(len(codes)))], self.vector)
-            scores[positions] = found
-        return scores
 
 
 def _lacks(capability: str) -> Callable[..., NoReturn]:
@@ -116,46 +72,30 @@ class RowsReader:
         stored, vector, k = self._asked(query)
         words = None if query.mode == "dense" else self._words(query.text or "")
         with self._searching(query, stored, vector, words) as search:
-            vectors = None if stored is None or vector is None else _Vectors(search, stored.space, vector)
-            if words is None:
-                ranked = cast(_Vectors, vectors).nearest(k)
-            elif vectors is None:
-                ranked = ranked_by_words(cast(RowsSearch, search), words, k)
+            if stored is None or vector is None:
+                assert words is not None  # so mode is lexical
+                ranked = ranked_by_words(search, words, k)
+            elif words is None:
+                ranked = Vectors(search, stored.space, vector).nearest(k)
             else:
-                ranked = self._fused(vectors, words, query.fusion, k)
-            numbers, scores = _ordered(search, *ranked, k)
+                fusion = self._weighed(query.fusion, stored.space, words.text)
+                ranked = fused(Vectors(search, stored.space, vector), words, fusion, k)
+            numbers, scores = ordered(search, *ranked, k)
             chunks = search.chunks_of(numbers)
             found = zip(numbers.tolist(), scores.tolist(), strict=True)
             return [Hit(chunks[number], score) for number, score in found if number in chunks][query.offset :]
 
     def _searching(
         self, query: Query, stored: StoredSpace | None, vector: NDArray[np.float32] | None, words: QueryWords | None
-    ) -> AbstractContextManager[VectorRows]:
+    ) -> AbstractContextManager[RowsSearch]:
         """`stored` and `vector` are None for a search by words alone. GenerationMissing for a later page, where another
         state was committed since."""
         raise NotImplementedError
 
-    def _fused(self, vectors: _Vectors, words: QueryWords, fusion: Fusion, k: int) -> Ranked:
-        """`HybridQuery` of local segments, with the feedback of the best hits."""
-        a, tag = fusion.a, self.question_language(words.text)
-        if tag in self._unread_languages(vectors.space):
-            a = min(a, UNMEASURED_WEIGHT)
-        if fusion.method == "rrf":
-            search, count = cast(RowsSearch, vectors.search), max(FUSED_RANKS, k)
-            lists = vectors.nearest(count), ranked_by_words(search, words, count)
-            near, lexical = (_ordered(search, *ranked, count)[0] for ranked in lists)
-            by_near, by_words = hybrid.rank_shares(len(near), len(lexical), a)
-            return Ranked(*hybrid.joined(near, by_near, lexical, by_words))
-        fusion = replace(fusion, a=hybrid.without_floor(a, cosine_floor(vectors.space)))
-        depth = max(k, FEEDBACK_DEPTH)
-        numbers, scores = ranked_by_both(vectors, cast(RowsSearch, vectors.search), words, fusion, depth)
-        numbers, scores = _ordered(vectors.search, numbers, scores, depth)
-        if len(numbers) < 2 or fusion.a == 0:
-            return Ranked(numbers, scores)
-        best = scores[:FEEDBACK_DEPTH]
-        codes = vectors.search.codes_of(numbers[:FEEDBACK_DEPTH]).astype(np.float32)
-        anew, rest = hybrid.fed_back(best, codes, fusion.a), scores[FEEDBACK_DEPTH:]
-        return Ranked(numbers, np.concatenate([anew, hybrid.kept_below(anew.min(), rest) if len(rest) else rest]))
+    def _weighed(self, fusion: Fusion, space: EmbeddingSpace, text: str) -> Fusion:
+        """With little weight of the vectors where their model does not know the language of the question."""
+        is_unread = self.question_language(text) in self._unread_languages(space)
+        return replace(fusion, a=min(fusion.a, UNMEASURED_WEIGHT)) if is_unread else fusion
 
     def _unread_languages(self, space: EmbeddingSpace) -> set[str]:
         """Those of the collection that the model of a space does not know."""
@@ -173,9 +113,6 @@ class RowsReader:
 
     def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
         return [self.search(query) for query in queries]
-
-    def splice(self, hits: Sequence[Hit], scores: Sequence[bytes], layout: ResultLayout) -> bytes | None:
-        return None
 
     def estimated_seconds(self, query: Query) -> float:
         return _SECONDS
@@ -247,11 +184,10 @@ class RowsReader:
         )
         return not unread or self.question_language(text) not in unread
 
-    def cosines(self, space_id: str, vector: NDArray[np.float32], hits: Sequence[Hit]) -> None:
-        return None
+    def splice(self, *_: object, **__: object) -> None:
+        """The caller does this itself."""
 
-    def centroid(self, space_id: str) -> NDArray[np.float32] | None:
-        return None
+    cosines = centroid = splice
 
     def _refuse(self, capability: str) -> NoReturn:
         raise unsupported(self.engine, capability)
@@ -296,23 +232,6 @@ class RowsReader:
         if filter_ is None:
             return None
         return with_dates(with_members(filter_, self.has_field, by_words=self.can.lexical), self.dates)
-
-
-def _ordered(search: VectorRows, numbers: Numbers, scores: Scores, most: int) -> Ranked:
-    """The best chunks in order, equal ones by id, which is asked for these alone."""
-    order = np.argsort(-scores, kind="stable")
-    if most < len(order):
-        order = order[: np.searchsorted(-scores[order], -scores[order[most - 1]], side="right")]
-    numbers, scores = numbers[order], scores[order]
-    is_tie = np.zeros(len(scores) + 1, np.bool_)
-    is_tie[1:-1] = scores[1:] == scores[:-1]
-    tied = is_tie[1:] | is_tie[:-1]
-    if tied.any():
-        chunks = search.chunks_of(numbers[tied])
-        ids = [chunks[number].id if number in chunks else "" for number in numbers.tolist()]
-        order = np.array(sorted(range(len(ids)), key=lambda place: (-scores[place], ids[place])))
-        numbers, scores = numbers[order], scores[order]
-    return Ranked(numbers[:most], scores[:most])
 
 
 def unsupported(engine: str, capability: str) -> Unsupported:

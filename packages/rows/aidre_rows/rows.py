@@ -100,24 +100,23 @@ def digest(name: bytes) -> bytes:
 def rows_of(records: RecordColumns, moment: str) -> list[Rows]:
     """The rows of some documents; `moment` is the `updated_at` of those without."""
     chunks = iter(_chunk_rows(records))
-    updated_at = records.updated_at.fill_null(moment)
     columns = [
         [document_id.encode() for document_id in records.ids],
         *(_bytes(column) for column in (records.urls, records.titles, records.types)),
-        updated_at.to_pylist(),
+        records.updated_at.fill_null(moment).to_pylist(),
         *(column.to_pylist() for column in (records.canonical, records.metadata, records.schema_objects)),
         records.payloads.to_pylist(),
         *(_bytes(column) for column in (records.sources, records.origins)),
         *(column.to_pylist() for column in (records.states, records.fingerprints)),
     ]
-    fields = _field_rows(records, updated_at)
-    rows = []
-    for values, count, own in zip(zip(*columns, strict=True), records.chunks.counts, fields, strict=True):
-        of_document = [next(chunks) for _ in range(count)]
-        ids = orjson.dumps([chunk.id.decode() for chunk in of_document])
-        digests = b"".join([hashlib.sha256(chunk.text).digest() for chunk in of_document])
-        rows.append(Rows(DocumentRow._make((*values, ids, digests, count)), of_document, own))
-    return rows
+    documents, of_documents = [], []
+    for values, count in zip(zip(*columns, strict=True), records.chunks.counts, strict=True):
+        own = [next(chunks) for _ in range(count)]
+        ids = orjson.dumps([chunk.id.decode() for chunk in own])
+        digests = b"".join([hashlib.sha256(chunk.text).digest() for chunk in own])
+        documents.append(DocumentRow._make((*values, ids, digests, count)))
+        of_documents.append(own)
+    return list(map(Rows, documents, of_documents, _field_rows(documents)))
 
 
 def _bytes(column: Any) -> list[bytes | None]:
@@ -132,17 +131,10 @@ def _chunk_rows(records: RecordColumns) -> Iterator[ChunkRow]:
     return map(ChunkRow._make, zip(*columns, strict=True))
 
 
-def _field_rows(records: RecordColumns, updated_at: Any) -> list[list[FieldRow]]:
+def _field_rows(documents: Sequence[DocumentRow]) -> list[list[FieldRow]]:
     """The values of the fields of each document, as the field index of local segments finds them."""
-    batch = _batch(
-        [document_id.encode() for document_id in records.ids],
-        updated_at.cast(pa.large_binary()),
-        (records.urls, records.types),
-        zip(records.metadata.to_pylist(), records.schema_objects.to_pylist(), strict=True),
-        (),
-    )
-    index = FieldIndex(batch)
-    found: list[list[FieldRow]] = [[] for _ in records.ids]
+    index = index_fields(documents, ())
+    found: list[list[FieldRow]] = [[] for _ in documents]
     for name, kind in index.stored():
         if kind == "date" and name != "updated_at":
             continue  # read from its string again: which fields are dates may be declared later
@@ -158,38 +150,28 @@ def _field_rows(records: RecordColumns, updated_at: Any) -> list[list[FieldRow]]
 
 def index_fields(documents: Sequence[DocumentRow], dates: Collection[str]) -> FieldIndex:
     """The field index of some documents, with a row for each."""
-    titles = pa.array([document.title for document in documents], pa.large_binary())
-    batch = _batch(
-        [document.id for document in documents],
-        pa.array([document.updated_at.encode() for document in documents], pa.large_binary()),
-        [
-            pa.array(column, pa.large_binary())
-            for column in zip(*((row.url, row.type) for row in documents), strict=True)
-        ],
-        ((document.metadata, document.schema_object) for document in documents),
-        dates,
+
+    def column(values: Iterable[bytes | None]) -> Any:
+        return pa.array(list(values), pa.large_binary())
+
+    def sparse(values: Sequence[bytes | None]) -> Any:
+        present = [place for place, value in enumerate(values) if value is not None]
+        return np.array(present, np.int32), column(values[place] for place in present)
+
+    reserved = ReservedColumns(
+        column(document.id for document in documents),
+        column(document.updated_at.encode() for document in documents),
+        sparse([document.url for document in documents]),
+        sparse([document.type for document in documents]),
     )
-    return FieldIndex(batch, lambda: titles)
-
-
-def _batch(
-    ids: Sequence[bytes],
-    updated_at: Any,
-    urls_and_types: Sequence[Any],
-    contents: Iterable[tuple[bytes | None, bytes | None]],
-    dates: Collection[str],
-) -> pa.RecordBatch:
-    def sparse(column: Any) -> Any:
-        present = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).astype(np.int32)
-        return present, column.drop_null().cast(pa.large_binary())
-
-    urls, types = map(sparse, urls_and_types)
-    reserved = ReservedColumns(pa.array(ids, pa.large_binary()), updated_at, urls, types)
     loaded = (
-        (orjson.loads(metadata or b"{}"), None if schema_object is None else orjson.loads(schema_object))
-        for metadata, schema_object in contents
+        (
+            orjson.loads(document.metadata or b"{}"),
+            None if document.schema_object is None else orjson.loads(document.schema_object),
+        )
+        for document in documents
     )
-    return build_fields(reserved, loaded, dates)
+    return FieldIndex(build_fields(reserved, loaded, dates), lambda: column(document.title for document in documents))
 
 
 def _field_row(name: bytes, code: Code, value: Any, dictionary: Any) -> FieldRow:

@@ -49,8 +49,8 @@ class Stored(Protocol):
         """The documents that are stored, by id, with their vectors in all spaces and without their fields."""
 
 
-class NothingStored:
-    """What a collection has before its first commit."""
+class _Nothing:
+    """What is stored before the first commit."""
 
     def values(self, *_: object) -> Mapping[Any, Any]:
         return {}
@@ -97,7 +97,8 @@ class PendingSink(ABC):
 
     @property
     @abstractmethod
-    def _stored(self) -> Stored: ...
+    def _committed(self) -> Stored | None:
+        """None before the first commit."""
 
     @abstractmethod
     def _write(self) -> None:
@@ -116,6 +117,10 @@ class PendingSink(ABC):
         """Whether the commit that failed took place: the connection may have been lost before its answer came."""
 
     # -- what is stored ------------------------------------------------------------------------------------------
+
+    @property
+    def _stored(self) -> Stored:
+        return self._committed or _Nothing()
 
     @property
     def spaces(self) -> Mapping[str, EmbeddingSpace]:

@@ -78,6 +78,10 @@ class CollectionState:
         token = secrets.token_hex(8)
         return replace(self, generation=self.generation + 1, updated_at=now(), token=token, **members)  # type: ignore[arg-type]
 
+    def less(self, **counts: int) -> CollectionState:
+        """The same state with smaller counts, which are named as its members."""
+        return replace(self, **{name: getattr(self, name) - count for name, count in counts.items()})
+
     def encode(self) -> bytes:
         return msgspec.json.encode(self)
 

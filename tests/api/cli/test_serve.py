@@ -165,6 +165,20 @@ def test_a_running_request_is_finished_before_the_end(tmp_path: Path) -> None:
 
 @pytest.mark.process
 @pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_soft_limit_of_open_files_keeps_no_collection_from_being_opened(workers: int, tmp_path: Path) -> None:
+    for number in range(20):  # each keeps some ten files open
+        fill(tmp_path, f"tenant{number}", [a_document("d", "alpha")])
+    few = "from resource import RLIMIT_NOFILE as F, getrlimit, setrlimit\nsetrlimit(F, (110, getrlimit(F)[1]))"
+    with running(tmp_path, workers, before=few) as server:
+        assert httpx.get(f"{server.url}/readyz", timeout=WAIT_SECONDS).json() == {"status": "ready", "damaged": 0}
+        assert server.stop() == 0
+        assert server.process.stderr is not None
+        assert "cannot be opened" not in server.process.stderr.read()
+
+
+@pytest.mark.process
+@pytest.mark.slow
 def test_two_workers_share_a_port_and_understand_each_others_cursors(store: Path) -> None:
     with running(store, workers=2) as server:
         seen = set()

@@ -1,4 +1,4 @@
-"""Endpoints and their errors, `api/http/endpoint.py` and `api/http/rejection.py`."""
+"""Endpoints and how their errors are answered, also those of rejected requests, `api/http/endpoint.py`."""
 
 from __future__ import annotations
 

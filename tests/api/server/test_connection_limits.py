@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import resource
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 
+from aidre.api.server import connection
 from aidre.api.server.connection import ServerConnection, connection_capacity
 from tests.api.server.timed_server import GET, TimedConnection, TimedServer
 from tests.support.clocks import until
@@ -104,12 +107,30 @@ def test_a_server_that_is_full_says_so_and_has_room_again(server: TimedServer) -
         assert again.recv(65_536).startswith(b"HTTP/1.1 200 ")
 
 
-def test_room_is_made_for_connections_but_never_more_than_the_system_gives() -> None:
+@pytest.fixture
+def file_limit() -> Iterator[tuple[int, int]]:
+    """The soft and the hard limit of open files, which a test may change."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        most = connection_capacity()
-        now = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        assert now >= soft
-        assert 0 < most < now
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    yield soft, hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_room_is_made_for_connections_but_never_more_than_the_system_gives(file_limit: tuple[int, int]) -> None:
+    most = connection_capacity()
+    now = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    assert now >= file_limit[0]
+    assert 0 < most < now
+
+
+def test_the_files_of_collections_are_not_given_to_connections(
+    file_limit: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = len(list(Path("/dev/fd").iterdir())) + connection.FILES_RESERVED + 600
+    monkeypatch.setattr(connection, "MAX_FILES", most)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, file_limit[1]))
+    before = connection_capacity()
+    (tmp_path / "file").touch()
+    with ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context((tmp_path / "file").open())
+        assert connection_capacity() == before - 300

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import socket
 import subprocess
 import sys
@@ -129,6 +130,17 @@ def test_a_damaged_collection_does_not_keep_others_from_being_examined(filled: S
     (filled.store / "broken" / "CURRENT").write_text("nonsense")
     _, found = asked(filled)
     assert (levels(found, "collection broken"), levels(found, "collection docs")) == (["warning"], ["ok"])
+
+
+def test_the_files_of_collections_count_against_the_limit_of_open_files(
+    filled: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [plenty] = asked(filled)[1]["open files"]
+    kept = int(plenty["text"].rpartition(" ")[2].replace(",", ""))
+    assert kept > 5
+    for hard, level in ((4_096 + kept // 2, "warning"), (4_096 + 2 * kept + 999, "ok")):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, hard=hard: (hard, hard))
+        assert levels(asked(filled)[1], "open files") == [level]
 
 
 def test_an_engine_that_does_not_answer_refuses_without_its_password(read_only: Shell, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Look-ups of a writer in PostgreSQL: stored documents by id or source, and vectors by embedding key."""
+"""What is read back from the tables of a collection in PostgreSQL: whole rows of chunks, and look-ups of a writer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,58 @@ from uuid import UUID
 from psycopg import sql
 
 from aidre.engine.storage import to_utf8
+from aidre.engine.types import PlainChunk
+from aidre_postgres.sql_filters import SqlConditions
 from aidre_postgres.tables import CHUNK_COLUMNS, DOCUMENT_COLUMNS, PostgresTables, to_uuid, unpack_vector
-from aidre_rows import ChunkRow, DocumentRow, PendingDocument, PendingVector, Rows, StoredSpace
+from aidre_rows import (
+    ChunkRow,
+    CollectionState,
+    DocumentRow,
+    PendingDocument,
+    PendingVector,
+    Rows,
+    StoredSpace,
+    plain_chunk,
+)
 
 _LOOKED_UP: Final = 5_000
 """Names that one statement looks up."""
+_CHUNK: Final = slice(1 + len(DOCUMENT_COLUMNS), 1 + len(DOCUMENT_COLUMNS) + len(CHUNK_COLUMNS))
+"""Of a row: before it are the number and the columns of the document, after it vectors and the number of the chunk."""
+
+
+class ChunkRows:
+    """`select` is a statement that finds whole rows: of the chunk c, its document d and its vectors."""
+
+    def __init__(self, tables: PostgresTables, state: CollectionState) -> None:
+        self.tables, self._spaces = tables, state.spaces
+        self._columns = {column.name: column for column in state.columns}
+        names = ["d.document", *(f"d.{name}" for name in DOCUMENT_COLUMNS), *(f"c.{name}" for name in CHUNK_COLUMNS)]
+        names += [f"v{stored.table}.{name}" for stored in state.spaces for name in ("vector", "norm")]
+        joins = [
+            sql.SQL(" join {vectors} {v} on {v}.chunk = c.chunk").format(
+                vectors=tables.vectors(stored.table), v=sql.Identifier(f"v{stored.table}")
+            )
+            for stored in state.spaces
+        ]
+        made = tables.fill(
+            "select {names}, c.chunk from {chunks} c join {documents} d on d.document = c.document{joins}",
+            names=sql.SQL(", ".join(names)),
+            joins=sql.SQL("").join(joins),
+        )
+        self.select = sql.SQL(made.as_string())  # made text once, not in each search
+
+    def conditions(self) -> SqlConditions:
+        return SqlConditions(self.tables, self._columns)
+
+    def packed_vector(self, row: Sequence[Any], stored: StoredSpace) -> bytes:
+        packed: bytes = row[_CHUNK.stop + 2 * self._spaces.index(stored)]
+        return packed
+
+    def chunk(self, row: Sequence[Any]) -> PlainChunk:
+        values = iter(row[_CHUNK.stop : -1])
+        vectors = {stored.space.id: _vector(stored, next(values), next(values), None) for stored in self._spaces}
+        return plain_chunk(row[0], DocumentRow(*row[1 : _CHUNK.start]), ChunkRow(*row[_CHUNK]), vectors)
 
 
 @dataclass(frozen=True, slots=True)
