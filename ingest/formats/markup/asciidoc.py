@@ -149,11 +149,11 @@ class _BlockStyle:
         return self.words[0].split("#")[0].split(".")[0].split("%")[0].strip() if self.words else ""
 
     def add(self, text: str) -> None:
-        for number, part in enumerate(_split_attributes(text)):
+        for part in _split_attributes(text):
             name, equals, value = part.partition("=")
             if equals:
                 self.attributes[name.strip()] = value.strip().strip("\"'")
-            elif number == 0 or part.strip():
+            else:
                 self.words.append(part.strip())
 
 

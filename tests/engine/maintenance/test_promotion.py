@@ -188,6 +188,21 @@ def test_a_store_that_an_older_release_has_entered_over_the_term_enters_it_again
     assert read_catalog(place.bucket)[0].term == catalog.term
 
 
+def test_what_is_published_between_the_pull_and_the_claim_is_taken_over(
+    folder_place: FolderPlace, path: Path, replica: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = Tenure.claim
+
+    def late(tenure: Tenure) -> Term:
+        write(path, ["late"], 3)
+        folder_place.publish(path)
+        return claim(tenure)
+
+    monkeypatch.setattr(Tenure, "claim", late)
+    assert dict(promote(folder_place.bucket, replica).generations) == {NAME: 2}
+    assert found(replica) == ["a", "b", "c", "late"]
+
+
 @pytest.mark.parametrize("place", ["s3", "folder"], indirect=True)
 def test_what_the_former_home_node_left_unfinished_does_not_hold_up_the_next(
     place: Place, path: Path, replica: Path, tmp_path: Path

@@ -92,7 +92,9 @@ def test_a_file_name_that_is_no_text_fails_by_name(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     for name in (b"a\xff.md", b"b\n.md"):
         Path(os.fsdecode(os.fsencode(tmp_path / "docs") + b"/" + name)).write_text("x")
-    assert [each.where for each in rejections(tmp_path / "docs")] == ["a\\udcff.md", "b\\n.md"]
+    reason = "the file name is not printable text: rename it"
+    found = [(each.where, each.reason) for each in rejections(tmp_path / "docs")]
+    assert found == [("a\\udcff.md", reason), ("b\\n.md", reason)]
 
 
 def test_a_damaged_parquet_file_fails_by_what_is_wrong_with_it(tmp_path: Path) -> None:

@@ -87,6 +87,15 @@ def test_it_counts_what_is_there_and_finds_what_is_wrong_with_it(
     assert (missed["document_id"], missed["place"], missed["first_id"]) == ("c", 2, "d")
 
 
+def test_all_documents_without_a_title_are_counted_whatever_the_sample_is(
+    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for size in (1, 2, 3):
+        monkeypatch.setattr(sample, "MAX_DOCUMENTS", size)
+        rows = facts(store, capsys, "--config", str(store.with_name("aidre.toml")))["rows"]
+        assert (rows["untitled"], rows["untitled_of"]) == (1, 4)
+
+
 def test_the_files_of_a_collection_are_counted_by_kind_and_its_documents_by_source(
     changed: Shell, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -88,6 +88,10 @@ def test_a_number_without_a_comparison_is_no_mention(question: str) -> None:
     assert find_mentions(question, NOW) == ()
 
 
+def test_a_period_that_begins_before_the_calendar_is_only_words() -> None:
+    assert not find_mentions("updated in the last 5000 years", NOW)
+
+
 def test_a_relative_date_is_the_same_all_day() -> None:
     early, late = (find_mentions("updated in the last 30 days", NOW.replace(hour=hour)) for hour in (0, 23))
     assert early == late

@@ -45,6 +45,7 @@ def test_code_stays_as_it_is_and_is_marked() -> None:
         (".. versionadded:: 1.2\n   The ``x`` option.", "New in version 1.2: The x option."),
         (".. deprecated:: 3.0", "Deprecated since version 3.0"),
         (".. py:function:: f(*args, x=1)\n\n   Does it.", "f(*args, x=1)\n\nDoes it."),
+        (".. py:function::\n\n   Does it.", "Does it."),
         (".. option:: -v, --verbose\n\n   Says more.", "-v, --verbose\n\nSays more."),
         (".. toctree::\n   :maxdepth: 2\n\n   a\n   b", ""),
         (".. automodule:: x\n   :members:", ""),
