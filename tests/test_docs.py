@@ -177,7 +177,9 @@ def unknown_tests(text: str, tests: Path) -> list[str]:
     """Of a table of tests, as in "| `folder/test_file`: words_of_a_name[id] |": what no file has, and no name."""
     lost = []
     for file, name in re.findall(r"^\| `([\w/]*test_\w+)`(?:: (\w+))?", text, re.MULTILINE):
-        path = tests / f"{file}.py"
+        folder, _, module = file.rpartition("/")
+        inside = tests.parent / folder / "tests" if folder.startswith("packages/") else tests / folder
+        path = inside / f"{module}.py"
         if not path.exists():
             lost.append(file)
         elif name and not re.search(rf"^(async )?def test_\w*{name}", path.read_text(encoding="utf-8"), re.MULTILINE):
