@@ -1,6 +1,6 @@
 """Signed publications of a store: the statement that a publisher makes, and the keys by which a replica takes it.
 
-A statement is a compact JWS (RFC 7515), as that about a chunk (`chunks`), of another type. It does not expire: a
+A statement is a compact JWS (RFC 7515), as that about a chunk (`signers`), of another type. It does not expire: a
 replica serves the newest publication as long as there is no newer one.
 """
 
@@ -16,7 +16,7 @@ from aidre.api.config import Settings
 from aidre.api.protocols.provenance.keys import (
     CURVE,
     KeyRing,
-    PublicKey,
+    VerifyingKey,
     compact_jws,
     file_version,
     from_base64url,
@@ -71,12 +71,12 @@ class PublisherKeys:
                 logger.error("the keys of publishers in force stay: %s", error)
         return open_statement(statement, self._keys)
 
-    def _read(self) -> Mapping[str, PublicKey]:
+    def _read(self) -> Mapping[str, VerifyingKey]:
         return {key.id: key for key in read_public_keys(self._path, _SETTING)}
 
 
-def open_statement(statement: str, keys: Mapping[str, PublicKey]) -> bytes:
-    """The payload of a statement. KeyError with the id of its key, where that is none of `keys`; ValueError where it is
+def open_statement(statement: str, keys: Mapping[str, VerifyingKey]) -> bytes:
+    """The payload of a statement. KeyError with the id of its key, where that is not in `keys`; ValueError where it is
     no statement, or its signature does not hold."""
     text, _, signature = statement.rpartition(".")
     head, _, payload = text.partition(".")
