@@ -56,7 +56,9 @@ def _configured(config: str | Path) -> Configured:
     settings = load_settings(to_path(config, "config="))
     return Configured(
         address=settings.store.address,
-        policies={name: replace(one.policy, shows_text=True) for name, one in settings.collections.items()},
+        policies={
+            name: replace(collection.policy, shows_text=True) for name, collection in settings.collections.items()
+        },
         runtime=settings.embedding.runtime,
         endpoints=settings.endpoints,
     )

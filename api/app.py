@@ -22,7 +22,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from aidre.api.access import ClientAddresses, Guard, OriginalTarget, WebOrigins
-from aidre.api.config import Intent, Protocol, Settings
+from aidre.api.config import IntentSettings, Protocol, Settings
 from aidre.api.http import (
     STATUS,
     AccessLog,
@@ -42,7 +42,15 @@ from aidre.api.protocols.intent import mount as mount_intent
 from aidre.api.protocols.nlweb import mount as mount_nlweb
 from aidre.api.protocols.provenance import mount as mount_provenance
 from aidre.api.retrieval import Cursors, LiveSnapshots, QueryEmbedders, Retrieval, store_secret
-from aidre.api.server import ClientMemory, ErrorResponses, FastRoutes, Frame, FrameMiddleware, Mounted, RejectionCache
+from aidre.api.server import (
+    ClientMemory,
+    ErrorResponses,
+    FastRoutes,
+    FrameMiddleware,
+    Mounted,
+    RejectionCache,
+    RequestFrame,
+)
 from aidre.engine.embedding import load_stored
 from aidre.engine.errors import AidreError, ConfigurationError
 from aidre.engine.ports import Source
@@ -89,7 +97,7 @@ def create_app(
         mount_intent(retrieval, state),
         signatures,
     ]
-    routes = [route for one in mounted for route in one.routes]
+    routes = [route for protocol in mounted for route in protocol.routes]
     metrics.declare([route.path for route in routes], _error_codes(mounted), run)
     log = AccessLog(STDOUT, metrics.add_dropped) if settings.server.log == "requests" else None
     scrubber = Scrubber(source, settings.server.scrub, state)
@@ -102,8 +110,8 @@ def create_app(
     app.middleware_stack = _layers(app, routes, mounted, guard, settings, metrics=metrics, log=log)
     app.state.guard, app.state.retrieval, app.state.metrics = guard, retrieval, metrics
     app.state.scrubber, app.state.replica_age = scrubber, replica_age
-    for one in mounted:
-        for name, value in one.state.items():
+    for protocol in mounted:
+        for name, value in protocol.state.items():
             setattr(app.state, name, value)
     return app
 
@@ -112,7 +120,7 @@ def of_replica(settings: Settings) -> Settings:
     """The settings without the protocols that a replica does not serve. ConfigurationError."""
     if settings.server.writes:
         raise ConfigurationError("server.writes: a replica takes no writes; send them to the store that is published")
-    return replace(settings, intent=Intent(), intakes=())
+    return replace(settings, intent=IntentSettings(), intakes=())
 
 
 def _with_base_url(settings: Settings) -> Settings:
@@ -145,7 +153,7 @@ def _error_codes(mounted: Sequence[Mounted]) -> set[str]:
         return {kind.code}.union(*map(declared, kind.__subclasses__()))
 
     codes = declared(AidreError) | {code for _, code in STATUS.values()}
-    return codes.union(*(one.error_codes for one in mounted))
+    return codes.union(*(protocol.error_codes for protocol in mounted))
 
 
 def _lifespan(
@@ -165,11 +173,11 @@ def _lifespan(
         following = asyncio.create_task(_follow(retrieval, scrubber, mounted))
         scrubber.open()
         await guard.open()
-        for one in mounted:
-            await one.open()
+        for protocol in mounted:
+            await protocol.open()
         yield state
-        for one in reversed(mounted):
-            await one.close()
+        for protocol in reversed(mounted):
+            await protocol.close()
         following.cancel()
         scrubber.close()
         with suppress(asyncio.CancelledError):
@@ -185,7 +193,7 @@ def _lifespan(
 
 async def _follow(retrieval: Retrieval, scrubber: Scrubber, mounted: Sequence[Mounted]) -> None:
     """Keeps the snapshots, the models and what the protocols derive from files up to date."""
-    refreshers = [one.refresh for one in mounted if one.refresh is not None]
+    refreshers = [protocol.refresh for protocol in mounted if protocol.refresh is not None]
 
     def refresh() -> None:
         retrieval.snapshots.mark_damaged(scrubber.refresh())
@@ -214,14 +222,14 @@ def _layers(
     """
     errors = ErrorResponses(mounted, render_error)
     routed = FastRoutes(ExceptionMiddleware(app.router, {HTTPException: _renderer_of_http(errors)}), routes)
-    frame = Frame(
+    frame = RequestFrame(
         guard,
         WebOrigins(settings),
         errors,
         metrics,
         log=log,
         routes=routes,
-        sign=next((one.sign for one in mounted if one.sign is not None), None),
+        sign=next((protocol.sign for protocol in mounted if protocol.sign is not None), None),
         note_target=OriginalTarget(settings.server).note if settings.server.trusted_proxies else None,
     )
     return FrameMiddleware(routed, frame)

@@ -26,14 +26,14 @@ Chunks = Sequence[RetrievedChunk]
 _MEMBERS: Final = frozenset({"title", "url", "type", "updated_at"})
 
 
-class Order(NamedTuple):
+class ListingOrder(NamedTuple):
     """The name of a member or of a metadata field, and whether the greatest value comes first."""
 
     name: str
     descending: bool
 
 
-def to_order(order_by: Any) -> tuple[Order, ...]:
+def to_order(order_by: Any) -> tuple[ListingOrder, ...]:
     """InvalidInput."""
     names = [order_by] if isinstance(order_by, str) else order_by
     if names is None:
@@ -42,7 +42,7 @@ def to_order(order_by: Any) -> tuple[Order, ...]:
         raise InvalidInput(
             f'order_by is the name of a field, "-price" for the greatest first, or a list, not {shown(order_by)}'
         )
-    return tuple(Order(name.removeprefix("-"), name.startswith("-")) for name in names)
+    return tuple(ListingOrder(name.removeprefix("-"), name.startswith("-")) for name in names)
 
 
 def check_limits(limit: Any, offset: Any) -> None:
@@ -60,7 +60,7 @@ def documents(reader: Reader, filter: Filter | None = None, *, start: int = 0) -
 
 def some_of(
     documents: Iterator[Chunks],
-    order: Sequence[Order],
+    order: Sequence[ListingOrder],
     *,
     limit: int | None,
     offset: int,
@@ -75,13 +75,13 @@ def some_of(
     if not order:
         return islice(documents, offset, end)
     keyed: Iterator[tuple[Any, ...]] = (
-        (*(_key(chunks[0], one) for one in order), chunks[0].document_id) for chunks in documents
+        (*(_key(chunks[0], criterion) for criterion in order), chunks[0].document_id) for chunks in documents
     )
     chosen = sorted(keyed) if end is None else heapq.nsmallest(end, keyed)
     return (document(key[-1]) for key in chosen[offset:])
 
 
-def _key(chunk: RetrievedChunk, order: Order) -> tuple[bool, Any]:
+def _key(chunk: RetrievedChunk, order: ListingOrder) -> tuple[bool, Any]:
     """Orders as asked; a missing value last."""
     kind, comparable = _comparable(_value(chunk, order.name))
     if comparable is None:

@@ -35,7 +35,7 @@ from aidre.engine.types import (
     CommitResult,
     Facet,
     Hit,
-    Layout,
+    ResultLayout,
     RetrievedChunk,
 )
 
@@ -108,7 +108,7 @@ class Reader(Protocol):
     def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
         """The hits of each query; raises the errors of `search`, for any of the queries."""
 
-    def splice(self, hits: Sequence[Hit], scores: Sequence[bytes], layout: Layout) -> bytes | None:
+    def splice(self, hits: Sequence[Hit], scores: Sequence[bytes], layout: ResultLayout) -> bytes | None:
         """The `fragments` of hits and the JSON of their scores in a layout, one after the other, in one step; None
         where the engine does not do that, or not for these hits: the caller joins the fragments itself."""
 
@@ -150,7 +150,7 @@ class Reader(Protocol):
 
     def unknown_fields(self, filter: Filter) -> tuple[str, ...]:
         """The fields that a filter names and no document has, sorted, as `fields.field_name` returns them. Only `ne`
-        and `exists: false` hold there. Fields that every collection has are none of them."""
+        and `exists: false` hold there. They do not include the fields that every collection has."""
 
     def has_field(self, name: str) -> bool:
         """Whether a document has the field with this stored name, or a title for `fields.TITLE`."""

@@ -192,9 +192,9 @@ class _Redaction:
                 continue
             is_part = name in PARTS or (in_text and (name in PART_MEMBERS or written in _CONTAINERS))
             is_part = is_part or (name in SUMMARIES and not _is_plain(member))
-            kept = self.value(member, name, depth, in_text=is_part)
-            if kept is not _NOTHING:
-                shown[written] = kept
+            written_value = self.value(member, name, depth, in_text=is_part)
+            if written_value is not _NOTHING:
+                shown[written] = written_value
         return shown
 
     def _shows(self, name: str, string: str) -> bool:

@@ -186,7 +186,7 @@ def shown_value(kind: Kind, value: Any) -> Any:
     return f"{(datetime(1970, 1, 1) + timedelta(microseconds=value)).isoformat()}Z" if kind == "date" else value
 
 
-class Layout(NamedTuple):
+class ResultLayout(NamedTuple):
     """The constant text of a result: before its id, its score, its source, its metadata and its etag, and after that;
     and what stands between two results. Without `ids` the id is left out, without `metadata` that and the etag."""
 

@@ -1,3 +1,3 @@
 from .pipeline.ingest import ingest as ingest
 from .pipeline.run import IngestOptions as IngestOptions
-from .pipeline.run_events import Problem as Problem, Progress as Progress, Summary as Summary
+from .pipeline.run_events import DocumentProblem as DocumentProblem, RunProgress as RunProgress, Summary as Summary

@@ -91,7 +91,7 @@ class _Atom:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _TextTable:
     """A table whose rows begin at `rows`; `lead` is what a chunk that begins among them repeats, with its tokens."""
 
     start: int
@@ -101,18 +101,18 @@ class _Table:
     tokens: int = 0
 
 
-class _Tables:
+class _SectionTables:
     """The tables of a section, in order."""
 
-    def __init__(self, tables: Sequence[_Table]) -> None:
+    def __init__(self, tables: Sequence[_TextTable]) -> None:
         self._tables = tables
 
-    def at(self, position: int) -> _Table | None:
+    def at(self, position: int) -> _TextTable | None:
         """The table among whose rows a position is."""
         found = bisect_right(self._tables, position, key=attrgetter("rows")) - 1
         return self._tables[found] if found >= 0 and position < self._tables[found].end else None
 
-    def starting_at(self, position: int) -> _Table | None:
+    def starting_at(self, position: int) -> _TextTable | None:
         found = bisect_left(self._tables, position, key=attrgetter("start"))
         return self._tables[found] if found < len(self._tables) and self._tables[found].start == position else None
 
@@ -198,9 +198,11 @@ class Chunker:
         for span, tokens in self._enforce_limit(text, _pack(atoms, target), limit, counts, tables):
             yield span, tables.read(text, *span), tokens
 
-    def _find_tables(self, document: Document, paragraphs: Sequence[tuple[int, int, bool]], max_tokens: int) -> _Tables:
+    def _find_tables(
+        self, document: Document, paragraphs: Sequence[tuple[int, int, bool]], max_tokens: int
+    ) -> _SectionTables:
         """The tables among the paragraphs of a section, with what their chunks repeat: at most `max_tokens`."""
-        text, tables = document.text, list[_Table]()
+        text, tables = document.text, list[_TextTable]()
         for index, (start, end, _) in enumerate(paragraphs):
             table = _find_table(text, start, end)
             if table is None:
@@ -216,10 +218,10 @@ class Chunker:
             fitting = (pair for pair in zip(forms, self._count(forms), strict=True) if pair[1] <= max_tokens)
             lead, tokens = next(fitting, None) or self._shorten(forms[-1], max_tokens)
             tables.append(replace(table, lead=lead, tokens=tokens))
-        return _Tables(tables)
+        return _SectionTables(tables)
 
     def _split_atoms(
-        self, text: str, paragraphs: Sequence[tuple[int, int, bool]], target: int, limit: int, tables: _Tables
+        self, text: str, paragraphs: Sequence[tuple[int, int, bool]], target: int, limit: int, tables: _SectionTables
     ) -> Iterator[_Atom]:
         limits = [limit if is_code else target for _, _, is_code in paragraphs]
         short = [
@@ -240,7 +242,7 @@ class Chunker:
                     yield _Atom(*piece, count, 0 if index else total, lead if index else 0)
 
     def _split_paragraph(
-        self, text: str, start: int, end: int, target: int, *, is_code: bool, table: _Table | None
+        self, text: str, start: int, end: int, target: int, *, is_code: bool, table: _TextTable | None
     ) -> list[tuple[Span, int]]:
         """Sentences, of code and tables lines; a long one as lines, clauses, runs of words, and runs of characters."""
         done: list[tuple[Span, int]] = []
@@ -261,7 +263,7 @@ class Chunker:
             pending = pieces
         return sorted(done)
 
-    def _join_first_row(self, text: str, lines: Sequence[Span], table: _Table, target: int) -> list[Span]:
+    def _join_first_row(self, text: str, lines: Sequence[Span], table: _TextTable, target: int) -> list[Span]:
         """The lines of a table, with the names of its columns and the first row as one, if a chunk can hold it."""
         above = bisect_left(lines, table.rows, key=itemgetter(0))
         joined = [(lines[0][0], lines[last][1]) for last in (above, above - 1) if 0 <= last < len(lines)]
@@ -270,7 +272,9 @@ class Chunker:
                 return [span, *(line for line in lines if line[0] >= span[1])]
         return list(lines)
 
-    def _count_spans(self, text: str, spans: Sequence[tuple[int, ...]], tables: _Tables | None = None) -> list[int]:
+    def _count_spans(
+        self, text: str, spans: Sequence[tuple[int, ...]], tables: _SectionTables | None = None
+    ) -> list[int]:
         """Tokens of each span, with what `tables` add to it; _TOO_MANY for one that is too long to be tokenized."""
         counts = [_TOO_MANY] * len(spans)
         short = [index for index, span in enumerate(spans) if span[1] - span[0] <= _MAX_COUNTED_CHARACTERS]
@@ -283,7 +287,7 @@ class Chunker:
         return counts
 
     def _enforce_limit(
-        self, text: str, spans: Iterable[Span], limit: int, atom_counts: Mapping[Span, int], tables: _Tables
+        self, text: str, spans: Iterable[Span], limit: int, atom_counts: Mapping[Span, int], tables: _SectionTables
     ) -> Iterator[tuple[Span, int]]:
         """Spans with their tokens, halved until they are within the limit.
 
@@ -420,7 +424,7 @@ def _trim(text: str, start: int, end: int) -> Span | None:
     return (start, end) if start < end else None
 
 
-def _find_table(text: str, start: int, end: int) -> _Table | None:
+def _find_table(text: str, start: int, end: int) -> _TextTable | None:
     """The table that a paragraph is: of Markdown, or lines with tabs between cells, of which the first is repeated."""
     first = text.find("\n", start, end)
     if first < 0:
@@ -428,15 +432,15 @@ def _find_table(text: str, start: int, end: int) -> _Table | None:
     second = text.find("\n", first + 1, end)
     second = end if second < 0 else second
     if "|" in text[start:first] and "|" in text[first:second] and _RULE.fullmatch(text, first + 1, second):
-        return _Table(start, min(second + 1, end), end)
+        return _TextTable(start, min(second + 1, end), end)
     if text.startswith("|", start) and text.startswith("|", first + 1):
-        return _Table(start, first + 1, end)
+        return _TextTable(start, first + 1, end)
     tabs = text.count("\t", start, first)
     if not tabs:
         return None
     lines = text[start:end].splitlines()
     tabbed = sum(line.count("\t") == tabs and "\t" in line.strip() for line in lines)
-    return _Table(start, first + 1, end) if tabbed >= _MIN_TABBED * len(lines) else None
+    return _TextTable(start, first + 1, end) if tabbed >= _MIN_TABBED * len(lines) else None
 
 
 def _find_tables_inside(text: str, start: int, end: int) -> Iterator[Span]:

@@ -82,8 +82,8 @@ def to_path(path: Any, argument: str) -> Path:
 
 def to_facets(facets: Facets) -> tuple[FacetRequest, ...]:
     """Facets with ends of ranges as a filter has values. InvalidInput, InvalidFilter."""
-    asked = to_requests(facets)
-    return tuple(replace(one, ranges=_to_ranges(one)) if one.ranges else one for one in asked)
+    requests = to_requests(facets)
+    return tuple(replace(request, ranges=_to_ranges(request)) if request.ranges else request for request in requests)
 
 
 def _to_ranges(request: FacetRequest) -> list[Any]:
@@ -92,8 +92,8 @@ def _to_ranges(request: FacetRequest) -> list[Any]:
 
 
 def to_order(order: SearchOrder | None) -> FieldOrder | None:
-    asked = to_field_order(order)
-    return None if asked is None else FieldOrder(stored_name(asked[0]), asked[1], all_relevant=True)
+    field_order = to_field_order(order)
+    return None if field_order is None else FieldOrder(stored_name(field_order[0]), field_order[1], all_relevant=True)
 
 
 def to_store_path(path: Any) -> Path | None:
@@ -111,7 +111,7 @@ def to_queries(queries: Any) -> Any:
     if isinstance(queries, str | bytes | dict) or not isinstance(queries, Iterable):
         raise InvalidInput(f"search_many needs a list of texts or a matrix of vectors, not {type(queries).__name__}")
     listed = queries if isinstance(queries, np.ndarray) else list(queries)
-    texts = 0 if isinstance(listed, np.ndarray) else sum(isinstance(one, str) for one in listed)
+    texts = 0 if isinstance(listed, np.ndarray) else sum(isinstance(query, str) for query in listed)
     if 0 < texts < len(listed):
         raise InvalidInput("search_many needs a list of texts or a matrix of vectors, not both in one")
     return listed
@@ -122,12 +122,12 @@ def to_spaces(space: Any) -> list[EmbeddingSpace] | None:
     if space is None:
         return None
     spaces = [space] if isinstance(space, EmbeddingSpace) else space
-    if not isinstance(spaces, list | tuple) or not all(isinstance(one, EmbeddingSpace) for one in spaces):
+    if not isinstance(spaces, list | tuple) or not all(isinstance(item, EmbeddingSpace) for item in spaces):
         raise InvalidInput("space= is an aidre.EmbeddingSpace or a list of them")
-    if not spaces or len({one.id for one in spaces}) < len(spaces):
+    if not spaces or len({declared.id for declared in spaces}) < len(spaces):
         raise InvalidInput("space= is a list of at least one space, each with an id of its own")
-    for one in spaces:
-        _check_space(one)
+    for declared in spaces:
+        _check_space(declared)
     return list(spaces)
 
 
@@ -141,8 +141,8 @@ def _check_space(space: EmbeddingSpace) -> None:
     for name, allowed in (("distance", get_args(Distance)), ("precision", (None, *get_args(Precision)))):
         value: Any = getattr(space, name)
         if not isinstance(value, str | None) or value not in allowed:
-            ours = _FOREIGN_DISTANCES.get(value.lower()) if isinstance(value, str) and name == "distance" else None
-            cure = "" if ours is None else f": here it is {ours!r}"
+            own_name = _FOREIGN_DISTANCES.get(value.lower()) if isinstance(value, str) and name == "distance" else None
+            cure = "" if own_name is None else f": here it is {own_name!r}"
             known = ", ".join(filter(None, allowed))
             raise InvalidInput(f"{where}: {name} is one of {known}, not {shown(value)}{cure}")
     if not isinstance(space.model, str | None):
@@ -172,11 +172,11 @@ def to_question(
     check_space_id(space)
     if text is not None:
         check_text(text)
-    given = None if vector is None else to_vector(vector, space)
-    return Question(k, text, given, space, filter, mode, offset, scaled=False)
+    query_vector = None if vector is None else to_vector(vector, space)
+    return Question(k, text, query_vector, space, filter, mode, offset, scaled=False)
 
 
-def to_ingest_options(sources: Sequence[object], given: Mapping[str, Any]) -> IngestOptions:
+def to_ingest_options(sources: Sequence[object], options: Mapping[str, Any]) -> IngestOptions:
     """The options of an ingest of some sources. InvalidInput."""
     from aidre.ingest import IngestOptions
 
@@ -185,6 +185,6 @@ def to_ingest_options(sources: Sequence[object], given: Mapping[str, Any]) -> In
     for source in sources:
         to_path(source, "a source")
     known = {field.name for field in fields(IngestOptions)}
-    if unknown := sorted(given.keys() - known):
+    if unknown := sorted(options.keys() - known):
         raise InvalidInput(f"ingest has no option {unknown[0]}: it has {', '.join(sorted(known))}")
-    return IngestOptions(**given)
+    return IngestOptions(**options)

@@ -48,8 +48,8 @@ def _streamed(verb: Callable[Concatenate[Any, P], Iterator[T]]) -> Callable[Conc
     async def streamed(self: Any, /, *args: P.args, **named: P.kwargs) -> AsyncIterator[T]:
         found = await asyncio.to_thread(verb, self._verbs, *args, **named)
         while batch := await asyncio.to_thread(lambda: list(islice(found, SCANNED))):
-            for one in batch:
-                yield one
+            for item in batch:
+                yield item
 
     streamed.__doc__ = f"As `{verb.__qualname__}`."
     return streamed

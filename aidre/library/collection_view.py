@@ -88,7 +88,7 @@ class CollectionView:
         """For notebooks."""
         documents = self.get(limit=SHOWN_ROWS)
         names = ("id", "title", "text", "url", "metadata")
-        rows = as_html({name: [getattr(one, name) for one in documents] for name in names})
+        rows = as_html({name: [getattr(document, name) for document in documents] for name in names})
         return f"<p>{escape(self.name)}: {len(self):,} documents</p>{rows}"
 
     if not TYPE_CHECKING:  # to a type checker a name that is missing is a fault
@@ -216,7 +216,7 @@ class CollectionView:
         question = to_question(text, vector, k=k, offset=offset, filter=parsed, mode=mode, space=space)
         if reader is None:
             nothing = Hits()
-            nothing.facets = {one.field: Facet((), 0, 0, None, None) for one in requests}
+            nothing.facets = {request.field: Facet((), 0, 0, None, None) for request in requests}
             return nothing
         if requests or limits is not None or correct or not operators or group != "chunk":
             question = question._replace(
@@ -276,7 +276,7 @@ class CollectionView:
             return SearchResults([Hits() for _ in queries])
         parsed, state = to_filter(filter), State(reader, self._policy)
         found: dict[int, Hits] = {}
-        asked = {}
+        converted = {}
         for number, query in enumerate(queries):
             text, vector = (query, None) if isinstance(query, str) else (None, query)
             question = to_question(text, vector, k=k, offset=0, filter=parsed, mode=mode, space=space)
@@ -285,9 +285,9 @@ class CollectionView:
             if operators and text is not None and run(read(text, [state]), self._spaces.embed) is not None:
                 found[number] = to_hits(run(answer(question, state), self._spaces.embed), None)
             else:
-                asked[number] = run(query_of(question, state), self._spaces.embed)
-        if asked:
-            found.update(zip(asked, map(Hits, reader.search_all([*asked.values()])), strict=True))
+                converted[number] = run(query_of(question, state), self._spaces.embed)
+        if converted:
+            found.update(zip(converted, map(Hits, reader.search_all([*converted.values()])), strict=True))
         return SearchResults([found[number] for number in sorted(found)], self._unknown_fields(reader, parsed))
 
     # -- look-up -----------------------------------------------------------------------------------------------
@@ -345,7 +345,7 @@ class CollectionView:
         check_limits(limit, offset)
         reader, listed = self.reader, to_ids(ids, "get")
         chosen = listed[offset : None if limit is None else offset + limit]
-        found = [() if reader is None else reader.document(one) for one in chosen]
+        found = [() if reader is None else reader.document(document_id) for document_id in chosen]
         return [stored_document(chunks, vectors=vectors) if chunks else None for chunks in found]
 
     def __getitem__(self, document_id: str) -> Document:
@@ -401,7 +401,7 @@ class CollectionView:
             >>> found.counts, found.minimum, found.maximum, found.missing
             (((15, 1), (35, 1)), 15, 35, 1)
         """
-        if not fields or not all(isinstance(one, str) for one in fields):
+        if not fields or not all(isinstance(field, str) for field in fields):
             raise InvalidInput('facets needs the names of fields, as in facets("price", "color")')
         if limit is not None:
             check_range("limit", limit, 1, MAX_LIMIT)

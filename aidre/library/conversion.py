@@ -57,11 +57,11 @@ def to_columns(rows: Rows, matrices: Mapping[str, Matrix]) -> list[RowBatch] | N
 
 def to_changes(changes: Any) -> dict[str, dict[str, Any]]:
     """Changes of documents by id, as values that can be stored. InvalidInput, InvalidDocument."""
-    if not isinstance(changes, Mapping) or not all(isinstance(one, Mapping) for one in changes.values()):
+    if not isinstance(changes, Mapping) or not all(isinstance(members, Mapping) for members in changes.values()):
         raise InvalidInput("patch takes a mapping of ids to mappings of changed members")
     return {
-        to_document_id(key): {str(name): _to_change(str(name), value) for name, value in one.items()}
-        for key, one in changes.items()
+        to_document_id(key): {str(name): _to_change(str(name), value) for name, value in members.items()}
+        for key, members in changes.items()
     }
 
 
@@ -131,10 +131,10 @@ def _to_document(row: Row, number: int, brought: Mapping[str, Matrix]) -> Docume
         vectors = _vectors_of(row)
         check_misplaced_vector(members, has_vectors=bool(vectors or brought))
         text = _text_of(members.get("text"), has_vectors=bool(vectors or brought))
-        given = members.get("id")
-        if given is None:
+        stated_id = members.get("id")
+        if stated_id is None:
             content = _sorted_json(members) + (b"" if text else _vector_bytes({**(vectors or {}), **brought}))
-        identity = _id_of(content) if given is None else to_document_id(given)
+        identity = _id_of(content) if stated_id is None else to_document_id(stated_id)
         return to_document(members, _NO_FILE, identity, text=text, vectors=vectors)
     except (InvalidDocument, InvalidInput) as error:
         raise InvalidDocument(f"document {number}: {error.message}", row=number) from None
@@ -207,11 +207,11 @@ def _array(value: Any, space: str | None, *, axes: int) -> Matrix:
     where = "the search" if space is None else f"space {space!r}"
     try:
         with np.errstate(over="ignore"):  # the engine refuses what is infinite
-            given = np.asarray(value)
-            array = given.astype(np.float32, copy=False) if given.dtype.kind in "fiu" else given
+            plain = np.asarray(value)
+            array = plain.astype(np.float32, copy=False) if plain.dtype.kind in "fiu" else plain
     except (TypeError, ValueError, OverflowError):
-        given = array = np.empty(0, np.str_)
-    if given.dtype.kind not in "fiu":
+        plain = array = np.empty(0, np.str_)
+    if plain.dtype.kind not in "fiu":
         raise InvalidInput(f"the vectors of {where} are not numbers in rows of one length: {_SHAPES[axes]}")
     if array.ndim != axes:
         raise InvalidInput(f"the vectors of {where} have {array.ndim} axes, not {axes}: {_SHAPES[axes]}")

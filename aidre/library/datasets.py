@@ -111,7 +111,7 @@ def _rows(table: pa.Table, columns: dict[str, str], vectors: str | None, metadat
 
     used = {*columns.values(), vectors}
     if metadata is None:  # a column `id` or `title` that was not named is not the document's own
-        chosen = [one.name for one in table.schema if one.name not in {*used, *OWN} and _is_plain(one.type)]
+        chosen = [column.name for column in table.schema if column.name not in {*used, *OWN} and _is_plain(column.type)]
     else:
         chosen = [name for name in metadata if name not in used]
     if clash := sorted(set(chosen) & set(OWN)):

@@ -65,11 +65,11 @@ def own_words(verb: Callable[P, T]) -> Callable[P, T]:
     """The same verb, which tells our word for an argument of another library, and which arguments have to be named.
     InvalidInput."""
     parameters = inspect.signature(verb).parameters.values()
-    known = frozenset(one.name for one in parameters)
-    placed = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
-    by_name = [f"{one.name}=" for one in parameters if one.kind is one.KEYWORD_ONLY]
+    known = frozenset(parameter.name for parameter in parameters)
+    placed = [parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+    by_name = [f"{parameter.name}=" for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     rest = f", and {', '.join(by_name)} by name" if by_name else ", and nothing else"
-    most = math.inf if any(one.kind is one.VAR_POSITIONAL for one in parameters) else len(placed)
+    most = math.inf if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters) else len(placed)
 
     @wraps(verb)
     def checked(*args: P.args, **named: P.kwargs) -> T:

@@ -74,7 +74,7 @@ def write(
         >>> "tea" in docs, docs.adopt(files / "parts")
         (True, [])
     """
-    from aidre.engine.collection import Order, check_name, is_stored, put_segments
+    from aidre.engine.collection import SegmentOrder, check_name, is_stored, put_segments
     from aidre.engine.maintenance import place_of
 
     place = place_of(into)
@@ -84,7 +84,7 @@ def write(
     settings = [*_identities(space, embed, endpoint), *named_dates]
     for number, (piece, matrices) in enumerate(_pieces(rows, vectors, space)):
         name = check_name(f"{label}-{number:04d}-{_digest(piece, matrices, settings)}")
-        order = Order(label, run, number)
+        order = SegmentOrder(label, run, number)
         if not is_stored(place, name, order):
             with (
                 tempfile.TemporaryDirectory(prefix="aidre-segments-") as folder,
@@ -102,8 +102,8 @@ def _identities(
 ) -> list[str]:
     """What computes the vectors, as far as it is the same in every process: the spaces with their models, the address
     of an endpoint, and the name and the code of a function."""
-    given = [space] if isinstance(space, EmbeddingSpace) else None if space is None else list(space)
-    resolved = Spaces(given, embed, endpoint, {}, Configured()).for_writing(None)
+    declared = [space] if isinstance(space, EmbeddingSpace) else None if space is None else list(space)
+    resolved = Spaces(declared, embed, endpoint, {}, Configured()).for_writing(None)
     function = (
         [] if embed is None else [f"{embed.__module__}.{getattr(embed, '__qualname__', type(embed).__qualname__)}"]
     )
@@ -115,8 +115,13 @@ def _code(code: Any) -> list[str]:
     """The instructions, names and plain constants of a function and of those in it."""
     if not isinstance(code, CodeType):
         return []
-    plain = [repr(one) for one in code.co_consts if isinstance(one, str | bytes | int | float | None)]
-    return [code.co_code.hex(), *code.co_names, *plain, *(text for one in code.co_consts for text in _code(one))]
+    plain = [repr(constant) for constant in code.co_consts if isinstance(constant, str | bytes | int | float | None)]
+    return [
+        code.co_code.hex(),
+        *code.co_names,
+        *plain,
+        *(text for constant in code.co_consts for text in _code(constant)),
+    ]
 
 
 # -- pieces ----------------------------------------------------------------------------------------------------
@@ -125,7 +130,7 @@ def _code(code: Any) -> list[str]:
 def _pieces(rows: Rows, vectors: Any, space: Any) -> Iterator[tuple[Rows, dict[str, NDArray[np.float32]]]]:
     """Rows and vectors in pieces of SEGMENT_ROWS: tables stay tables, all else are documents."""
     spaces = [space] if isinstance(space, EmbeddingSpace) else list(space or ())
-    matrices = to_matrices(vectors, [one.id for one in spaces])
+    matrices = to_matrices(vectors, [identity.id for identity in spaces])
     first = 0
     for piece, size in _row_pieces(rows):
         own = {name: matrix[first : first + size] for name, matrix in matrices.items()}
@@ -166,8 +171,10 @@ def _slices(tables: Iterable[Any]) -> Iterator[tuple[Rows, int]]:
 
     waiting: list[pa.Table] = []
     held = 0
-    for one in tables:
-        table = pa.table(one) if is_table(one) else pa.Table.from_batches([pa.record_batch(one)])
+    for chunk_table in tables:
+        table = (
+            pa.table(chunk_table) if is_table(chunk_table) else pa.Table.from_batches([pa.record_batch(chunk_table)])
+        )
         waiting.append(table)
         held += table.num_rows
         while held >= SEGMENT_ROWS:

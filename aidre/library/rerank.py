@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from aidre.engine.types import Hit
 
 
-def to_rerank(given: Any, reader: Reader, spaces: Spaces) -> Rerank:
+def to_rerank(rerank: Any, reader: Reader, spaces: Spaces) -> Rerank:
     """A function of a text and the texts of hits to scores; an object whose `predict` takes pairs of both, as cross-
     encoders have it; the id of a space of the collection; or the folder of a cross-encoder. InvalidInput."""
-    if isinstance(given, str):
-        space = next((one for one in reader.collection.spaces if one.id == given), None)
+    if isinstance(rerank, str):
+        space = next((space for space in reader.collection.spaces if space.id == rerank), None)
         if space is not None:
             if space.model is None:
-                raise InvalidInput(f"rerank={given!r} is a space without a model: it takes no text")
+                raise InvalidInput(f"rerank={rerank!r} is a space without a model: it takes no text")
             return _BySpace(reader, spaces, space)
-    if isinstance(given, str | PathLike):
-        folder = Path(fspath(given)).expanduser()
+    if isinstance(rerank, str | PathLike):
+        folder = Path(fspath(rerank)).expanduser()
         if not folder.is_dir():
-            known = ", ".join(one.id for one in reader.collection.spaces)
-            raise InvalidInput(f"rerank={str(given)!r:.100} is not a space of the collection ({known}) and no folder")
+            known = ", ".join(space.id for space in reader.collection.spaces)
+            raise InvalidInput(f"rerank={str(rerank)!r:.100} is not a space of the collection ({known}) and no folder")
         return _ByPairs(_load(str(folder.absolute())).predict)
-    predict = getattr(given, "predict", None)
+    predict = getattr(rerank, "predict", None)
     if callable(predict):
         return _ByPairs(predict)
-    if not callable(given):
+    if not callable(rerank):
         raise InvalidInput("rerank= is a function of a text and texts, a space, or the folder of a cross-encoder")
-    return _ByTexts(given)
+    return _ByTexts(rerank)
 
 
 class _ByTexts:
@@ -75,10 +75,10 @@ class _BySpace:
         return to_scores(found, len(hits))
 
 
-def to_scores(given: Any, count: int) -> list[float]:
+def to_scores(values: Any, count: int) -> list[float]:
     """The scores of a reranker: one finite number for each hit, else InvalidInput."""
     try:
-        scores = np.asarray(given, np.float64)
+        scores = np.asarray(values, np.float64)
     except (TypeError, ValueError):
         scores = np.empty(0)
     if scores.shape == (count, 1):

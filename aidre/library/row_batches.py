@@ -61,7 +61,7 @@ def to_batches(
                 return None
             columns["id"] = ids
         end = first + len(columns["id"])
-        batch = build_row_batch(nowhere, first, columns, {name: one[first:end] for name, one in matrices.items()})
+        batch = build_row_batch(nowhere, first, columns, {name: matrix[first:end] for name, matrix in matrices.items()})
         if batch is None or any(map(str.isspace, batch.texts.to_pylist())):
             return None
         batches.append(batch)
@@ -135,7 +135,8 @@ def _to_table(rows: Any) -> pa.Table | None:
 
 
 def _plain_columns(rows: Sequence[Any]) -> dict[str, list[Any]] | None:
-    """The members of mappings, where all have the same ones in one order, each of one type of `_PLAIN`."""
+    """The values of mappings by member, where all have the same members in the same order, each of one type of
+    `_PLAIN`; otherwise None."""
     if set(map(type, rows)) != {dict}:
         return None
     names = tuple(rows[0])
@@ -193,7 +194,9 @@ def _content_ids(columns: Mapping[str, Any], content_id: Any, *, is_text: bool) 
         contents = columns["text"].cast(pa.large_binary())
     else:
         try:
-            contents = write_objects({name: write_json(one, name, faults) for name, one in columns.items()}).sorted_json
+            contents = write_objects(
+                {name: write_json(column, name, faults) for name, column in columns.items()}
+            ).sorted_json
         except (InvalidDocument, ValueError):  # of JSON
             return None
     return None if faults else pa.array(map(content_id, contents.to_pylist()), pa.large_string())

@@ -85,10 +85,11 @@ class Spaces:
         for space in self.given or ():
             other = by_id.get(space.id, space)
             for member in ("dimensions", "distance"):
-                ours, theirs = getattr(space, member), getattr(other, member)
-                if ours != theirs:
+                declared, expected = getattr(space, member), getattr(other, member)
+                if declared != expected:
                     raise SpaceConflict(
-                        f"space {space.id!r} has {member} {theirs!r} in collection {collection!r}, and not {ours!r}: "
+                        f"space {space.id!r} has {member} {expected!r} in collection {collection!r}, "
+                        f"and not {declared!r}: "
                         "declare what is stored, or nothing",
                         embedding_space=space.id,
                         member=member,

@@ -83,7 +83,7 @@ def _plain(value: Any, name: str) -> Any:
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
         return to_number(value, name)
     if isinstance(value, Mapping):
-        return {_checked_text(key, name) if isinstance(key, str) else key: one for key, one in value.items()}
+        return {_checked_text(key, name) if isinstance(key, str) else key: item for key, item in value.items()}
     if isinstance(value, frozenset):
         return list(value)
     return str(value) if isinstance(value, PurePath) else value
@@ -160,22 +160,22 @@ def to_hits(found: Answer, min_score: float | None) -> Hits:
     from aidre.engine.retrieve import told_copies
 
     least = -inf if min_score is None else min_score
-    kept = [number for number, hit in enumerate(found.hits) if hit.score >= least]
-    hits = Hits(found.hits[number] for number in kept)
+    places = [number for number, hit in enumerate(found.hits) if hit.score >= least]
+    hits = Hits(found.hits[number] for number in places)
     if found.question.text is not None:
         hits.set_relevance(partial(_relevances, found))
     hits.mode, hits.space = found.mode, None if found.space is None else found.space.id
     hits.corrected, hits.suggestion, hits.unknown_fields = found.corrected, found.suggestion, found.ignored
     if found.reading is not None:
         hits.understood = found.reading.understood
-    hits.facets = {one.field: facet for one, facet in zip(found.question.facets, found.facets, strict=True)}
+    hits.facets = {request.field: facet for request, facet in zip(found.question.facets, found.facets, strict=True)}
     if found.question.group == "document":
         passages = found.passages or [()] * len(found.hits)
         copies = found.copies or [()] * len(found.hits)
-        hits.copies = [told_copies(copies[number]) for number in kept]
-        hits.passages = [[hit for hit in passages[number] if hit.score >= least] for number in kept]
+        hits.copies = [told_copies(copies[number]) for number in places]
+        hits.passages = [[hit for hit in passages[number] if hit.score >= least] for number in places]
     if found.highlights is not None:
-        hits.highlights = [found.highlights[number] for number in kept]
+        hits.highlights = [found.highlights[number] for number in places]
     return hits
 
 

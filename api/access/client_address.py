@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.types import Scope
 
-from aidre.api.config import Server
+from aidre.api.config import ServerSettings
 from aidre.api.http import BELOW_BASE, TARGET, request_target
 
 CACHE_SIZE = 4_096
@@ -111,7 +111,7 @@ class OriginalTarget:
     targets are the same after decoding, so that a client whose header a proxy passes on gains nothing.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerSettings) -> None:
         self._addresses = ClientAddresses(server.trusted_proxies)
         self._header = server.original_uri_header.lower().encode()
         self._prefix = urlsplit(server.base_url or "").path.rstrip("/").encode()

@@ -47,7 +47,7 @@ def bearer_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
     return credential
 
 
-class Keys:
+class ApiKeys:
     """The keys of the configuration."""
 
     def __init__(self, keys: Iterable[Key]) -> None:

@@ -20,7 +20,7 @@ from starlette.types import Receive
 
 from aidre.api.access.caller import Caller
 from aidre.api.access.client_address import ClientAddresses
-from aidre.api.access.credentials import Grant, Keys, bearer_of
+from aidre.api.access.credentials import ApiKeys, Grant, bearer_of
 from aidre.api.access.jwt import TokenVerifier
 from aidre.api.access.limits import (
     BucketState,
@@ -64,7 +64,7 @@ class Guard:
         is_local = is_loopback(urlsplit(str(server.base_url)).hostname or "")
         self._rate = limits.rate or (UNLIMITED if is_local else DEFAULT_RATE)
         self._client_addresses = ClientAddresses(server.trusted_proxies)
-        self._keys = Keys(settings.keys)
+        self._keys = ApiKeys(settings.keys)
         self._tokens = TokenVerifier(oauth) if oauth is not None else None
         limited = any(rate.count for rate in (self._rate, *(key.rate or UNLIMITED for key in settings.keys)))
         limited |= oauth is not None and oauth.rate is not None

@@ -16,7 +16,7 @@ from aidre.api.access.limits import chunk_budget, token_bucket
 from aidre.api.http import connect_read_only, find_damage
 from aidre.api.protocols.intent import LEDGER_FILE, log_faults
 from aidre.engine.errors import StorageFailed
-from aidre.engine.maintenance import Problem
+from aidre.engine.maintenance import StoreProblem
 
 LOG_FOLDER = ".log"
 _SQLITE_MAGIC = b"SQLite format 3\0"
@@ -84,7 +84,7 @@ _DATABASES = {LEDGER_FILE: False, "intake.sqlite": False, "nlweb-promises.sqlite
 """By file name: whether its loss does no harm. Promises are valid for minutes."""
 
 
-def log_problems(store: Path, folder: Path | None = None) -> Iterator[Problem]:
+def log_problems(store: Path, folder: Path | None = None) -> Iterator[StoreProblem]:
     """Damage in the folder of receipts, offers, binds and promises, by default that in the store.
 
     Databases are checked by row checksums and SQLite's own check; the event log of an older release, as long as it is
@@ -95,9 +95,9 @@ def log_problems(store: Path, folder: Path | None = None) -> Iterator[Problem]:
         if (folder / name).exists():
             fault = find_damage(folder / name)
             if fault is not None:
-                yield Problem(f"{LOG_FOLDER}/{name}", fault, is_expendable)
+                yield StoreProblem(f"{LOG_FOLDER}/{name}", fault, is_expendable)
     for path, fault, is_derived in _log_faults(folder):
-        yield Problem(f"{LOG_FOLDER}/{path.relative_to(folder).as_posix()}", fault, is_derived)
+        yield StoreProblem(f"{LOG_FOLDER}/{path.relative_to(folder).as_posix()}", fault, is_derived)
 
 
 def _log_faults(folder: Path) -> list[tuple[Path, str, bool]]:

@@ -20,7 +20,7 @@ _UNSURE: Final = object()
 
 
 class _Conversion:
-    """Stands for typer's conversion of one parameter, which it asks for what it does not convert itself."""
+    """Replaces typer's conversion of one parameter, and calls it for the values that it does not convert itself."""
 
     def __init__(self, parameter: Any) -> None:
         self._typers = parameter.get_runtime_param

@@ -222,8 +222,8 @@ def alias(
     if name is None:
         if remove:
             raise typer.BadParameter("name the alias to remove.")
-        for known, one in sorted(opened.aliases().items()):
-            print_result(as_json, f"{known} -> {one.collection}", alias=known, collection=one.collection)
+        for known, target in sorted(opened.aliases().items()):
+            print_result(as_json, f"{known} -> {target.collection}", alias=known, collection=target.collection)
     elif remove:
         if collection is not None:
             raise typer.BadParameter("--remove takes the alias alone.")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:  # importing numpy would double the time of `aidre --help`
-    from aidre.engine.maintenance import CollectionReport, Problem
+    from aidre.engine.maintenance import CollectionReport, StoreProblem
     from aidre.engine.model import Json
 
 
@@ -99,14 +99,14 @@ def _counts(facts: Mapping[str, Json]) -> str:
 
 def kept_lines(facts: Mapping[str, Json]) -> Iterable[str]:
     """What older generations keep on the disk, and how it is freed."""
-    kept = facts["kept"]
-    if kept is None:
+    retained = facts["kept"]
+    if retained is None:
         return
-    until = datetime.fromisoformat(kept["until"]).astimezone().strftime("%H:%M")
-    count = f", and as one of the newest {kept['generations']} generations" if kept["generations"] > 2 else ""
+    until = datetime.fromisoformat(retained["until"]).astimezone().strftime("%H:%M")
+    count = f", and as one of the newest {retained['generations']} generations" if retained["generations"] > 2 else ""
     yield (
-        f"  {format_bytes(kept['bytes'])} of older generations are kept for readers until {until}{count}: the first "
-        "commit or compact after that frees them, `aidre delete --purge` at once"
+        f"  {format_bytes(retained['bytes'])} of older generations are kept for readers until {until}{count}: "
+        "the first commit or compact after that frees them, `aidre delete --purge` at once"
     )
 
 
@@ -180,7 +180,7 @@ def _weights(space: Mapping[str, Json]) -> str:
 
 
 def verification_record(
-    reports: Sequence[CollectionReport], ok: bool, log_problems: Sequence[Problem] = ()
+    reports: Sequence[CollectionReport], ok: bool, log_problems: Sequence[StoreProblem] = ()
 ) -> dict[str, Json]:
     """The output of `aidre verify --json`, with counts summed over the store. Log problems have no collection."""
     problems = [(report.collection, problem) for report in reports for problem in (*report.problems, *report.older)]
@@ -205,7 +205,7 @@ _HISTORY: Final = (
 )
 
 
-def verification_lines(reports: Iterable[CollectionReport], log_problems: Iterable[Problem] = ()) -> Iterable[str]:
+def verification_lines(reports: Iterable[CollectionReport], log_problems: Iterable[StoreProblem] = ()) -> Iterable[str]:
     """One line for each collection, and one for each file that fails its check."""
     for report in reports:
         state = "sound" if not report.problems else "usable" if report.ok else "damaged"

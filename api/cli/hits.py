@@ -14,7 +14,7 @@ from itertools import repeat
 from aidre.api.cli.console import counted, print_json, print_lines, print_message, printable, without_controls
 from aidre.engine.index.text import strip_layout, without_headings
 from aidre.engine.model import Highlight, Json
-from aidre.engine.retrieve import RELEVANT, Answer, Reading, told_copies
+from aidre.engine.retrieve import RELEVANT, Answer, QuestionReading, told_copies
 from aidre.engine.types import Facet, Hit
 
 _DEFAULT_TERMINAL = (100, 24)
@@ -43,40 +43,46 @@ def print_found(found: Answer, query: str, *, as_json: bool) -> None:
             print_json(record)
         else:
             print_lines(hit_lines(record, found.highlights[number] if found.highlights else None))
-    facets = {one.field: facet for one, facet in zip(found.question.facets, found.facets, strict=True)}
+    facets = {request.field: facet for request, facet in zip(found.question.facets, found.facets, strict=True)}
     if facets and as_json:
         print_json({"facets": {name: _facet_record(facet) for name, facet in facets.items()}})
     elif facets:
         print_lines(facet_line(name, facet) for name, facet in facets.items())
 
 
-def _told(reading: Reading) -> Iterator[str]:
+def _told(reading: QuestionReading) -> Iterator[str]:
     """How a query was read: with the phrase "...", without ..., where a field is as some words say."""
     wording = [f"with {printable(phrase)!r} as it is written" for phrase in reading.phrases]
     wording += [f"without {printable(word)!r}" for word in reading.excluded]
     if wording:
         yield "hits " + ", ".join(wording)
-    for one in reading.conditions:
-        words = printable(one.words)
-        if one.filter is not None:
-            filter = f"--filter '{printable(json.dumps(one.filter, ensure_ascii=False))}'"
+    for condition in reading.conditions:
+        words = printable(condition.words)
+        if condition.filter is not None:
+            filter = f"--filter '{printable(json.dumps(condition.filter, ensure_ascii=False))}'"
             means = f"{words!r} is read as {filter}"
-            yield means if one.applied else f"{one.note}: {words!r}" if one.note else f"{words!r} may mean {filter}"
-        elif one.order is not None:
-            by = f"ordered by {printable(one.order.field)}, {one.order.direction}"
+            yield (
+                means
+                if condition.applied
+                else f"{condition.note}: {words!r}"
+                if condition.note
+                else f"{words!r} may mean {filter}"
+            )
+        elif condition.order is not None:
+            by = f"ordered by {printable(condition.order.field)}, {condition.order.direction}"
             yield (
                 f"{words!r}: {by}"
-                if one.applied
-                else f"{one.note}: {words!r}"
-                if one.note
+                if condition.applied
+                else f"{condition.note}: {words!r}"
+                if condition.note
                 else f"{words!r} may mean: {by}"
             )
 
 
 def to_records(found: Answer) -> Iterator[dict[str, Json]]:
     """The hits as JSON objects, best first."""
-    said = {"corrected": found.corrected, "suggestion": found.suggestion}
-    more = {name: text for name, text in said.items() if text is not None}
+    spelling = {"corrected": found.corrected, "suggestion": found.suggestion}
+    more = {name: text for name, text in spelling.items() if text is not None}
     beside = found.passages or repeat(()), found.copies or repeat(())
     answers = zip(found.hits, found.relevances or (), *beside, strict=False)
     for rank, (hit, relevance, passages, copies) in enumerate(answers, 1):
@@ -111,7 +117,7 @@ def hit_lines(hit: Mapping[str, Json], marks: Highlight | None = None) -> Iterab
     source = hit["source"]
     title, url, section = source.get("title") or hit["document_id"], source.get("url"), source.get("section")
     yield f"{hit['rank']:>3}  {hit['relevance']:4.0%}  {printable(title)}"
-    location = " · ".join(printable(one) for one in (url or hit["document_id"], section) if one and one != title)
+    location = " · ".join(printable(part) for part in (url or hit["document_id"], section) if part and part != title)
     if location:
         yield f"     {location}"
     text = "\n".join(map(without_controls, hit["text"].split("\n")))
@@ -129,7 +135,7 @@ def hit_lines(hit: Mapping[str, Json], marks: Highlight | None = None) -> Iterab
     if copies := hit.get("copies"):
         many = "near-copy" if copies["count"] == 1 else "near-copies"
         yield f"     and {copies['count']:,} {many}, which --copies shows"
-    others = (one.get("section") or one["id"] for one in hit.get("passages", ()))
+    others = (passage.get("section") or passage["id"] for passage in hit.get("passages", ()))
     if names := dict.fromkeys(printable(name) for name in others if name != section):
         yield f"     also: {textwrap.shorten('; '.join(names), width=width * _SNIPPET_LINES, placeholder=' …')}"
 

@@ -99,7 +99,7 @@ class ReplicaWatch:
             self._behind = (self._behind or now) if self._lacks() else None
         last = now if changed is not None else self._last_pull(now)
         if last is not None:
-            state = fleet_status.Pulling(fleet_status.boot(), last, self._heard, self._behind, self._committed)
+            state = fleet_status.PullStatus(fleet_status.boot(), last, self._heard, self._behind, self._committed)
             fleet_status.write_state(self._replica.cache, fleet_status.PULLS, state)
 
     def _last_pull(self, now: float) -> float | None:
@@ -128,7 +128,10 @@ class ReplicaWatch:
 
     def _lacks(self) -> bool:
         source = self._replica.source
-        return any(source.mark(name) is None or source.current(name) < one for name, one in self._committed.items())
+        return any(
+            source.mark(name) is None or source.current(name) < generation
+            for name, generation in self._committed.items()
+        )
 
 
 # -- a port of health ------------------------------------------------------------------------------------------------

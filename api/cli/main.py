@@ -398,7 +398,7 @@ def search(
     models. People see how relevant each hit is, in percent, and the words of the query in bold, in a terminal.
     """
     from aidre.api.cli.hits import print_found
-    from aidre.api.cli.search import Asked, find
+    from aidre.api.cli.search import SearchArguments, find
     from aidre.api.config import load_settings
 
     settings = load_settings(config)
@@ -407,10 +407,10 @@ def search(
     if collection is None and default is not None and has_collection(opened, default):
         collection = default
     snapshot = opened.open(select_collection(opened, collection))
-    asked = Asked(
+    arguments = SearchArguments(
         query, k, filter, mode, facets or (), not as_typed, not as_typed, group, not copies, recall, fusion, collection
     )
-    found = find(snapshot, asked, settings, console.print_message)
+    found = find(snapshot, arguments, settings, console.print_message)
     print_found(found, query, as_json=as_json)
     if not found.hits:
         where = "" if filter is None else " among the documents that match the filter"

@@ -51,7 +51,7 @@ def collection_statuses(
         folder = store.path / name
         size = disk_bytes(folder) if folder.is_dir() else status["bytes"]
         models = [_model_facts(space) for space in snapshot.collection.spaces if space.model is not None]
-        here = {"lacking": lacking(snapshot.can), "models": [one for one in models if one is not None]}
+        here = {"lacking": lacking(snapshot.can), "models": [model for model in models if model is not None]}
         yield {**status, "disk_bytes": size, **here, **_publication_facts(store.path, name), "warnings": warnings}
 
 
@@ -128,7 +128,7 @@ def compact(store: Source, collection: str | None) -> Iterator[Facts]:
         with store.writer(name, spaces=None) as writer:
             writer.compact()
         snapshot = store.open(name)
-        kept = kept_for_readers(store, name)
+        retained = kept_for_readers(store, name)
         yield {
             "collection": name,
             "generation": snapshot.generation,
@@ -136,7 +136,7 @@ def compact(store: Source, collection: str | None) -> Iterator[Facts]:
             "chunks": snapshot.chunks,
             "segments": snapshot.status()["segments"],
             "segments_before": before,
-            "kept": None if kept is None else {**asdict(kept), "until": _full_minute(kept.until)},
+            "kept": None if retained is None else {**asdict(retained), "until": _full_minute(retained.until)},
         }
 
 

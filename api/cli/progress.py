@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress as Bar, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from aidre.api.cli import console
-from aidre.ingest.pipeline import Committed, EmbedSummary, Event, Notice, Problem, Progress, Summary
+from aidre.ingest.pipeline import Committed, DocumentProblem, EmbedSummary, Event, Notice, RunProgress, Summary
 
 LOG_SECONDS: Final = 10.0
 """Between two lines of progress where there is no terminal."""
@@ -37,8 +37,8 @@ class Reporter:
         self._task = self._bar.add_task("ingest", total=None, text="") if self._bar else None
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             Committed: self._committed,
-            Progress: self._progress,
-            Problem: lambda problem: console.print_message(f"{problem.where}: {problem.reason}"),
+            RunProgress: self._progress,
+            DocumentProblem: lambda problem: console.print_message(f"{problem.where}: {problem.reason}"),
             Notice: lambda notice: console.print_message(notice.text),
             Summary: self._summary,
             EmbedSummary: self._embed_summary,
@@ -65,7 +65,7 @@ class Reporter:
         if self._json:
             console.print_json(event.as_json())
 
-    def _progress(self, event: Progress) -> None:
+    def _progress(self, event: RunProgress) -> None:
         now = self._clock()
         if self._bar and self._task is not None:
             self._bar.update(self._task, text=_state(event, now - self._started))
@@ -103,7 +103,7 @@ class Reporter:
         console.print_line(text)
 
 
-def _state(progress: Progress, seconds: float) -> str:
+def _state(progress: RunProgress, seconds: float) -> str:
     """Counts, rate, and the time left if the other files take as long as those that were read."""
     files, total = progress.files, progress.total_files
     parts = [f"{progress.documents:,} documents", f"{progress.chunks:,} chunks"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from aidre.api.cli.liveness import PublishRecord
     from aidre.api.config import Settings
-    from aidre.engine.maintenance import BucketAddress, Promoted, Publisher, Replica
+    from aidre.engine.maintenance import BucketAddress, Promoted, Replica, StorePublisher
     from aidre.engine.ports import Source
 
 _LOOK_SECONDS = 0.25
@@ -30,20 +30,20 @@ def address_of(url: str, settings: Settings) -> BucketAddress:
     return BucketAddress(url, settings.store.endpoint, settings.store.region)
 
 
-def publisher_for(store: Source, settings: Settings, url: str | None = None) -> Publisher:
+def publisher_for(store: Source, settings: Settings, url: str | None = None) -> StorePublisher:
     """The publisher to a bucket, by default that of the configuration; it signs where a key is configured.
     ConfigurationError."""
     from aidre.api.protocols.provenance import publication_signer
-    from aidre.engine.maintenance import Bucket, Publisher
+    from aidre.engine.maintenance import Bucket, StorePublisher
 
     url = url or settings.store.publish
     if url is None:
         raise ConfigurationError("publish: say where, by --to s3://bucket/prefix or store.publish in the configuration")
-    return Publisher(store, Bucket(address_of(url, settings), make=True), publication_signer(settings))
+    return StorePublisher(store, Bucket(address_of(url, settings), make=True), publication_signer(settings))
 
 
 def follow(
-    publisher: Publisher,
+    publisher: StorePublisher,
     store: Source,
     collection: str | None = None,
     spacing: float = 1.0,
@@ -79,7 +79,7 @@ def follow(
             if due or meant != aliases:
                 done = publisher.publish_each(due)
                 aliases, wait = meant, max(wait, spacing)
-                published = {one.collection: one.generation for one in done.published}
+                published = {publication.collection: publication.generation for publication in done.published}
                 _note_pass(record, due, published, done.failures)
                 marks |= {name: newest[name] for name in due if name not in done.failures}
                 for name, error in done.failures.items():
@@ -107,13 +107,13 @@ def follow(
 def _note_pass(
     record: PublishRecord, names: Sequence[str], published: Mapping[str, int], failures: Mapping[str, AidreError]
 ) -> None:
-    conflicts = {name for name, one in failures.items() if isinstance(one, PublishConflict)}
+    conflicts = {name for name, failure in failures.items() if isinstance(failure, PublishConflict)}
     record.refused = record.refused - set(names) | conflicts
     if published or not failures:
         record.succeeded(published)
 
 
-def newest_of(publisher: Publisher, store: Source, collection: str | None) -> Callable[[], dict[str, int]]:
+def newest_of(publisher: StorePublisher, store: Source, collection: str | None) -> Callable[[], dict[str, int]]:
     """The newest generations of the collections that are followed, published or not."""
     return lambda: publisher.generations(_names(store, collection))
 
@@ -128,7 +128,7 @@ def counted(record: PublishRecord) -> Iterator[None]:
         raise
 
 
-def _beat(publisher: Publisher, store: Path, record: PublishRecord) -> str:
+def _beat(publisher: StorePublisher, store: Path, record: PublishRecord) -> str:
     """Give a sign of life; returns why it could not be done."""
     from aidre.engine.maintenance import beat
 
@@ -140,7 +140,7 @@ def _beat(publisher: Publisher, store: Path, record: PublishRecord) -> str:
     return ""
 
 
-def _publish_drops(publisher: Publisher) -> str:
+def _publish_drops(publisher: StorePublisher) -> str:
     """Returns why it could not be done."""
     try:
         publisher.publish_drops()
@@ -186,7 +186,7 @@ def publishing(
         with counted(record):
             names = _names(store, collection)
             done = publisher.publish_each(names)
-            published = {one.collection: one.generation for one in done.published}
+            published = {publication.collection: publication.generation for publication in done.published}
             _note_pass(record, names, published, done.failures)
             for failure in done.failures.values():
                 raise failure
@@ -233,7 +233,7 @@ def promote(folder: Path, url: str | None, settings: Settings) -> Promoted:
 
     terms, replicated = home_of(folder), replicated_url(folder)
     if terms and url in (None, *terms):
-        address, term = max(terms.items(), key=lambda one: (one[0] == url, one[1]))
+        address, term = max(terms.items(), key=lambda entry: (entry[0] == url, entry[1]))
         Tenure(folder, Bucket(address_of(address, settings))).check_entered("any")
         return Promoted(address, term, {})
     if url is None and replicated is None:
@@ -264,7 +264,7 @@ def seconds_since_pull(cache: Path) -> float:
     from aidre.api.operations import fleet_status
     from aidre.engine.maintenance import pulled_at
 
-    state = fleet_status.read_state(cache, fleet_status.PULLS, fleet_status.Pulling)
+    state = fleet_status.read_state(cache, fleet_status.PULLS, fleet_status.PullStatus)
     if state is not None:
         return fleet_status.age(state, state.pulled)
     return max(0.0, time.time() - (pulled_at(cache) or 0.0))

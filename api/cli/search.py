@@ -26,7 +26,7 @@ VALUES: Final = 10
 """Values of a facet."""
 
 
-class Asked(NamedTuple):
+class SearchArguments(NamedTuple):
     """`filter` is JSON text; without a `mode` the best mode of the collection is used. `facets` are names of fields.
     With `correct` a text that finds little is answered without what may be typing errors in it; with `operators` its
     quotes and `-word` are read. `k` counts what `group` names. Without `recall` and `fusion` those of the collection
@@ -48,32 +48,36 @@ class Asked(NamedTuple):
 
 
 def find(
-    reader: Reader, asked: Asked, settings: Settings, note: Callable[[str], None], embed: EmbedText | None = None
+    reader: Reader,
+    arguments: SearchArguments,
+    settings: Settings,
+    note: Callable[[str], None],
+    embed: EmbedText | None = None,
 ) -> Answer:
     """Fields of the filter that no document has, and models that cannot be loaded, are reported to `note`.
 
     Who searches often passes `embed`, which keeps the models that are loaded (`embedding_of`).
     """
-    if not asked.text.strip():
+    if not arguments.text.strip():
         raise InvalidInput("QUERY must not be blank")
-    check_recall(asked.recall)
+    check_recall(arguments.recall)
     question = Question(
-        asked.k,
-        asked.text,
-        filter=None if asked.filter is None else read_filter(asked.filter),
-        mode=asked.mode,
-        facets=tuple(FacetRequest(name, VALUES) for name in asked.facets),
+        arguments.k,
+        arguments.text,
+        filter=None if arguments.filter is None else read_filter(arguments.filter),
+        mode=arguments.mode,
+        facets=tuple(FacetRequest(name, VALUES) for name in arguments.facets),
         highlight=HighlightLimits() if reader.can.highlight else None,
-        correct=asked.correct,
-        operators=asked.operators,
-        group=asked.group,
-        collapse=asked.collapse,
-        recall=asked.recall,
-        fusion=asked.fusion,
+        correct=arguments.correct,
+        operators=arguments.operators,
+        group=arguments.group,
+        collapse=arguments.collapse,
+        recall=arguments.recall,
+        fusion=arguments.fusion,
     )
     # What a server withholds from its callers is not withheld from one who can read the store.
     own = reader.collection.name
-    policy = replace(settings.collection(asked.name or own, own).policy, shows_text=True)
+    policy = replace(settings.collection(arguments.name or own, own).policy, shows_text=True)
     found = run(answer(question, State(reader, policy)), embed or embedding_of(settings))
     for name in found.ignored:
         note(f"--filter: no document has {printable(name)}")

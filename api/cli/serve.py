@@ -48,7 +48,7 @@ from aidre.api.config import Settings, is_loopback, load_settings
 from aidre.api.http import configure_logging, count_restart
 from aidre.api.protocols.provenance import provenance_for
 from aidre.api.retrieval import SECRET_BYTES, SECRET_VARIABLE
-from aidre.api.server import Connection, connection_capacity, raise_file_limit
+from aidre.api.server import ServerConnection, connection_capacity, raise_file_limit
 from aidre.engine.errors import AidreError, ConfigurationError
 from aidre.engine.ports import Source
 
@@ -276,7 +276,7 @@ def _config(app: Starlette | Callable[[], Starlette], workers: int) -> uvicorn.C
         app,
         factory=not isinstance(app, Starlette),
         loop="uvloop",
-        http=Connection,
+        http=ServerConnection,
         ws="none",
         lifespan="on",
         workers=workers,
@@ -363,7 +363,7 @@ def create_worker_app(
 
 
 def _limit_connections() -> None:
-    Connection.max_connections = connection_capacity()
+    ServerConnection.max_connections = connection_capacity()
 
 
 def _freeze_heap() -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aidre.engine.errors import ConfigurationError, StorageFailed, StoreLocked
 from aidre.ingest.fetch import is_url
-from aidre.ingest.pipeline import Committed, Event, Notice, Problem, Summary
+from aidre.ingest.pipeline import Committed, DocumentProblem, Event, Notice, Summary
 from aidre.ingest.records import escape_unprintable
 from aidre.ingest.sources import FileSource, is_ignored, is_readable, locate_sources
 
@@ -48,7 +48,7 @@ State: TypeAlias = tuple[int, int, int, int] | None
 
 
 @dataclass(slots=True)
-class Changes:
+class FileChanges:
     """Tells when something below the folders, or one of the files, has changed. `ignored` is a folder below them."""
 
     folders: Sequence[Path]
@@ -98,17 +98,17 @@ class Changes:
         with_timeout = True
         while True:
             try:
-                told = self._queue.get(timeout=seconds) if with_timeout else self._queue.get_nowait()
+                event = self._queue.get(timeout=seconds) if with_timeout else self._queue.get_nowait()
             except queue.Empty:
                 return changed
-            if isinstance(told, Exception):
-                raise ConfigurationError(_refusal(told))
-            changed, with_timeout = changed or told, False
+            if isinstance(event, Exception):
+                raise ConfigurationError(_refusal(event))
+            changed, with_timeout = changed or event, False
 
     def _follow(self, folders: Sequence[Path], stop: threading.Event) -> None:
         from watchfiles import watch
 
-        told = self._queue
+        queue = self._queue
         try:
             for changes in watch(
                 *folders,
@@ -120,9 +120,9 @@ class Changes:
                 yield_on_timeout=True,
                 raise_interrupt=False,
             ):
-                told.put(bool(changes))
+                queue.put(bool(changes))
         except Exception as error:  # of a foreign library: told to the main thread
-            told.put(error)
+            queue.put(error)
 
     def _counts(self, path: Path) -> bool:
         """Whether a change of this path may change a document."""
@@ -161,23 +161,23 @@ class News:
     """Filters the events of repeated runs: all of the first; later, changes and new problems."""
 
     report: Callable[[Event], None]
-    said: frozenset[str] = frozenset()
+    reported: frozenset[str] = frozenset()
     """Problems and notices of the run before, which are not repeated."""
     is_first: bool = False
     now: set[str] = field(default_factory=set)
     is_news: bool = False
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, Problem | Notice):
+        if isinstance(event, DocumentProblem | Notice):
             text = repr(event)
             self.now.add(text)
-            if text in self.said:
+            if text in self.reported:
                 return
-            self.is_news = self.is_news or isinstance(event, Problem)
+            self.is_news = self.is_news or isinstance(event, DocumentProblem)
         elif isinstance(event, Summary):
             refused = repr(event.refused)
             self.now.add(refused)
-            changes = event.updated or event.deleted or self.is_news or refused not in {*self.said, "None"}
+            changes = event.updated or event.deleted or self.is_news or refused not in {*self.reported, "None"}
             if not (self.is_first or changes):
                 return
         elif not (self.is_first or isinstance(event, Committed)):
@@ -193,7 +193,7 @@ def watch(
     reporting: Reporting,
     say: Callable[[str], None],
     *,
-    changes: Changes | None = None,
+    changes: FileChanges | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
     """Ingest, then again after every change, and when a document is to be published or not any more, until a signal
@@ -205,14 +205,14 @@ def watch(
     """
     followed = changes or follow(ingestion.sources, ingestion.store.path)
     followed.start()
-    said, is_first, problem = frozenset[str](), True, ""
+    reported, is_first, problem = frozenset[str](), True, ""
     due: str | None = None
     try:
         while True:
             gone = [] if is_first else [source for source in ingestion.sources if not Path(source).exists()]
             former, problem = problem, _absence(gone)
             try:
-                said, due = _run(_without(ingestion, gone), reporting, said, is_first=is_first)
+                reported, due = _run(_without(ingestion, gone), reporting, reported, is_first=is_first)
                 if is_first:
                     say(f"watching {', '.join(escape_unprintable(source) for source in ingestion.sources)}")
                 is_first = False
@@ -230,7 +230,7 @@ def watch(
         followed.stop()
 
 
-def _wait(followed: Changes, due: str | None, clock: Callable[[], datetime]) -> None:
+def _wait(followed: FileChanges, due: str | None, clock: Callable[[], datetime]) -> None:
     """Wait for a change, or until a time (RFC 3339)."""
     if due is None:
         followed.wait(None)
@@ -250,18 +250,18 @@ def _without(ingestion: Ingestion, gone: Sequence[str]) -> Ingestion:
 
 
 def _run(
-    ingestion: Ingestion, reporting: Reporting, said: frozenset[str], *, is_first: bool
+    ingestion: Ingestion, reporting: Reporting, reported: frozenset[str], *, is_first: bool
 ) -> tuple[frozenset[str], str | None]:
     """One run; returns what it said, and when the next document is to be published or not any more."""
     if not ingestion.sources:
-        return said, None
+        return reported, None
     with reporting() as report:
-        news = News(report, said, is_first)
+        news = News(report, reported, is_first)
         summary = ingestion.run(news)
     return frozenset(news.now), summary.next_change
 
 
-def follow(sources: Sequence[str], store: Path) -> Changes:
+def follow(sources: Sequence[str], store: Path) -> FileChanges:
     """What tells of changes in these sources. ConfigurationError for an address, or a path that cannot be read."""
     for source in sources:
         if is_url(source):
@@ -269,12 +269,12 @@ def follow(sources: Sequence[str], store: Path) -> Changes:
                 f"watch follows files and folders: run `aidre ingest {escape_unprintable(source)}` from a timer instead"
             )
     located = locate_sources(sources)
-    for one in located:
-        if not isinstance(one, FileSource):
+    for found in located:
+        if not isinstance(found, FileSource):
             raise ConfigurationError(
-                f"watch follows no sitemap: run `aidre ingest {escape_unprintable(one.root)}` from a timer instead"
+                f"watch follows no sitemap: run `aidre ingest {escape_unprintable(found.root)}` from a timer instead"
             )
-    sources_of_files = [one for one in located if isinstance(one, FileSource)]
-    folders = [one.root for one in sources_of_files if one.only is None]
-    files = [one.root / one.only for one in sources_of_files if one.only is not None]
-    return Changes(folders, files, store.resolve())
+    sources_of_files = [source for source in located if isinstance(source, FileSource)]
+    folders = [source.root for source in sources_of_files if source.only is None]
+    files = [source.root / source.only for source in sources_of_files if source.only is not None]
+    return FileChanges(folders, files, store.resolve())

@@ -1,6 +1,6 @@
 from .intake import (
     RATE_PERIODS as RATE_PERIODS,
-    Intake as Intake,
+    IntakeSettings as IntakeSettings,
     OfferedIntake as OfferedIntake,
     declared_retention as declared_retention,
     fill_all_templates as fill_all_templates,
@@ -12,7 +12,7 @@ from .intent import (
     DOMAIN as DOMAIN,
     HOSTNAME as HOSTNAME,
     EditorialDomain as EditorialDomain,
-    Intent as Intent,
+    IntentSettings as IntentSettings,
 )
 from .json_schema import (
     BIND_DATA as BIND_DATA,
@@ -34,7 +34,7 @@ from .settings import (
     Limits as Limits,
     OAuth as OAuth,
     Protocol as Protocol,
-    Server as Server,
+    ServerSettings as ServerSettings,
     Settings as Settings,
     Space as Space,
     StoreSettings as StoreSettings,

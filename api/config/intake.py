@@ -16,7 +16,7 @@ from aidre.api.config.toml import (
     INTEGERS,
     CollectionName,
     Count,
-    Period,
+    Interval,
     Relevance,
     Secret,
     Section,
@@ -149,7 +149,7 @@ class OfferedIntake(Section):
     summary: Text = "Found, best first: {hits.titles}"  #: The summary of an offer.
     details: Annotated[Mapping[str, Any], like({"found": "{hits.count}"})] = {}  #: Members of an offer beside `items`.
     decline_reason: Text = "Nothing here fits what was asked for."  #: What is answered without hits.
-    expires_in: Period = Period(DAY)  #: How long an offer can be bound, at most ten years.
+    expires_in: Interval = Interval(DAY)  #: How long an offer can be bound, at most ten years.
     bind_requires: Annotated[tuple[Text, ...], like(["email"])] = ()  #: What binding needs; empty: no binding.
     terms_url: Annotated[TermsUrl, like("https://example.com/terms")] | None = None  #: The terms of binding.
     privacy: Privacy = Privacy()
@@ -180,14 +180,14 @@ class OfferedIntake(Section):
         _check_templates(self)
 
 
-class Intake(Section):
+class IntakeSettings(Section):
     """What becomes of binds."""
 
     #: Encrypts the data of binds, of at least 16 characters; without it a key is created once in `key_file`.
     bind_key: Secret | None = None
     key_file: Annotated[str, like("bind-key")] | None = None  #: Default: beside this file, or in the user's folder.
     webhook: Secret | None = None  #: The URL that receives binds.
-    retention: Period = Period(MONTH)  #: How long binds are kept that no webhook receives.
+    retention: Interval = Interval(MONTH)  #: How long binds are kept that no webhook receives.
     max_offers: Count = 100_000  #: The number of stored offers that can be bound.
 
     def __post_init__(self) -> None:
@@ -206,7 +206,7 @@ def _schema_requiring(paths: Sequence[Sequence[str]]) -> Table:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-def retention_of(intake: OfferedIntake, settings: Intake) -> float:
+def retention_of(intake: OfferedIntake, settings: IntakeSettings) -> float:
     """Seconds for which the data of a bind are stored: the shorter of the configured and the declared retention.
 
     "none" refers to the intake's data, which are never stored; bound data must still reach the publisher.
@@ -218,7 +218,7 @@ def retention_of(intake: OfferedIntake, settings: Intake) -> float:
     return settings.retention if allowed is None else min(allowed, settings.retention)
 
 
-def declared_retention(intake: OfferedIntake, settings: Intake) -> Retention:
+def declared_retention(intake: OfferedIntake, settings: IntakeSettings) -> Retention:
     """The retention for the manifest: the configured value, else the shortest one that is true."""
     if intake.privacy.data_retention is not None:
         return intake.privacy.data_retention

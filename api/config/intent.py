@@ -20,7 +20,7 @@ DomainName: TypeAlias = Annotated[str, matching(DOMAIN.pattern, "be words of a-z
 Filter: TypeAlias = Annotated[Any, like({"type": "Recipe"})]
 
 
-class Publisher(Section):
+class PublisherSettings(Section):
     """The publisher, as the declaration names it."""
 
     #: Default: made of `domain`.
@@ -60,13 +60,13 @@ class EditorialDomain(Section):
         check_filter(self.filter)
 
 
-class Intent(Section):
+class IntentSettings(Section):
     """Agentic Intent. The protocol is served if it is enabled or has a domain; a disabled one still answers that it is
     disabled."""
 
     enabled: bool = False  #: Whether content is given; it needs an editorial domain.
     state: Literal["active", "paused", "disabled"] = "active"  #: Content is given while `active`.
-    publisher: Publisher = Publisher()
+    publisher: PublisherSettings = PublisherSettings()
     max_chunks: Count = 10  #: The most chunks of one answer.
     max_tokens: Count = 4_000  #: The most tokens of one answer.
     chunks: bool = True  #: Whether chunks are declared as supported.

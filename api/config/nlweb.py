@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from aidre.api.config.toml import Period, Relevance, Secret, Section, Text, Whole, check_unique, like, matching
+from aidre.api.config.toml import Interval, Relevance, Secret, Section, Text, Whole, check_unique, like, matching
 
 QuestionType: TypeAlias = Literal["single_select", "multi_select", "free_text", "number", "boolean"]
 
@@ -20,7 +20,7 @@ class LanguageModel(Section):
     base_url: Annotated[str, like("http://127.0.0.1:11434/v1")]  #: Compatible with OpenAI's chat completions.
     model: Annotated[Text, like("llama3.2")]  #: The model that the endpoint serves.
     key: Secret | None = None  #: The key that the endpoint asks for.
-    timeout: Period = Period(10)  #: The longest time of one answer; then rules take over.
+    timeout: Interval = Interval(10)  #: The longest time of one answer; then rules take over.
 
     def __post_init__(self) -> None:
         try:
@@ -102,7 +102,7 @@ class ActionSettings(Section):
                 raise ValueError(f".{name} is missing: an action of protocol {self.protocol} needs it")
 
 
-class Template(Section):
+class TemplateSettings(Section):
     """The widget of a ChatGPT app (NLWeb 4)."""
 
     #: The URI of the widget.
@@ -110,7 +110,7 @@ class Template(Section):
     widget_accessible: bool = False  #: Whether the widget may call tools.
 
 
-class Nlweb(Section):
+class NlwebSettings(Section):
     """The protocol NLWeb."""
 
     llm: LanguageModel | None = None
@@ -118,6 +118,6 @@ class Nlweb(Section):
     sites: Annotated[tuple[Text, ...], like(["shop.example.com"])] = ()  #: Hosts that `GET /sites` lists.
     elicitation: Mapping[str, ElicitationSettings] = {}
     actions: tuple[ActionSettings, ...] = ()
-    template: Template | None = None
-    budget: Period = Period(10)  #: Longer work becomes a promise; shorter than `limits.deadline`.
-    timeout: Period = Period(60)  #: Longer work fails.
+    template: TemplateSettings | None = None
+    budget: Interval = Interval(10)  #: Longer work becomes a promise; shorter than `limits.deadline`.
+    timeout: Interval = Interval(60)  #: Longer work fails.

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, field
 from msgspec.structs import replace
 
-from aidre.api.config.intake import Intake, OfferedIntake
-from aidre.api.config.intent import Intent
-from aidre.api.config.nlweb import Nlweb
+from aidre.api.config.intake import IntakeSettings, OfferedIntake
+from aidre.api.config.intent import IntentSettings
+from aidre.api.config.nlweb import NlwebSettings
 from aidre.api.config.origins import Host, Origin, check_proxies, check_sent_url, check_url
 from aidre.api.config.toml import (
     CollectionName,
     Count,
     Day,
     Duration,
-    Period,
+    Interval,
     Rate,
     Secret,
     Section,
@@ -63,13 +63,13 @@ class StoreSettings(Section):
     publish: Annotated[str, like("s3://bucket/prefix")] | None = None
     endpoint: Annotated[str, like("https://s3.example.com")] | None = None  #: Of a bucket elsewhere than at AWS.
     region: Annotated[str, like("eu-central-1")] | None = None  #: Of the bucket; default: from the environment.
-    poll: Period = Period(1)  #: Between two looks of a replica for a new generation.
+    poll: Interval = Interval(1)  #: Between two looks of a replica for a new generation.
     #: The most bytes of a replica's cache; a generation that needs more is not opened. 0: no limit.
     cache_bytes: Whole = 0
     #: A replica pulls a collection at the first question to it, and not before.
     lazy: bool = False
     #: How long a lazy replica keeps a collection that nobody asks for.
-    keep: Period = Period(3_600)
+    keep: Interval = Interval(3_600)
     #: The most files of the collections that a lazy replica keeps; 0: half of what the process may open.
     keep_files: Whole = 0
     #: A file of public keys, as `aidre keys public` prints them, searched beside the configuration first: a replica
@@ -160,7 +160,7 @@ Digest: TypeAlias = Annotated[
 LanguageTag: TypeAlias = Annotated[str, matching("[a-z]{2,3}", "be the short tag of a language such as de", "de")]
 
 
-class Server(Section):
+class ServerSettings(Section):
     """The addresses of the server, and who may ask."""
 
     #: The prefix of published URLs, `https://` beyond loopback; it may have a path that a proxy strips. Default: the
@@ -214,7 +214,7 @@ class Limits(Section):
     redis: Secret | None = None  #: The URL of a server that shares the limits between machines.
     wait: Duration = Duration(2)  #: The longest expected time in the queue; beyond it, a search is rejected with 503.
     concurrency: Count = 256  #: Requests in progress per process, then 503.
-    deadline: Period = Period(30)  #: Until an answer begins, then 503; longer than `nlweb.budget`.
+    deadline: Interval = Interval(30)  #: Until an answer begins, then 503; longer than `nlweb.budget`.
 
     @property
     def client_memory(self) -> int:
@@ -327,7 +327,7 @@ class Space(Section):
     endpoint: Annotated[str, like("https://api.example.com/v1")] | None = None
     key: Secret | None = None  #: The key that the endpoint asks for, sent as a bearer token.
     request_dimensions: bool = False  #: Whether the endpoint is asked for that many `dimensions`, to shorten vectors.
-    timeout: Period = Period(60)  #: The longest time of one request to the endpoint; of a query at most 8 seconds.
+    timeout: Interval = Interval(60)  #: The longest time of one request to the endpoint; of a query at most 8 seconds.
 
     @property
     def has_folder(self) -> bool:
@@ -337,9 +337,9 @@ class Space(Section):
     @property
     def declared(self) -> EmbeddingSpace:
         """ModelUnavailable for a missing model that should say `dimensions`."""
-        given = {member.name: getattr(self, member.name) for member in fields(EmbeddingSpace)}
+        members = {member.name: getattr(self, member.name) for member in fields(EmbeddingSpace)}
         length = dimensions_of(self.model or "") if self.dimensions is None else self.dimensions
-        return EmbeddingSpace(**{**given, "dimensions": length, "distance": self.distance or "cosine"})
+        return EmbeddingSpace(**{**members, "dimensions": length, "distance": self.distance or "cosine"})
 
     def __post_init__(self) -> None:
         if self.dimensions is None and not self.has_folder:
@@ -348,16 +348,16 @@ class Space(Section):
             if self.distance is None:
                 raise ValueError(".distance is missing: use cosine, dot or euclidean")
             if self.query_prefix is not None or self.document_prefix is not None:
-                given = "document_prefix" if self.query_prefix is None else "query_prefix"
-                raise ValueError(f".{given} is for a model: name it by model, or remove the prefix")
+                member = "document_prefix" if self.query_prefix is None else "query_prefix"
+                raise ValueError(f".{member} is for a model: name it by model, or remove the prefix")
             if self.languages is not None:
                 raise ValueError(".languages is for a model: name it by model, or remove the languages")
         if self.endpoint is None:
             if self.provider == OPENAI and self.model is not None:
                 raise ValueError('.endpoint is missing: provider "openai" needs one such as https://api.example.com/v1')
             if self.key is not None or self.request_dimensions:
-                given = "request_dimensions" if self.key is None else "key"
-                raise ValueError(f".{given} is for an endpoint: add endpoint and provider = {OPENAI!r}, or remove it")
+                member = "request_dimensions" if self.key is None else "key"
+                raise ValueError(f".{member} is for an endpoint: add endpoint and provider = {OPENAI!r}, or remove it")
             return
         check_url(self.endpoint, ".endpoint")
         if self.endpoint.rstrip("/").endswith("/embeddings"):
@@ -382,7 +382,7 @@ class Key(Section):
     rate: Rate | None = None  #: The rate of the key; default: `limits.rate`.
 
 
-class Provenance(Section):
+class ProvenanceSettings(Section):
     """Signatures of answers and of chunks."""
 
     #: A file written by `aidre keys new --provenance`, searched beside the configuration first.
@@ -403,11 +403,11 @@ class Embedding(Section):
     runtime: Literal["auto", "onnxruntime", "sentence-transformers"] = "auto"
 
 
-class Sources(Section):
+class SourceSettings(Section):
     """How addresses are fetched, and how what comes from them is parsed."""
 
     allow_private_addresses: bool = False  #: Whether loopback and private networks may be fetched from.
-    timeout: Period = Period(60)  #: The longest time for one address with its redirects.
+    timeout: Interval = Interval(60)  #: The longest time for one address with its redirects.
     delay: Duration = Duration(0)  #: The time between two requests.
     page_bytes: Count = 16_777_216  #: The most bytes of one page or feed, inflated.
     total_bytes: Count = 4_294_967_296  #: The most bytes of one source, inflated.
@@ -416,7 +416,7 @@ class Sources(Section):
     user_agent: UserAgent = "aidre"  #: The name by which the fetcher introduces itself.
     #: The longest time to parse one document; then it is refused, and no other is. OCR has 30 minutes of its own
     #: for each document, of which drawing a page may take this time.
-    parse_timeout: Period = Period(30)
+    parse_timeout: Interval = Interval(30)
     #: Whether parsers run behind the walls that the system has (Landlock, seccomp), or not at all where it lacks one.
     sandbox: Literal["available", "required"] = "available"
     #: Whether images and pages of PDF without text are read by OCR, as with `--ocr`; tesseract has to be installed.
@@ -427,19 +427,19 @@ class Sources(Section):
 class Settings(Section):
     """The content of `aidre.toml`."""
 
-    server: Server = Server()
+    server: ServerSettings = ServerSettings()
     limits: Limits = Limits()
     embedding: Embedding = Embedding()
-    sources: Sources = Sources()
+    sources: SourceSettings = SourceSettings()
     declared_spaces: tuple[Space, ...] = field(default=(), name="spaces")
     collections: Mapping[CollectionName, CollectionSettings] = {}
     keys: tuple[Key, ...] = ()
     oauth: OAuth | None = None
-    intent: Intent = Intent()
+    intent: IntentSettings = IntentSettings()
     intakes: tuple[OfferedIntake, ...] = ()
-    intake: Intake = Intake()
-    nlweb: Nlweb = Nlweb()
-    provenance: Provenance = Provenance()
+    intake: IntakeSettings = IntakeSettings()
+    nlweb: NlwebSettings = NlwebSettings()
+    provenance: ProvenanceSettings = ProvenanceSettings()
     store: StoreSettings = StoreSettings()
 
     @property
@@ -544,7 +544,7 @@ def _check(settings: Settings) -> None:
     if server.metrics == "callers" and not settings.knows_callers:
         raise ValueError('server.metrics = "callers" needs a key or [oauth]: make one with `aidre keys new`')
     grants = settings.oauth.grants.values() if settings.oauth is not None else ()
-    if server.writes and not any("write" in one.scopes for one in (*settings.keys, *grants)):
+    if server.writes and not any("write" in credential.scopes for credential in (*settings.keys, *grants)):
         raise ValueError("server.writes = true needs a key with the scope write: make one with `aidre keys new`")
     if settings.nlweb.budget >= limits.deadline:
         raise ValueError(

@@ -33,7 +33,7 @@ class Duration(float):
     """Seconds, written as "90s", "5m", "1h" or "7d"."""
 
 
-class Period(Duration):
+class Interval(Duration):
     """A duration of at least a second."""
 
 
@@ -94,7 +94,7 @@ KINDS: Mapping[Any, str] = {
     float: "a number",
     str: "a string",
     Duration: 'a duration such as "90s", "5m", "1h" or "7d"',
-    Period: 'a duration of at least 1s, such as "90s", "5m", "1h" or "7d"',
+    Interval: 'a duration of at least 1s, such as "90s", "5m", "1h" or "7d"',
     Rate: 'a rate such as "10/second", "600/minute" or "1000/hour", or "none"',
     Secret: 'a string or "env:NAME"',
     Day: "a date such as 2027-01-31",
@@ -190,9 +190,9 @@ def _explain(kind: Any, value: Any, where: str, error: msgspec.ValidationError) 
     elif isinstance(value, list) and get_origin(kind) is tuple:
         for number, item in enumerate(value):
             read(get_args(kind)[0], item, f"{where}[{number}]")
-    said = str(error)
-    if error.__cause__ is not None and said:
-        return ConfigurationError(where + (said if said.startswith(".") else f" {said}"))
+    message = str(error)
+    if error.__cause__ is not None and message:
+        return ConfigurationError(where + (message if message.startswith(".") else f" {message}"))
     return _wrong(kind, stated, value, where)
 
 
@@ -236,7 +236,10 @@ def _day(text: str) -> Day:
 
 READERS: Mapping[type, tuple[re.Pattern[str], Callable[..., Any]]] = {
     Duration: (re.compile("([0-9]{1,9})([smhd])"), lambda count, unit: Duration(int(count) * SECONDS[unit])),
-    Period: (re.compile(r"(?!0{1,9}\D)([0-9]{1,9})([smhd])"), lambda count, unit: Period(int(count) * SECONDS[unit])),
+    Interval: (
+        re.compile(r"(?!0{1,9}\D)([0-9]{1,9})([smhd])"),
+        lambda count, unit: Interval(int(count) * SECONDS[unit]),
+    ),
     Rate: (
         re.compile("none|([1-9][0-9]{0,8})/(second|minute|hour)"),
         lambda count, unit: Rate(int(count), SECONDS[unit]) if unit else Rate(0, 1),

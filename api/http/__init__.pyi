@@ -23,7 +23,7 @@ from .envelope import (
 from .http_errors import (
     CONNECTION_ERROR as CONNECTION_ERROR,
     BadRequest as BadRequest,
-    Conflict as Conflict,
+    ConflictingRequest as ConflictingRequest,
     DeadlineExceeded as DeadlineExceeded,
     Forbidden as Forbidden,
     Gone as Gone,
@@ -73,10 +73,10 @@ from .metrics import (
     SUM_OFFSET as SUM_OFFSET,
     Metrics as Metrics,
     Numbers as Numbers,
-    Worker as Worker,
+    WorkerCounters as WorkerCounters,
     count_restart as count_restart,
 )
-from .operation import Content as Content, Operation as Operation, Parameter as Parameter, link as link
+from .operation import BodyContent as BodyContent, Operation as Operation, Parameter as Parameter, link as link
 from .request import (
     AIDRE_JSON as AIDRE_JSON,
     BELOW_BASE as BELOW_BASE,

@@ -65,7 +65,7 @@ class RequestTimeout(HttpError):
         super().__init__(message, {"Connection": "close"})
 
 
-class Conflict(HttpError):
+class ConflictingRequest(HttpError):
     """The request is valid but conflicts with what is stored: a generation is gone, a name ambiguous, an id in use."""
 
     status = 409

@@ -213,7 +213,7 @@ def _type_at(kind: type, path: str) -> inspect.Type:
     found: inspect.Type = _type_of(kind)
     for step in STEP.finditer(path):
         inner = (_inside(option, step[1]) for option in _options(found))
-        found = next((one for one in inner if one is not None), inspect.AnyType())
+        found = next((candidate for candidate in inner if candidate is not None), inspect.AnyType())
     return found
 
 
@@ -236,7 +236,7 @@ def _options(type_: inspect.Type) -> list[inspect.Type]:
     if isinstance(type_, inspect.Metadata):
         return _options(type_.type)
     if isinstance(type_, inspect.UnionType):
-        return [option for one in type_.types for option in _options(one)]
+        return [option for member in type_.types for option in _options(member)]
     return [] if isinstance(type_, inspect.NoneType) else [type_]
 
 
@@ -329,7 +329,7 @@ def _simplify(schema: Schema) -> Schema:
     form = made.pop(FORM, None)
     if "anyOf" in made:
         options = list(map(_simplify, made.pop("anyOf")))
-        made |= _simplify_union([one for one in options if one == NULL or form in {None, one.get("type")}])
+        made |= _simplify_union([option for option in options if option == NULL or form in {None, option.get("type")}])
     return made
 
 

@@ -37,7 +37,7 @@ SUM_OFFSET = len(BUCKET_BOUNDS) + 1
 """Offset of the sum in a histogram: after the bounded buckets and the one without a bound."""
 HISTOGRAM_WIDTH = SUM_OFFSET + 1
 STATUSES = (0, 200, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 409, 410, 413, 415, 421, 422, 429, 500, 503)
-"""0: the caller went away before the response."""
+"""0: the caller disconnected before the response."""
 STATUS_OFFSETS = {status: offset for offset, status in enumerate(STATUSES)}
 OTHER_STATUS = len(STATUSES)
 STATUS_WIDTH = OTHER_STATUS + 1
@@ -50,7 +50,7 @@ PID, IN_FLIGHT, QUEUED, DROPPED, FIRST_ROUTE = range(5)
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class WorkerCounters:
     """The counters of one worker process; they stay when it ends."""
 
     numbers: Numbers
@@ -123,7 +123,7 @@ class Metrics:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[WorkerCounters]:
         """All workers of this server, those that died included."""
         folder = self._folder
         if folder is None or not self._file.is_shared:
@@ -134,7 +134,7 @@ class Metrics:
                 workers.append(_worker(file, is_alive=file.is_locked()))
         return workers
 
-    def total(self, workers: Iterable[Worker]) -> Numbers:
+    def total(self, workers: Iterable[WorkerCounters]) -> Numbers:
         """The sum over workers; dead ones do not count in the gauges."""
         total = np.zeros(self._length)
         for worker in workers:
@@ -200,7 +200,7 @@ def _name(number: int) -> str:
     return f"metrics-{number}"
 
 
-def _worker(file: SharedFile, *, is_alive: bool) -> Worker:
+def _worker(file: SharedFile, *, is_alive: bool) -> WorkerCounters:
     numbers = np.frombuffer(file.body, np.float64).copy()
     pid, numbers[PID] = int(numbers[PID]), 0.0  # a sum of ids says nothing
-    return Worker(numbers, pid, is_alive)
+    return WorkerCounters(numbers, pid, is_alive)

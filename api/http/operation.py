@@ -15,7 +15,7 @@ GUARDED = (401, 403, 429, 503)
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class BodyContent:
     """A body: its struct, or the schema of what is not JSON, and its media types, the preferred one first.
 
     `also` are schemas of further media types.
@@ -65,10 +65,10 @@ class Operation:
     tag: str
     summary: str
     description: str
-    answers: Mapping[int, Content]
-    error: Content | None = None
+    answers: Mapping[int, BodyContent]
+    error: BodyContent | None = None
     errors: tuple[int, ...] = ()
-    request: Content | None = None
+    request: BodyContent | None = None
     parameters: tuple[Parameter, ...] = ()
     links: Mapping[str, Schema] = field(default_factory=dict)
     conditional: bool = False
@@ -77,7 +77,7 @@ class Operation:
     def kinds(self) -> list[type]:
         """The structs of all its bodies."""
         contents = (self.request, *self.answers.values(), self.error)
-        return [one.kind for one in contents if one is not None and isinstance(one.kind, type)]
+        return [content.kind for content in contents if content is not None and isinstance(content.kind, type)]
 
     def described(self, examples: Mapping[str, Any]) -> Schema:
         """The Operation Object. `examples` has the example of the request as `request`, of answers by status."""

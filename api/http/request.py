@@ -164,7 +164,7 @@ async def read_body(request: Request, limit: int) -> bytes:
         raise _too_large(limit)
     if "whole" in request.scope["state"]:  # the connection has received all of it: no time-out is needed
         return await _receive_all(request, limit)
-    deadline = _Deadline()
+    deadline = _TaskTimeout()
     try:
         return await _receive_all(request, limit)
     except asyncio.CancelledError as error:
@@ -175,7 +175,7 @@ async def read_body(request: Request, limit: int) -> bytes:
         deadline.timer.cancel()
 
 
-class _Deadline:
+class _TaskTimeout:
     """A time-out for the current task. `asyncio.timeout` costs more than everything else that a body needs."""
 
     def __init__(self) -> None:

@@ -38,7 +38,7 @@ MAX_DESCRIPTION_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class LinkTarget:
     """A document and its relation to the server (RFC 8288, 8631)."""
 
     relation: str
@@ -51,21 +51,23 @@ def origin_of(settings: Settings) -> str:
     return (settings.server.origin or str(settings.server.base_url)).rstrip("/")
 
 
-def targets(settings: Settings) -> Iterator[Target]:
+def targets(settings: Settings) -> Iterator[LinkTarget]:
     base, origin = settings.server.base_url, origin_of(settings)
-    yield Target("service-meta", f"{origin}/.well-known/ai-discovery", JSON)
-    yield Target("service-desc", f"{base}/openapi.json", JSON)
-    yield Target("service-doc", f"{base}/docs", "text/html")
-    yield Target("describedby", f"{base}/llms.txt", LLMS_TEXT.partition(";")[0])
-    yield Target("describedby", f"{base}{CATALOG}", JSON_LD)
-    yield Target("api-catalog", f"{origin}{API_CATALOG}", LINKSET)
-    yield Target("search", f"{base}{OPENSEARCH}", OPENSEARCH_TYPE)
-    yield Target("sitemap", f"{base}{SITEMAP}", XML)
+    yield LinkTarget("service-meta", f"{origin}/.well-known/ai-discovery", JSON)
+    yield LinkTarget("service-desc", f"{base}/openapi.json", JSON)
+    yield LinkTarget("service-doc", f"{base}/docs", "text/html")
+    yield LinkTarget("describedby", f"{base}/llms.txt", LLMS_TEXT.partition(";")[0])
+    yield LinkTarget("describedby", f"{base}{CATALOG}", JSON_LD)
+    yield LinkTarget("api-catalog", f"{origin}{API_CATALOG}", LINKSET)
+    yield LinkTarget("search", f"{base}{OPENSEARCH}", OPENSEARCH_TYPE)
+    yield LinkTarget("sitemap", f"{base}{SITEMAP}", XML)
 
 
 def link_header(settings: Settings) -> str:
     """The value of the header field Link (RFC 8288)."""
-    return ", ".join(f'<{one.url}>; rel="{one.relation}"; type="{one.media_type}"' for one in targets(settings))
+    return ", ".join(
+        f'<{target.url}>; rel="{target.relation}"; type="{target.media_type}"' for target in targets(settings)
+    )
 
 
 # -- the catalog of interfaces ---------------------------------------------------------------------------------------
@@ -95,9 +97,9 @@ def _contexts(settings: Settings, *, speaks_nlweb: bool) -> Iterator[dict[str, A
     items = [{"href": url, "title": title} for title, (url, _) in meta.items()]
     yield {"anchor": f"{origin}{API_CATALOG}", "item": items}
     described: dict[str, list[dict[str, str]]] = {}
-    for one in targets(settings):
-        if one.relation.startswith("service-") and one.relation != "service-meta":
-            described.setdefault(one.relation, []).append({"href": one.url, "type": one.media_type})
+    for target in targets(settings):
+        if target.relation.startswith("service-") and target.relation != "service-meta":
+            described.setdefault(target.relation, []).append({"href": target.url, "type": target.media_type})
     for url, about in meta.values():
         kind = CARD_TYPE if about.endswith(SERVER_CARD) else JSON
         yield {"anchor": url, **described, "service-meta": [{"href": about, "type": kind}]}

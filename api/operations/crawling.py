@@ -65,22 +65,22 @@ async def show_catalog(request: Request) -> Response:
         "name": f"Collections of {organization}" if organization else "Collections",
         "url": f"{base}/collections",
         **({"publisher": {"@type": "Organization", "name": organization}} if organization else {}),
-        "dataset": [_dataset(str(base), one) for one in public],
+        "dataset": [_dataset(str(base), collection) for collection in public],
     }
     content = {"@context": context, "@graph": [{**site, "hasPart": {"@id": catalog["@id"]}}, catalog]}
     return cacheable_response(request, orjson.dumps(content), "no-cache", JSON_LD)
 
 
-def _dataset(base: str, one: VisibleCollection) -> dict[str, Any]:
-    url = f"{base}/collections/{quote(one.name)}"
-    documents = one.snapshot.documents
+def _dataset(base: str, collection: VisibleCollection) -> dict[str, Any]:
+    url = f"{base}/collections/{quote(collection.name)}"
+    documents = collection.snapshot.documents
     return {
         "@type": "Dataset",
         "@id": url,
-        "name": one.name,
-        "description": one.description or f"The collection {one.name}",
+        "name": collection.name,
+        "description": collection.description or f"The collection {collection.name}",
         "url": url,
-        "dateModified": one.snapshot.collection.updated_at,
+        "dateModified": collection.snapshot.collection.updated_at,
         "size": f"{documents} document{'' if documents == 1 else 's'}",
         "isAccessibleForFree": True,
         "distribution": [{"@type": "DataDownload", "encodingFormat": JSON, "contentUrl": f"{url}/changes"}],
@@ -127,10 +127,12 @@ async def show_sitemap(request: Request) -> Response:
     retrieval: Retrieval = request.app.state.retrieval
     retrieval.check_budget(caller_of(request))
     public = _public(retrieval)
-    mark: Mark = tuple((one.name, one.snapshot.lineage, one.snapshot.generation) for one in public)
+    mark: Mark = tuple(
+        (collection.name, collection.snapshot.lineage, collection.snapshot.generation) for collection in public
+    )
     made_for, content = getattr(request.app.state, "sitemap", (None, b""))
     if made_for != mark:
-        readers = [one.snapshot for one in public]
+        readers = [collection.snapshot for collection in public]
         content = await retrieval.in_thread(partial(_sitemap, retrieval.settings, readers))
         request.app.state.sitemap = mark, content
     return cacheable_response(request, content, "no-cache", XML)

@@ -37,7 +37,7 @@ class Publishing:
 
 
 @dataclass(frozen=True, slots=True)
-class Pulling:
+class PullStatus:
     """Of a replica. `pulled` is the moment of the last complete pull, `heard` that of the last sign of life of the
     publisher, None where it gives none; `behind` since when the replica lacks a generation of `committed`, which the
     publisher named, None: it lacks none."""
@@ -61,12 +61,12 @@ def boot() -> str:
     return ""
 
 
-def age(state: Publishing | Pulling, since: float) -> float:
+def age(state: Publishing | PullStatus, since: float) -> float:
     """Seconds since a moment of a state."""
     return max(0.0, moment() - since) if state.boot == boot() else moment()
 
 
-def write_state(folder: Path, name: str, state: Publishing | Pulling) -> None:
+def write_state(folder: Path, name: str, state: Publishing | PullStatus) -> None:
     """What cannot be written is not told."""
     temporary = folder / f"{name}.{os.getpid()}.tmp"
     with suppress(OSError):

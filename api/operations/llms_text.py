@@ -34,7 +34,7 @@ def _lines(retrieval: Retrieval, caller: Caller) -> Iterator[str]:
     if by_aidre:
         yield "## Collections"
         yield ""
-        yield from (_collection(base, one) for one in by_aidre)
+        yield from (_collection(base, collection) for collection in by_aidre)
         yield ""
     yield "## Interfaces"
     yield ""
@@ -51,11 +51,12 @@ def _lines(retrieval: Retrieval, caller: Caller) -> Iterator[str]:
     yield f"- [Search page]({base}/): for people"
 
 
-def _collection(base: str, one: VisibleCollection) -> str:
-    count = one.snapshot.documents
-    about = _inline(one.description)
+def _collection(base: str, collection: VisibleCollection) -> str:
+    count = collection.snapshot.documents
+    about = _inline(collection.description)
     documents = f"{count:,} document{'' if count == 1 else 's'}"
-    return f"- [{one.name}]({base}/collections/{quote(one.name)}): {f'{about} ' if about else ''}({documents})"
+    url = f"{base}/collections/{quote(collection.name)}"
+    return f"- [{collection.name}]({url}): {f'{about} ' if about else ''}({documents})"
 
 
 def _inline(text: str) -> str:

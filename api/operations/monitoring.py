@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from aidre.api.access import Caller, caller_of
 from aidre.api.config import Protocol
-from aidre.api.http import BUCKET_BOUNDS, DROPPED, IN_FLIGHT, JSON, QUEUED, SUM_OFFSET, Metrics, Numbers, Worker
+from aidre.api.http import BUCKET_BOUNDS, DROPPED, IN_FLIGHT, JSON, QUEUED, SUM_OFFSET, Metrics, Numbers, WorkerCounters
 from aidre.api.operations import fleet_status
 from aidre.api.operations.scrubber import Findings
 from aidre.api.operations.status_messages import Liveness, Readiness
@@ -54,8 +54,8 @@ async def ready(request: Request) -> Response:
     age = request.app.state.replica_age
     if age is not None:
         snapshots = request.app.state.retrieval.snapshots
-        opened = (one for name, one in snapshots.collections.items() if name not in snapshots.aliases)
-        unpulled = sum(isinstance(one.snapshot, Unpulled) for one in opened)
+        opened = (collection for name, collection in snapshots.collections.items() if name not in snapshots.aliases)
+        unpulled = sum(isinstance(collection.snapshot, Unpulled) for collection in opened)
         body = replace(body, replica_age=round(age(), 1), protocols=["aidre", "nlweb"], unpulled=unpulled or UNSET)
     return Response(msgspec.json.encode(body), status, NO_STORE, JSON)
 
@@ -105,7 +105,10 @@ def render_metrics(
         with suppress(StorageFailed):  # an engine that does not answer: the other metrics are wanted all the more
             statuses.append(snapshot.status())
     collections = collection_lines(statuses, checks, damaged=damaged)
-    path, generations = retrieval.snapshots.source.path, {one["collection"]: one["generation"] for one in statuses}
+    path, generations = (
+        retrieval.snapshots.source.path,
+        {status["collection"]: status["generation"] for status in statuses},
+    )
     counted = [*counter_lines(metrics, workers), *process_lines(workers), *disk_lines(path)]
     return join_lines([*counted, *collections, *scrub_lines(findings), *fleet_lines(path, generations, replica_age)])
 
@@ -123,7 +126,7 @@ def _listing(caller: Caller) -> tuple[Protocol, ...]:
     return PROTOCOLS if caller.name else ("aidre", "nlweb")
 
 
-def counter_lines(metrics: Metrics, workers: Iterable[Worker]) -> Iterator[str]:
+def counter_lines(metrics: Metrics, workers: Iterable[WorkerCounters]) -> Iterator[str]:
     """The counters of all workers."""
     total = metrics.total(workers)
     latencies = [({"route": route}, metrics.route_seconds(total, route)) for route in metrics.routes]
@@ -153,7 +156,7 @@ def counter_lines(metrics: Metrics, workers: Iterable[Worker]) -> Iterator[str]:
     yield from single("aidre_worker_restarts_total", "counter", what, metrics.restarts)
 
 
-def process_lines(workers: Iterable[Worker]) -> Iterator[str]:
+def process_lines(workers: Iterable[WorkerCounters]) -> Iterator[str]:
     """Figures of the processes, from /proc."""
     numbers = {
         "version": version("aidre"),
@@ -229,7 +232,7 @@ def fleet_lines(store: Path, generations: Mapping[str, int], replica_age: Callab
     """Of a replica, or of a home node that publishes."""
     if replica_age is not None:
         return replica_lines(
-            replica_age(), fleet_status.read_state(store, fleet_status.PULLS, fleet_status.Pulling), generations
+            replica_age(), fleet_status.read_state(store, fleet_status.PULLS, fleet_status.PullStatus), generations
         )
     return publish_lines(fleet_status.read_state(store, fleet_status.PUBLISHES, fleet_status.Publishing), generations)
 
@@ -250,7 +253,9 @@ def publish_lines(state: fleet_status.Publishing | None, generations: Mapping[st
     yield from family("aidre_publish_lag_generations", "gauge", what, _lags(followed, state.published))
 
 
-def replica_lines(seconds: float, state: fleet_status.Pulling | None, generations: Mapping[str, int]) -> Iterator[str]:
+def replica_lines(
+    seconds: float, state: fleet_status.PullStatus | None, generations: Mapping[str, int]
+) -> Iterator[str]:
     """`seconds` is the age; `generations` are those that are served, of the collections that the caller may see."""
     what = "Seconds since the bucket of this replica was last read without a problem."
     yield from single("aidre_replica_age_seconds", "gauge", what, seconds)

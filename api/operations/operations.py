@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from aidre.api.access import MCP, RESOURCE_METADATA
-from aidre.api.http import AIDRE_JSON, JSON, PROBLEM_JSON, Content, Error, Operation
+from aidre.api.http import AIDRE_JSON, JSON, PROBLEM_JSON, BodyContent, Error, Operation
 from aidre.api.operations.catalogs import (
     AI_CATALOG,
     AI_CATALOG_TYPE,
@@ -38,7 +38,7 @@ from aidre.api.operations.status_messages import (
 )
 from aidre.api.protocols.provenance import KEYS_MEDIA_TYPE, WELL_KNOWN
 
-ERROR = Content(Error, (AIDRE_JSON, JSON, PROBLEM_JSON), "An error")
+ERROR = BodyContent(Error, (AIDRE_JSON, JSON, PROBLEM_JSON), "An error")
 TEXT = {"type": "string"}
 
 _get = partial(Operation, method="get", tag="Operations", error=ERROR)
@@ -50,7 +50,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="showSignpost",
         summary="Links to the other documents",
         description="The search page for browsers.",
-        answers={200: Content(Signpost, also={HTML: TEXT})},
+        answers={200: BodyContent(Signpost, also={HTML: TEXT})},
         conditional=True,
     ),
     _get(
@@ -58,7 +58,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="showDocumentation",
         summary="This documentation as a page",
         description="Drawn in the browser from the OpenAPI document.",
-        answers={200: Content(TEXT, (HTML,))},
+        answers={200: BodyContent(TEXT, (HTML,))},
         conditional=True,
     ),
     _open(
@@ -66,21 +66,21 @@ OPERATIONS: tuple[Operation, ...] = (
         name="isAlive",
         summary="Whether the process is alive",
         description="Answered without a look at the store.",
-        answers={200: Content(Liveness)},
+        answers={200: BodyContent(Liveness)},
     ),
     _open(
         path="/readyz",
         name="isReady",
         summary="Whether anything can be served",
         description="Ready while any collection can be served.",
-        answers={200: Content(Readiness), 503: Content(Readiness, description="Nothing can be served")},
+        answers={200: BodyContent(Readiness), 503: BodyContent(Readiness, description="Nothing can be served")},
     ),
     _get(
         path="/openapi.json",
         name="describe",
         summary="This document",
         description="The routes that this server serves.",
-        answers={200: Content(Description)},
+        answers={200: BodyContent(Description)},
         conditional=True,
     ),
     _get(
@@ -88,7 +88,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="introduce",
         summary="What may be searched here, for language models",
         description="Collections and interfaces as Markdown, by the conventions of llmstxt.org.",
-        answers={200: Content(TEXT, (LLMS_MEDIA_TYPE.partition(";")[0],))},
+        answers={200: BodyContent(TEXT, (LLMS_MEDIA_TYPE.partition(";")[0],))},
         conditional=True,
     ),
     _get(
@@ -96,7 +96,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="listInterfaces",
         summary="The interfaces of this server (RFC 9727)",
         description="A linkset (RFC 9264): each interface with what describes it.",
-        answers={200: Content(ApiCatalog, (LINKSET,))},
+        answers={200: BodyContent(ApiCatalog, (LINKSET,))},
         conditional=True,
     ),
     _get(
@@ -104,7 +104,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="showServerCard",
         summary="The server card of the Model Context Protocol",
         description="Name, address and versions, for clients that have not connected yet.",
-        answers={200: Content(ServerCard, (CARD_TYPE,))},
+        answers={200: BodyContent(ServerCard, (CARD_TYPE,))},
         errors=(404,),
         conditional=True,
     ),
@@ -113,7 +113,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="showServerCardAsBefore",
         summary="The same at the address of earlier proposals",
         description="Many programs look for the card here.",
-        answers={200: Content(ServerCard)},
+        answers={200: BodyContent(ServerCard)},
         errors=(404,),
         conditional=True,
     ),
@@ -122,7 +122,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="listServers",
         summary="Where the server card is, for those who know the website alone",
         description="An AI Catalog with the server of the Model Context Protocol, or with none.",
-        answers={200: Content(AiCatalog, (AI_CATALOG_TYPE,))},
+        answers={200: BodyContent(AiCatalog, (AI_CATALOG_TYPE,))},
         conditional=True,
     ),
     _get(
@@ -130,7 +130,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="listDatasets",
         summary="The public collections as JSON-LD",
         description="A schema.org WebSite with its SearchAction, and a DataCatalog.",
-        answers={200: Content(Datasets, (JSON_LD,))},
+        answers={200: BodyContent(Datasets, (JSON_LD,))},
         conditional=True,
     ),
     _get(
@@ -138,7 +138,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="describeSearch",
         summary="How browsers search here",
         description="An OpenSearch 1.1 description.",
-        answers={200: Content(TEXT, (OPENSEARCH_TYPE,))},
+        answers={200: BodyContent(TEXT, (OPENSEARCH_TYPE,))},
         conditional=True,
     ),
     _get(
@@ -146,7 +146,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="showRobots",
         summary="What crawlers may read",
         description="Everything that is public; it names the sitemap.",
-        answers={200: Content(TEXT, (ROBOTS_TYPE,))},
+        answers={200: BodyContent(TEXT, (ROBOTS_TYPE,))},
         conditional=True,
     ),
     _get(
@@ -154,7 +154,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="showSitemap",
         summary="The documents that are on this website",
         description="Documents of public collections whose addresses begin as that of this server; 50,000 at most.",
-        answers={200: Content(TEXT, (XML,))},
+        answers={200: BodyContent(TEXT, (XML,))},
         conditional=True,
     ),
     _open(
@@ -162,7 +162,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="showMetrics",
         summary="Metrics in the format of Prometheus",
         description="Counts of requests and searches, their durations, and the state of the collections.",
-        answers={200: Content(TEXT, (MEDIA_TYPE.partition(";")[0],))},
+        answers={200: BodyContent(TEXT, (MEDIA_TYPE.partition(";")[0],))},
         errors=(401, 403, 421),
     ),
     _open(
@@ -170,7 +170,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="describeResource",
         summary="Protected resource metadata (RFC 9728)",
         description="Where clients get a token for this server.",
-        answers={200: Content(ProtectedResource)},
+        answers={200: BodyContent(ProtectedResource)},
         errors=(401, 421),
         conditional=True,
     ),
@@ -179,7 +179,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="describeMcpResource",
         summary="Protected resource metadata of MCP (RFC 9728)",
         description="Where clients of the Model Context Protocol get a token.",
-        answers={200: Content(ProtectedResource)},
+        answers={200: BodyContent(ProtectedResource)},
         errors=(401, 421),
         conditional=True,
     ),
@@ -191,7 +191,7 @@ PROVENANCE: tuple[Operation, ...] = (
         tag="Provenance",
         summary="The public keys of signed provenance",
         description="Verify chunks and answers with them. Fetch them again when a signature names an unknown key.",
-        answers={200: Content(KeySet, (KEYS_MEDIA_TYPE,))},
+        answers={200: BodyContent(KeySet, (KEYS_MEDIA_TYPE,))},
         errors=(401, 421),
         conditional=True,
     ),

@@ -41,7 +41,7 @@ FileStamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class RecordedProblem:
     """A file that differs from its manifest. `file` is relative to the store, `found` is Unix time."""
 
     collection: str
@@ -56,7 +56,7 @@ class Findings:
     """`passed` is the Unix time at which the last complete pass ended, 0 before the first."""
 
     passed: float = 0.0
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[RecordedProblem, ...] = ()
 
     def to_bytes(self) -> bytes:
         return orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2)
@@ -67,7 +67,7 @@ def read_findings(folder: Path) -> Findings:
     try:
         with (folder / FILE).open("rb") as file:
             content = orjson.loads(file.read(MAX_BYTES))
-        problems = tuple(Problem(**problem) for problem in content["problems"])
+        problems = tuple(RecordedProblem(**problem) for problem in content["problems"])
         return Findings(float(content["passed"]), problems)
     except (OSError, ValueError, TypeError, KeyError):
         return Findings()
@@ -178,7 +178,7 @@ class Scrubber:
         """Drop findings about files that were restored or are no longer named, without waiting for the next pass."""
         findings = read_findings(self._folder)
         scrub = Scrub(self._source, self._seconds, self._stop)
-        known: dict[str, Problem] = {}
+        known: dict[str, RecordedProblem] = {}
         for problem in findings.problems:
             stamp = _stamp_of(self._source.path / problem.file)
             read = self._rechecked.get(problem.file) != stamp  # an untouched file is still damaged
@@ -188,7 +188,7 @@ class Scrubber:
         if len(known) < len(findings.problems):
             self._save(findings.passed, known)
 
-    def _save(self, passed: float, known: Mapping[str, Problem]) -> None:
+    def _save(self, passed: float, known: Mapping[str, RecordedProblem]) -> None:
         try:
             replace_file(self._folder / FILE, Findings(passed, tuple(known.values())).to_bytes())
         except StorageFailed as error:
@@ -208,10 +208,10 @@ def _stamp_of(path: Path) -> FileStamp | None:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _report(looked: ScrubbedFile) -> Problem:
+def _report(looked: ScrubbedFile) -> RecordedProblem:
     what = str(looked.problem)
     level, cure = logging.ERROR, "restore it from a backup"
     if looked.derived:
         level, cure = logging.WARNING, "it is bypassed; `aidre compact` rebuilds it"
     logger.log(level, "scrub: %s %s: %s", looked.file, what, cure)
-    return Problem(looked.collection, looked.file, what, looked.derived, time.time())
+    return RecordedProblem(looked.collection, looked.file, what, looked.derived, time.time())

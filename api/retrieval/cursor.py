@@ -25,7 +25,7 @@ import orjson
 import xxhash
 
 from aidre.api.access import Caller
-from aidre.api.http import Conflict
+from aidre.api.http import ConflictingRequest
 from aidre.api.retrieval.snapshots import LiveSnapshots
 from aidre.engine.errors import GenerationMissing, InvalidInput
 from aidre.engine.index.fields import filter_digest
@@ -122,7 +122,7 @@ def cursor_binding(
         query = b"" if vector is None else xxhash.xxh3_128_digest(vector.data)
     filter = None if question.filter is None else filter_digest(question.filter).hex()
     counted = question.group, question.collapse and question.group == "document", question.recall
-    order = (*(question.order or ()), *(one for one in (question.weight, question.fusion) if one is not None))
+    order = (*(question.order or ()), *(option for option in (question.weight, question.fusion) if option is not None))
     return orjson.dumps([caller.name, collection, mode, space, vector is None, filter, *counted, *order]) + query
 
 
@@ -136,7 +136,7 @@ def next_cursor(cursor: SearchCursor | None, snapshot: Reader, offset: int) -> S
 async def snapshot_of(cursor: SearchCursor, name: str, now: Reader, snapshots: LiveSnapshots) -> Reader:
     """The snapshot of the generation in which a paged search began; `now` is the current one of the collection.
 
-    Raises Conflict for a cursor that has expired.
+    Raises ConflictingRequest for a cursor that has expired.
     """
     if cursor.expired:
         raise expired_cursor()
@@ -148,8 +148,8 @@ async def snapshot_of(cursor: SearchCursor, name: str, now: Reader, snapshots: L
         raise expired_cursor() from error
 
 
-def expired_cursor() -> Conflict:
-    return Conflict("this cursor has expired: begin the search again without it", member="cursor")
+def expired_cursor() -> ConflictingRequest:
+    return ConflictingRequest("this cursor has expired: begin the search again without it", member="cursor")
 
 
 def store_secret(folder: Path, configured: str | None = None) -> bytes:

@@ -29,10 +29,10 @@ from aidre.engine.retrieve import (
     Count,
     Embed,
     Older,
-    Page,
     Position,
     Question,
     Search,
+    SearchPage,
     Step,
     Together,
     first_page,
@@ -99,7 +99,7 @@ class Driver:
     async def _done(self, step: Step, tickets: Sequence[Ticket]) -> Any:
         """The result of one step."""
         if isinstance(step, Together):
-            return await asyncio.gather(*(self.drive(one, tickets[place]) for place, one in step.answers))
+            return await asyncio.gather(*(self.drive(steps, tickets[place]) for place, steps in step.answers))
         ticket, started = tickets[0], perf_counter()
         if isinstance(step, Search):
             page = await self._page(step, ticket)
@@ -119,7 +119,7 @@ class Driver:
         work = partial(step.reader.count, step.filter) if isinstance(step, Count) else step.work
         return await self._scheduler.run_in_thread(work)
 
-    def _page(self, step: Search, ticket: Ticket) -> Awaitable[Page]:
+    def _page(self, step: Search, ticket: Ticket) -> Awaitable[SearchPage]:
         reader, query, newest, first, counted = step
         if first is not None:
             return self._scheduler.run_in_thread(
@@ -133,7 +133,7 @@ class Driver:
         return self._scheduler.run(seconds, partial(first_page, reader, query, self._max_results))
 
     async def _position(self, step: Older, ticket: Ticket) -> Position:
-        """Raises Conflict for a cursor that has expired, InvalidInput for one of another search."""
+        """Raises ConflictingRequest for a cursor that has expired, InvalidInput for one of another search."""
         question, name = step.question, ticket.collection.name
         cursor = self._cursors.read(str(question.cursor), ticket.binding(question, step.mode, step.space))
         if cursor.offset >= self._max_results:

@@ -87,18 +87,18 @@ class BatchingEmbedder:
 
     async def embed(self, text: str, account: str = "") -> Vector:
         """The vector of a text with its white space collapsed. Raises ModelUnavailable and Overloaded."""
-        asked = account, " ".join(text.split())
-        key = _cache_key(asked)
+        text_request = account, " ".join(text.split())
+        key = _cache_key(text_request)
         cached = self._cache.get(key)
         if cached is not None:
             self._cache.move_to_end(key)
             return cached
-        pending = self._pending.get(asked)
+        pending = self._pending.get(text_request)
         if pending is None:
             self._backlog.enter(self._seconds_per_text)
-            pending = self._pending[asked] = asyncio.get_running_loop().create_future()
+            pending = self._pending[text_request] = asyncio.get_running_loop().create_future()
             pending.add_done_callback(partial(self._embedded, self._seconds_per_text))
-            self._queue.append(asked)
+            self._queue.append(text_request)
             if self._draining is None:
                 self._draining = asyncio.create_task(self._drain())
         await asyncio.wait((pending,))  # unlike `await pending`, a cancelled caller does not cancel it for the others
@@ -127,13 +127,13 @@ class BatchingEmbedder:
                     self._thread, self._embed_in_thread, [text for _, text in batch]
                 )
             except Exception as error:  # the outermost handler of this task: the callers raise it
-                for asked in batch:
-                    self._pending.pop(asked).set_exception(error)
+                for text_request in batch:
+                    self._pending.pop(text_request).set_exception(error)
                 continue
             self._learn(seconds / len(batch))
-            for asked, vector in zip(batch, vectors, strict=True):
-                self._put(asked, vector)
-                self._pending.pop(asked).set_result(vector)
+            for text_request, vector in zip(batch, vectors, strict=True):
+                self._put(text_request, vector)
+                self._pending.pop(text_request).set_result(vector)
         self._draining = None
 
     def _learn(self, seconds: float) -> None:
@@ -141,8 +141,8 @@ class BatchingEmbedder:
         mean = self._seconds_per_text
         self._seconds_per_text += (min(seconds, MAX_OUTLIER * mean) - mean) * NEWEST_WEIGHT
 
-    def _put(self, asked: Asked, vector: Vector) -> None:
-        self._cache[_cache_key(asked)] = vector.copy()  # a view would keep its whole batch alive
+    def _put(self, text_request: Asked, vector: Vector) -> None:
+        self._cache[_cache_key(text_request)] = vector.copy()  # a view would keep its whole batch alive
         if len(self._cache) > self._max_cached:
             self._cache.popitem(last=False)
 
@@ -176,10 +176,10 @@ class BatchingEmbedder:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _cache_key(asked: Asked) -> tuple[str, str | bytes]:
-    account, text = asked
+def _cache_key(text_request: Asked) -> tuple[str, str | bytes]:
+    account, text = text_request
     if len(text) <= MAX_KEY_CHARS:
-        return asked
+        return text_request
     return account, hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 

@@ -63,12 +63,12 @@ def check_tests_no_text(
     for name in sorted(filter_fields(filter)):
         if tells_text(name, reader, settings):
             raise InvalidFilter(f"filter.{printable_name(name)} is a text, {why}: leave it out")
-    for one in comparisons(filter):
-        if one.field in RESERVED or is_label(one.field) or not _tries_words(one):
+    for comparison in comparisons(filter):
+        if comparison.field in RESERVED or is_label(comparison.field) or not _tries_words(comparison):
             continue
-        if _is_of_objects(one.field, reader):
+        if _is_of_objects(comparison.field, reader):
             raise InvalidFilter(
-                f"filter.{printable_name(one.field)}.{one.op} may tell a text, {why}: "
+                f"filter.{printable_name(comparison.field)}.{comparison.op} may tell a text, {why}: "
                 "compare whole values with eq or in"
             )
 

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from aidre.api.access import Caller
 from aidre.api.access.limits import ChunkBudget
 from aidre.api.config import Protocol, Settings
-from aidre.api.http import BadRequest, Conflict, Metrics, NotFound, Unavailable, Unprocessable, header_field
+from aidre.api.http import BadRequest, ConflictingRequest, Metrics, NotFound, Unavailable, Unprocessable, header_field
 from aidre.api.retrieval.cursor import Cursors, SearchCursor, expired_cursor, next_cursor, snapshot_of
 from aidre.api.retrieval.drive import Driver, Ticket
 from aidre.api.retrieval.query_embedding import QueryEmbedders
@@ -122,7 +122,7 @@ class Retrieval:
             await asyncio.to_thread(self.snapshots.refresh)
 
     async def find(self, name: str | None, cursor: str | None, caller: Caller, protocol: Protocol) -> VisibleCollection:
-        """As `find_here`; raises Conflict where the cursor is of a collection that was dropped."""
+        """As `find_here`; raises ConflictingRequest where the cursor is of a collection that was dropped."""
         try:
             return await self.find_here(name, caller, protocol)
         except (CollectionMissing, BadRequest):
@@ -197,11 +197,11 @@ class Retrieval:
         was answered, which with `turn` may be that one; see `find_documents`. The budget is not charged: the protocol
         does that for the documents that it returns."""
         self.check_budget(caller)
-        asked, tickets = [], []
+        questions, tickets = [], []
         for collection, filter in scopes:
             ticket = Ticket(collection, caller, protocol)
             own = question if filter is None else await self._with_filter(question, filter, ticket)
-            asked.append((own, collection.state))
+            questions.append((own, collection.state))
             tickets.append(ticket)
         text = str(question.text)
         options: FindOptions = {
@@ -211,8 +211,8 @@ class Retrieval:
             "operators": question.operators,
         }
         if turn is not None:
-            return await self._drive(find_in_turn(text, turn, asked, **options), *tickets)
-        return await self._drive(find_documents(text, asked, **options), *tickets), text
+            return await self._drive(find_in_turn(text, turn, questions, **options), *tickets)
+        return await self._drive(find_documents(text, questions, **options), *tickets), text
 
     async def _drive(self, steps: Generator[Step, Any, T], *tickets: Ticket) -> T:
         try:
@@ -240,7 +240,7 @@ class Retrieval:
         self, cursor: str | None, collection: VisibleCollection, binding: bytes
     ) -> tuple[Reader, SearchCursor | None]:
         """The state that a listing reads, and its position in it; None at its beginning. InvalidInput for the cursor of
-        another listing, Conflict for one that has expired."""
+        another listing, ConflictingRequest for one that has expired."""
         if cursor is None:
             return collection.snapshot, None
         position = self._cursors.read(cursor, binding)
@@ -269,8 +269,8 @@ class Retrieval:
     ) -> tuple[VisibleCollection, RetrievedChunk]:
         """A chunk by its id, from the named collection or from all visible ones; charges the budget.
 
-        Raises NotFound, CollectionMissing, RateLimited, Conflict if several collections have it, and Unavailable if it
-        may be in one that cannot be opened.
+        Raises NotFound, CollectionMissing, RateLimited, ConflictingRequest if several collections have it, and
+        Unavailable if it may be in one that cannot be opened.
         """
         self.check_budget(caller)
         names = [name] if name is not None else self.collections.names(caller, protocol)
@@ -289,7 +289,7 @@ class Retrieval:
                 matches.append((collection, chunk))
         if len(matches) > 1:
             holders = [collection.name for collection, _ in matches]
-            raise Conflict("several collections have this chunk: add ?collection=", collections=holders)
+            raise ConflictingRequest("several collections have this chunk: add ?collection=", collections=holders)
         if not matches:
             raise unavailable or NotFound("there is no chunk with this id")
         self.check_budget(caller)  # concurrent requests may have spent it
@@ -346,7 +346,7 @@ class Pulls:
         self._running: dict[str, asyncio.Future[None]] = {}
 
     async def pull(self, name: str) -> None:
-        """Until the collection is open. A caller that goes away does not end it. Unavailable."""
+        """Until the collection is open. It goes on when its caller disconnects. Unavailable."""
         running = self._running.get(name)
         if running is None:
             running = asyncio.get_running_loop().run_in_executor(self._threads, self._snapshots.pull, name)

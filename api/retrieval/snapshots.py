@@ -35,15 +35,15 @@ which a commit is found."""
 @dataclass(frozen=True, slots=True)
 class OpenCollection:
     """A collection in service. `problem` is why its newest generation cannot be opened; `snapshot` is then an older one
-    or None. `kept` are superseded snapshots, each with the monotonic time at which it was replaced or opened again, the
-    latest first."""
+    or None. `former` are superseded snapshots, each with the monotonic time at which it was replaced or opened again,
+    the latest first."""
 
     mark: Hashable
     snapshot: Reader | None
     problem: str | None = None
     retry_at: float = 0.0
     opened_at: float = 0.0
-    kept: tuple[tuple[float, Reader], ...] = ()
+    former: tuple[tuple[float, Reader], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class LiveSnapshots:
 
     def _open(self, name: str, current: OpenCollection | None, mark: Hashable) -> OpenCollection:
         previous = current.snapshot if current else None
-        kept = current.kept if current else ()
+        former = current.former if current else ()
         if isinstance(previous, Unpulled):
             previous = None
         alias = self.aliases.get(name)
@@ -152,16 +152,16 @@ class LiveSnapshots:
             problem = _first_line(error)
             if current is None or current.problem != problem:
                 logger.error("collection %s cannot be opened: %s", name, problem)
-            return OpenCollection(mark, previous, problem, time.monotonic() + RETRY_SECONDS, kept=kept)
+            return OpenCollection(mark, previous, problem, time.monotonic() + RETRY_SECONDS, former=former)
         for warning in snapshot.warnings:
             logger.warning("collection %s: %s", name, warning)
         if previous is not None and (previous.generation, previous.lineage) == (snapshot.generation, snapshot.lineage):
             snapshot = previous
         elif previous is not None and previous.lineage != snapshot.lineage and alias is None:
-            kept = ()  # another collection of that name
+            former = ()  # another collection of that name
         elif previous is not None and previous.can.generations:
-            kept = ((time.monotonic(), previous), *kept)[:MAX_KEPT]
-        return OpenCollection(mark, snapshot, opened_at=time.monotonic(), kept=kept)
+            former = ((time.monotonic(), previous), *former)[:MAX_KEPT]
+        return OpenCollection(mark, snapshot, opened_at=time.monotonic(), former=former)
 
     def pull(self, name: str) -> None:
         """Bring a collection to this machine that is known by its facts alone, and open it. Blocking: call it from a
@@ -172,15 +172,15 @@ class LiveSnapshots:
         current.snapshot.pull()
         alias = self.aliases.get(name)
         with self._refreshing:
-            for one in (name,) if alias is None else (alias.collection, name):
-                refreshed = self._refresh_one(one, self.collections.get(one))
+            for served_name in (name,) if alias is None else (alias.collection, name):
+                refreshed = self._refresh_one(served_name, self.collections.get(served_name))
                 if refreshed is not None:
-                    self.collections = dict(sorted({**self.collections, one: refreshed}.items()))
+                    self.collections = dict(sorted({**self.collections, served_name: refreshed}.items()))
 
     def _reopen_all(self, name: str, current: OpenCollection, mark: Hashable) -> OpenCollection:
         """Opens without reuse of open files; the current snapshot stays if nothing can be opened."""
         reopened = self._open(name, None, mark)
-        return replace(reopened, snapshot=reopened.snapshot or current.snapshot, kept=current.kept)
+        return replace(reopened, snapshot=reopened.snapshot or current.snapshot, former=current.former)
 
     def at(self, name: str, generation: int, belongs: Callable[[Reader], bool]) -> Reader:
         """The snapshot of a cursor's generation, in the collection to which it belongs: that of the name, or one that
@@ -207,13 +207,22 @@ class LiveSnapshots:
     def _opened(self, name: str, generation: int, belongs: Callable[[Reader], bool]) -> Reader | None:
         """The snapshot, if this process has it open."""
         current = self.collections.get(name)
-        open_ones = () if current is None else (current.snapshot, *(snapshot for _, snapshot in current.kept))
-        return next((one for one in open_ones if one and one.generation == generation and belongs(one)), None)
+        open_ones = () if current is None else (current.snapshot, *(snapshot for _, snapshot in current.former))
+        return next(
+            (
+                candidate
+                for candidate in open_ones
+                if candidate and candidate.generation == generation and belongs(candidate)
+            ),
+            None,
+        )
 
     def newest(self, reader: Reader) -> Reader:
         """The newest snapshot of the collection that a reader is of; the reader where that is not in service."""
-        opened = (one.snapshot for one in self.collections.values())
-        return next((one for one in opened if one is not None and one.lineage == reader.lineage), reader)
+        opened = (collection.snapshot for collection in self.collections.values())
+        return next(
+            (snapshot for snapshot in opened if snapshot is not None and snapshot.lineage == reader.lineage), reader
+        )
 
     def dropped(self, names: Iterable[str]) -> list[DroppedCollection]:
         """The names whose collection was dropped. Blocking: call it from a thread."""
@@ -238,8 +247,8 @@ class LiveSnapshots:
         with self._refreshing:
             current = self.collections.get(name)
             if current is not None:
-                kept = ((time.monotonic(), snapshot), *current.kept)[:MAX_KEPT]
-                self.collections = {**self.collections, name: replace(current, kept=kept)}
+                former = ((time.monotonic(), snapshot), *current.former)[:MAX_KEPT]
+                self.collections = {**self.collections, name: replace(current, former=former)}
 
     async def follow(self, refreshed: Callable[[], None]) -> None:
         """Refreshes until it is cancelled, and calls `refreshed` after each time."""
@@ -254,9 +263,9 @@ class LiveSnapshots:
 
 def _without_expired(collection: OpenCollection) -> OpenCollection:
     oldest = time.monotonic() - KEPT_SECONDS
-    if not collection.kept or collection.kept[-1][0] >= oldest:
+    if not collection.former or collection.former[-1][0] >= oldest:
         return collection
-    return replace(collection, kept=tuple(pair for pair in collection.kept if pair[0] >= oldest))
+    return replace(collection, former=tuple(pair for pair in collection.former if pair[0] >= oldest))
 
 
 def _generation_missing(generation: int) -> GenerationMissing:

@@ -140,9 +140,9 @@ class VisibleCollections:
         default = self._settings.server.default_collection
         names = self._snapshots.gone if default is None else {default}
         return frozenset(
-            lineage_digest(one.lineage)
-            for one in self._snapshots.dropped(names if name is None else {name})
-            if self._may_see(caller, one.name, one.visibility, protocol)
+            lineage_digest(reader.lineage)
+            for reader in self._snapshots.dropped(names if name is None else {name})
+            if self._may_see(caller, reader.name, reader.visibility, protocol)
         )
 
     def _look_up(self, name: str | None, caller: Caller, protocol: Protocol) -> VisibleCollection | None:

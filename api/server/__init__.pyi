@@ -1,10 +1,10 @@
 from .connection import (
-    Connection as Connection,
+    ServerConnection as ServerConnection,
     connection_capacity as connection_capacity,
     count_open_files as count_open_files,
     raise_file_limit as raise_file_limit,
 )
-from .frame import Frame as Frame, FrameMiddleware as FrameMiddleware
+from .frame import FrameMiddleware as FrameMiddleware, RequestFrame as RequestFrame
 from .memory import ClientMemory as ClientMemory
 from .mounted import ErrorResponses as ErrorResponses, FastRoutes as FastRoutes, Mounted as Mounted
 from .overload import RejectionCache as RejectionCache

@@ -100,7 +100,7 @@ ERRORS: Mapping[HTTPStatus, tuple[str, str]] = {
 """Error code and message, in the envelope of AIDRE, of requests that no protocol has seen."""
 
 
-class Connection(HttpToolsProtocol):
+class ServerConnection(HttpToolsProtocol):
     """One connection. All times are in seconds; those without a comment are explained by the state table."""
 
     header_seconds: ClassVar[float] = 9.0
@@ -359,9 +359,11 @@ class Connection(HttpToolsProtocol):
         """Counts what is kept of requests, and refuses the last one if there is no room for it."""
         cycle = self.cycle
         scope: Any = {"client": self.client, "headers": ()} if cycle is None else cycle.scope
-        kept, address = self._kept(), self._memory.address_of(scope)
+        held_bytes, address = self._kept(), self._memory.address_of(scope)
         coming = cycle.declared - cycle.size if self._state == BODY else 0
-        if self._memory.requests.has_room(self._held.size, kept + coming, address) and self._held.resize(kept, address):
+        if self._memory.requests.has_room(self._held.size, held_bytes + coming, address) and self._held.resize(
+            held_bytes, address
+        ):
             return
         if self._state == BODY and not cycle.response_complete:
             self._refuse(Unavailable(MEMORY_FULL, retry=FULL_SECONDS))
@@ -372,11 +374,11 @@ class Connection(HttpToolsProtocol):
 
     def _kept(self) -> int:
         """The bytes of an unfinished header or request, and of requests that wait for the one before them."""
-        kept = self._received if self._state == HEADER else 0
-        kept += sum(cycle.kept + QUEUED_BYTES for cycle, _ in self.pipeline)
+        held_bytes = self._received if self._state == HEADER else 0
+        held_bytes += sum(cycle.kept + QUEUED_BYTES for cycle, _ in self.pipeline)
         if self._state == BODY and not self.cycle.response_complete:
-            kept += REQUEST_BYTES + (0 if self.pipeline else self.cycle.kept)
-        return kept
+            held_bytes += REQUEST_BYTES + (0 if self.pipeline else self.cycle.kept)
+        return held_bytes
 
     def _refuse(self, error: HttpError) -> None:
         """Answers the last request with an error, and keeps nothing more of its body. What still comes is read, so that
@@ -449,7 +451,7 @@ class Connection(HttpToolsProtocol):
         """Checks all connections of a server, and again later while there are any."""
         now, refused, pause = loop.time(), 0, cls.check_seconds
         for connection in list(state.connections):
-            if isinstance(connection, Connection):
+            if isinstance(connection, ServerConnection):
                 refused += connection._check_timeout(now)
                 if refused >= MAX_REFUSED:
                     pause /= REFUSING_SHARE
@@ -528,7 +530,7 @@ def raise_file_limit() -> int:
 def connection_capacity() -> int:
     """How many connections this process can hold beside the files that it has open."""
     free = raise_file_limit() - count_open_files() - FILES_RESERVED
-    return max(FILES_RESERVED // 4, min(Connection.max_connections, free))
+    return max(FILES_RESERVED // 4, min(ServerConnection.max_connections, free))
 
 
 def count_open_files() -> int:

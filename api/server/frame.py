@@ -1,7 +1,7 @@
 """What is done with every request before its endpoint and after it: request id, Host and Origin, CORS without
 credentials, admission, signature, metrics and access log, and the last error handler.
 
-`Frame` is that work as plain functions, which `FrameMiddleware` calls around an ASGI application.
+`RequestFrame` is that work as plain functions, which `FrameMiddleware` calls around an ASGI application.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ BROWSER_FIELDS: Final = (
 and lets no page of another origin embed it. What CORS allows is allowed still."""
 
 
-class Frame:
+class RequestFrame:
     """One per process. `guard` admits requests, and `errors` answers the others, overdue ones and faults.
 
     `origins` says which hosts and web origins are answered; the others get 421 and 403. `note_target` is
@@ -161,7 +161,7 @@ class Frame:
 class FrameMiddleware:
     """The outermost ASGI middleware: `frame` around the application."""
 
-    def __init__(self, app: ASGIApp, frame: Frame) -> None:
+    def __init__(self, app: ASGIApp, frame: RequestFrame) -> None:
         self.app = app
         self.frame = frame
 
@@ -215,7 +215,7 @@ class _FramedSend:
 
     __slots__ = ("_frame", "_held", "_is_head", "_scope", "_send", "begun", "size", "slot", "started", "status")
 
-    def __init__(self, frame: Frame, scope: Scope, begun: Begun, send: Send) -> None:
+    def __init__(self, frame: RequestFrame, scope: Scope, begun: Begun, send: Send) -> None:
         self._frame = frame
         self._scope = scope
         self._send = send

@@ -60,8 +60,8 @@ class ErrorResponses:
 
     def __init__(self, mounted: Sequence[Mounted], default: ErrorRenderer) -> None:
         self._default = default
-        self._renderers = {path: render for one in mounted for path, render in one.error_renderers.items()}
-        self._rejecters = [one.reject for one in mounted if one.reject is not None]
+        self._renderers = {path: render for protocol in mounted for path, render in protocol.error_renderers.items()}
+        self._rejecters = [protocol.reject for protocol in mounted if protocol.reject is not None]
 
     def render(self, request: Request, error: AidreError) -> Response:
         path: str = request.scope["path"]

@@ -9,5 +9,5 @@ from .write_messages import (
     DeletePassing as DeletePassing,
     PatchDocuments as PatchDocuments,
     PutRows as PutRows,
-    WriteAnswer as WriteAnswer,
+    WriterReply as WriterReply,
 )

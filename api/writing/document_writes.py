@@ -22,7 +22,7 @@ import msgspec
 
 from aidre.api.config import CollectionSettings, Embedding, Settings, Space, StoreSettings
 from aidre.api.http import Unavailable
-from aidre.api.writing.write_messages import AnyRequest, WriteAnswer
+from aidre.api.writing.write_messages import AnyRequest, WriterReply
 from aidre.engine.checkout import child_environment
 from aidre.engine.errors import AidreError, ModelUnavailable, StorageFailed, StoreLocked
 
@@ -81,7 +81,7 @@ class DocumentWrites:
         self._starting = asyncio.Lock()
         self._process: _Process | None = None
 
-    async def write(self, make: MakeRequest, size: int) -> WriteAnswer:
+    async def write(self, make: MakeRequest, size: int) -> WriterReply:
         """Send a request whose body has `size` bytes; what is answered without an error is durable.
 
         Raises the errors of the engine, and Unavailable: with nothing kept where another writer holds the lock, the
@@ -121,16 +121,16 @@ class _Process:
     """A writer process and the requests that it has not answered."""
 
     def __init__(self, store: Path, settings: Settings) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
+        own_end, child_end = socket.socketpair()
+        with child_end:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "aidre.api.writing.writer_process", str(theirs.fileno())],
+                [sys.executable, "-m", "aidre.api.writing.writer_process", str(child_end.fileno())],
                 stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[child_end.fileno()],
                 env=child_environment(),
             )
-        self._socket = ours
-        self._connection = Connection(os.dup(ours.fileno()))
+        self._socket = own_end
+        self._connection = Connection(os.dup(own_end.fileno()))
         start = Start(
             str(store),
             os.getpid(),
@@ -141,21 +141,21 @@ class _Process:
         )
         self._connection.send_bytes(write_start(start))
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="to writer")
-        self._answers: dict[int, asyncio.Future[WriteAnswer]] = {}
+        self._answers: dict[int, asyncio.Future[WriterReply]] = {}
         self.has_ended = False
 
     def follow(self, loop: asyncio.AbstractEventLoop) -> None:
         self._reader = threading.Thread(target=self._read, args=(loop,), name="from writer", daemon=True)
         self._reader.start()
 
-    async def ask(self, request: AnyRequest) -> WriteAnswer:
+    async def ask(self, request: AnyRequest) -> WriterReply:
         loop = asyncio.get_running_loop()
         answer = self._answers[request.number] = loop.create_future()
         try:
             if self.has_ended:
                 raise _ended()
             await loop.run_in_executor(self._sender, self._send, request)
-            settled: WriteAnswer = await answer
+            settled: WriterReply = await answer
             return settled
         finally:
             self._answers.pop(request.number, None)
@@ -183,14 +183,14 @@ class _Process:
         """In a thread: hand each answer to the event loop, until the process ends."""
         try:
             while True:
-                answer = msgspec.msgpack.decode(self._connection.recv_bytes(), type=WriteAnswer)
+                answer = msgspec.msgpack.decode(self._connection.recv_bytes(), type=WriterReply)
                 loop.call_soon_threadsafe(self._settle, answer)
         except (EOFError, OSError, RuntimeError):  # RuntimeError: the event loop is closed
             self.has_ended = True
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._fail_all)
 
-    def _settle(self, answer: WriteAnswer) -> None:
+    def _settle(self, answer: WriterReply) -> None:
         future = self._answers.get(answer.number)
         if future is not None and not future.done():
             future.set_result(answer)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from aidre.api.http import (
-    Conflict,
+    ConflictingRequest,
     RateLimited,
     Unavailable,
     Unprocessable,
@@ -69,8 +69,8 @@ class IdempotencyKeys:
     def claim(self, account: str, key: str, request: bytes, now: float) -> StoredAnswer | None:
         """The answer to this request if it was answered before; else the key is claimed, and None returned.
 
-        `request` is a digest of the whole request. Unprocessable where the key came with another request, Conflict
-        where its request is still running, RateLimited where the caller has too many keys.
+        `request` is a digest of the whole request. Unprocessable where the key came with another request,
+        ConflictingRequest where its request is still running, RateLimited where the caller has too many keys.
         """
         owner, hashed = digest_of(account), digest_of(account, key)
         with _storage_errors(), transaction(self._open()) as connection:
@@ -88,7 +88,7 @@ class IdempotencyKeys:
             if answer is not None:
                 return StoredAnswer(answer)
             if since > now - CLAIM_SECONDS:
-                raise Conflict("the request with this Idempotency-Key is still running", {"Retry-After": "1"})
+                raise ConflictingRequest("the request with this Idempotency-Key is still running", {"Retry-After": "1"})
             connection.execute("UPDATE writes SET since = ? WHERE key = ?", (now, hashed))
             return None
 

@@ -48,7 +48,7 @@ class DeletePassing(WriteRequest, frozen=True, tag="delete_passing"):
 AnyRequest: TypeAlias = PutRows | PatchDocuments | DeleteDocuments | DeletePassing
 
 
-class Failure(msgspec.Struct, frozen=True):
+class WriteFailure(msgspec.Struct, frozen=True):
     """An error of the engine. `kind` is the name of its class."""
 
     kind: str
@@ -60,8 +60,8 @@ class Failure(msgspec.Struct, frozen=True):
         return kind(self.message, **self.details)
 
 
-class WriteAnswer(msgspec.Struct, frozen=True):
-    """What became of a request: durable in `generation`, unless it failed.
+class WriterReply(msgspec.Struct, frozen=True):
+    """The outcome of a request: durable in `generation`, unless it failed.
 
     `documents` were sent or named, `written` of them are new or changed; `deleted` existed.
     """
@@ -71,9 +71,9 @@ class WriteAnswer(msgspec.Struct, frozen=True):
     documents: int = 0
     written: int = 0
     deleted: int = 0
-    failure: Failure | None = None
+    failure: WriteFailure | None = None
 
 
-def failed(number: int, error: AidreError) -> WriteAnswer:
+def failed(number: int, error: AidreError) -> WriterReply:
     details = {name: value for name, value in error.details.items() if isinstance(value, str | int | float | list)}
-    return WriteAnswer(number, failure=Failure(type(error).__name__, error.message, details))
+    return WriterReply(number, failure=WriteFailure(type(error).__name__, error.message, details))

@@ -36,7 +36,7 @@ from aidre.api.writing.write_messages import (
     PatchDocuments,
     PutRows,
     RowFormat,
-    WriteAnswer,
+    WriterReply,
     failed,
 )
 from aidre.engine.embedding import Embedder, load_embedder
@@ -59,7 +59,7 @@ NICENESS = 15
 """Below the server: a search goes before a commit."""
 
 
-class CollectionWriter:
+class WriterThread:
     """The writes of one collection, in a thread. `answer` may be called from several threads. `is_wanted` tells, with
     the lock held, whether a commit may still be made."""
 
@@ -68,7 +68,7 @@ class CollectionWriter:
         source: Source,
         name: str,
         settings: Settings,
-        answer: Callable[[WriteAnswer], None],
+        answer: Callable[[WriterReply], None],
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         self._source, self._name, self._settings = source, name, settings
@@ -145,7 +145,7 @@ class CollectionWriter:
             sink.finish()  # what follows the commit: nothing of it is an error
             self._newest = sink.snapshot
 
-    def _commit_and_answer(self, sink: Sink, group: list[AnyRequest], answers: list[WriteAnswer]) -> None:
+    def _commit_and_answer(self, sink: Sink, group: list[AnyRequest], answers: list[WriterReply]) -> None:
         """Commit, and give the answers, which are durable then; their requests leave the group."""
         if not self._is_wanted():
             raise StorageFailed("the server has ended")
@@ -186,10 +186,10 @@ class _Group:
         sink: Sink,
         embedders: Mapping[str, Embedder],
         settings: CollectionSettings,
-        commit: Callable[[list[WriteAnswer]], object],
+        commit: Callable[[list[WriterReply]], object],
     ) -> None:
         """`commit` makes durable what is done, and gives the answers that it gets."""
-        self.answers: list[WriteAnswer] = []
+        self.answers: list[WriterReply] = []
         self._sink, self._commit = sink, commit
         self._writer = DocumentWriter(sink, embedders)
         self._rules = VectorRules(tuple(sink.spaces.values()), embedders.keys())
@@ -201,28 +201,28 @@ class _Group:
         for request in tuple(group):  # which loses those that are answered meanwhile
             self.answers.append(self._apply_one(request))
 
-    def _apply_one(self, request: AnyRequest) -> WriteAnswer:
+    def _apply_one(self, request: AnyRequest) -> WriterReply:
         try:
             if isinstance(request, PutRows):
                 documents = list(self._documents(_rows(request.body, request.format)))
                 self._writer.check(documents)
                 written = self._writer.write(documents)
-                return WriteAnswer(request.number, documents=len(documents), written=written)
+                return WriterReply(request.number, documents=len(documents), written=written)
             if isinstance(request, PatchDocuments):
                 return self._patch(request)
             if isinstance(request, DeleteDocuments):
-                return WriteAnswer(request.number, deleted=self._sink.delete(request.document_ids))
-            return WriteAnswer(request.number, deleted=self._delete_passing(request))
+                return WriterReply(request.number, deleted=self._sink.delete(request.document_ids))
+            return WriterReply(request.number, deleted=self._delete_passing(request))
         except StorageFailed:
             raise
         except AidreError as error:
             return failed(request.number, error)
 
-    def _patch(self, request: PatchDocuments) -> WriteAnswer:
+    def _patch(self, request: PatchDocuments) -> WriterReply:
         """Changes what came before, too; for that it has to be committed."""
-        changes = {key: self._changed(key, one) for key, one in orjson.loads(request.changes).items()}
+        changes = {key: self._changed(key, members) for key, members in orjson.loads(request.changes).items()}
         self._commit(self.answers)
-        return WriteAnswer(request.number, documents=len(changes), written=self._writer.patch(changes))
+        return WriterReply(request.number, documents=len(changes), written=self._writer.patch(changes))
 
     def _changed(self, document_id: str, members: Json) -> dict[str, Any]:
         """Changed members with vectors as a row has them. InvalidDocument."""
@@ -268,22 +268,22 @@ def serve(source: Source, settings: Settings, connection: Connection, server: in
 
     Once it was killed nothing more is committed: its callers may have gone to another worker, whose commits came later.
     """
-    writers: dict[str, CollectionWriter] = {}
+    writers: dict[str, WriterThread] = {}
     sending = threading.Lock()
 
     def is_wanted() -> bool:
         return os.getppid() == server
 
-    def answer(one: WriteAnswer) -> None:
+    def answer(reply: WriterReply) -> None:
         with sending, suppress(OSError):  # a server that has gone needs no answer
-            connection.send_bytes(msgspec.msgpack.encode(one))
+            connection.send_bytes(msgspec.msgpack.encode(reply))
 
     with suppress(EOFError, OSError):
         while True:
             request = msgspec.msgpack.decode(connection.recv_bytes(), type=AnyRequest)
             writer = writers.get(request.collection)
             if writer is None:
-                writer = writers[request.collection] = CollectionWriter(
+                writer = writers[request.collection] = WriterThread(
                     source, request.collection, settings, answer, is_wanted
                 )
             writer.put(request)

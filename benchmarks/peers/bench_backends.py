@@ -111,9 +111,9 @@ class ByHand:
     """The rows in one table of PostgreSQL, asked by the statement that a person would write."""
 
     def __init__(self, uri: str, rows: NDArray[np.float32], numbers: NDArray[np.float64]) -> None:
-        from aidre_postgres.connections import Server
+        from aidre_postgres.connections import PostgresDatabase
 
-        self._connection = Server(uri).connect()
+        self._connection = PostgresDatabase(uri).connect()
         run = self._connection.execute
         run("drop table if exists public.by_hand")
         run(

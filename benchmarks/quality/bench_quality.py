@@ -34,7 +34,7 @@ from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder, load_embedd
 from aidre.engine.model import Fusion, Mode, Query
 from aidre.ingest.pipeline.ingest import chunker_for, ingest
 from aidre.ingest.pipeline.run import IngestOptions
-from aidre.ingest.pipeline.run_events import Event, Notice, Problem
+from aidre.ingest.pipeline.run_events import DocumentProblem, Event, Notice
 from benchmarks.harness.judged_sets import JudgedSet, read_set, rows_of, sets_in
 from benchmarks.harness.stdlib_corpus import write_set
 from benchmarks.quality import rankings
@@ -162,7 +162,7 @@ def collection_of(name: str) -> str:
 
 def ingested(store: Store, collection: str, source: Path, *embedders: Embedder) -> Snapshot:
     def report(event: Event) -> None:
-        if isinstance(event, Problem):
+        if isinstance(event, DocumentProblem):
             say(f"{event.where}: {event.reason}")
         elif isinstance(event, Notice):
             say(event.text)

@@ -28,7 +28,7 @@ from aidre.engine.index.vectors.quantizer import (
     row_blocks,
     train_codebook,
 )
-from aidre.engine.index.vectors.scan import Scan, ScanGroup
+from aidre.engine.index.vectors.scan import PreparedScan, ScanGroup
 from aidre.engine.index.vectors.vector_index import VectorIndex
 from aidre.engine.model import EmbeddingSpace, Precision
 from benchmarks.harness.data import queries, vectors
@@ -115,7 +115,7 @@ def bits_of(mask: NDArray[np.bool_]) -> Bitmap:
     return Bitmap(np.packbits(mask, bitorder="little"))
 
 
-def scanned(one: Scan, depth: int, query: NDArray[np.float32]) -> object:
+def scanned(one: PreparedScan, depth: int, query: NDArray[np.float32]) -> object:
     return one.search(query, depth)
 
 
@@ -136,10 +136,12 @@ def methods(space: EmbeddingSpace, codes: NDArray[Any]) -> Iterator[Method]:
         sweep = ScanGroup([VectorIndex(space, quantize_rows(train_codebook(space, sample, size), row_blocks(codes)))])
         for depth in DEPTHS:
             features = (1, total * size, depth)
-            yield Method("scan", features, partial(scanned, Scan(sweep), depth))
+            yield Method("scan", features, partial(scanned, PreparedScan(sweep), depth))
             for mask in masks:
                 allowed = min(depth, int(mask.sum()))
-                yield Method("masked scan", features, partial(scanned, Scan(sweep, bitmap=bits_of(mask)), allowed))
+                yield Method(
+                    "masked scan", features, partial(scanned, PreparedScan(sweep, bitmap=bits_of(mask)), allowed)
+                )
 
 
 def fit(samples: Sequence[Sample]) -> dict[str, float]:

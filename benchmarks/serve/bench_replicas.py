@@ -31,7 +31,7 @@ from typing import IO, Any
 import numpy as np
 
 from aidre.engine.collection import Store
-from aidre.engine.maintenance import Bucket, BucketAddress, Publisher, Replica
+from aidre.engine.maintenance import Bucket, BucketAddress, Replica, StorePublisher
 from aidre.engine.model import Chunk, Document, EmbeddingSpace, Query, Record
 from aidre.engine.storage import MANIFESTS, encode_manifest, manifest_name, read_manifest
 from benchmarks.report.results import record
@@ -169,8 +169,10 @@ def lazy_replica(folder: Path, count: int) -> dict[str, Any]:
     return figures | idle(replica, link) | visible(publisher, Store(store), replica, link, asked)
 
 
-def first_publication(store: Path, folder: Path, link: Link, names: Sequence[str]) -> tuple[Publisher, dict[str, Any]]:
-    publisher = Publisher(Store(store), Far((folder / "bucket").as_uri(), link))
+def first_publication(
+    store: Path, folder: Path, link: Link, names: Sequence[str]
+) -> tuple[StorePublisher, dict[str, Any]]:
+    publisher = StorePublisher(Store(store), Far((folder / "bucket").as_uri(), link))
     started = time.perf_counter()
     publisher.publish(names)
     return publisher, {
@@ -207,7 +209,9 @@ def idle(replica: Replica, link: Link) -> dict[str, Any]:
     }
 
 
-def visible(publisher: Publisher, store: Store, replica: Replica, link: Link, names: Sequence[str]) -> dict[str, Any]:
+def visible(
+    publisher: StorePublisher, store: Store, replica: Replica, link: Link, names: Sequence[str]
+) -> dict[str, Any]:
     """Commits to collections here and there, one after the other, and the time from each commit to the replica."""
     stopped = threading.Event()
     following = threading.Thread(target=replica.follow, args=(stopped, 1.0), daemon=True)
@@ -243,7 +247,7 @@ def cold_collection(folder: Path, rows: int) -> dict[str, Any]:
             records = [one(f"d{first + place}", " ".join(drawn[place].tolist())) for place in range(count)]
             writer.upsert(records, {LARGE.id: writer.encode(LARGE.id, vectors)}, {})
         writer.commit()
-    Publisher(store, Far((folder / "bucket").as_uri(), Link())).publish(["cold"])
+    StorePublisher(store, Far((folder / "bucket").as_uri(), Link())).publish(["cold"])
     replica = Replica(Far((folder / "bucket").as_uri(), link), folder / "cache", keep_seconds=3_600.0)
     replica.prepare()
     replica.pull()

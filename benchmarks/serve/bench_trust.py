@@ -46,8 +46,8 @@ from aidre.api.http.access_log import AccessLog
 from aidre.api.http.metrics import Metrics
 from aidre.api.protocols.provenance.answers import AnswerSigner, signed_headers
 from aidre.api.protocols.provenance.keys import KeyRing, make_key
-from aidre.api.protocols.provenance.signers import ChunkSigner, Claims
-from aidre.api.server.frame import Frame, FrameMiddleware
+from aidre.api.protocols.provenance.signers import ChunkClaims, ChunkSigner
+from aidre.api.server.frame import FrameMiddleware, RequestFrame
 from aidre.api.server.mounted import ErrorResponses
 from aidre.engine.collection import Store
 from aidre.engine.embedding import DEFAULT_SPACE
@@ -60,7 +60,7 @@ CALLS = 500
 BASE_BYTES = 420
 """Approximate length of the signature base of an answer."""
 BASE_URL = "https://ai.example.com"
-CLAIMS = Claims("docs", "doc#chunk_1", "sha256:" + "0" * 64, "https://example.com/doc", "2026-04-01T10:00:00Z")
+CLAIMS = ChunkClaims("docs", "doc#chunk_1", "sha256:" + "0" * 64, "https://example.com/doc", "2026-04-01T10:00:00Z")
 
 SECRET = b"aidre_" + b"x" * 43
 HEADERS = [
@@ -122,7 +122,7 @@ async def measure(folder: Path, rounds: int, size: int) -> dict[str, Any]:
     errors = ErrorResponses([], _broken)
 
     def framed(name: str, **options: Any) -> ASGIApp:
-        return FrameMiddleware(answer, Frame(guards[name], origins, errors, metrics, **options))
+        return FrameMiddleware(answer, RequestFrame(guards[name], origins, errors, metrics, **options))
 
     layers: dict[str, ASGIApp] = {
         "nothing": answer,

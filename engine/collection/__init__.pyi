@@ -10,8 +10,8 @@ from .lookup import DocumentLocator as DocumentLocator, find_vectors as find_vec
 from .loose import (
     FolderPlace as FolderPlace,
     LooseSegment as LooseSegment,
-    Order as Order,
-    Place as Place,
+    SegmentOrder as SegmentOrder,
+    SegmentPlace as SegmentPlace,
     adopt_segments as adopt_segments,
     check_name as check_name,
     find_whole as find_whole,
@@ -21,4 +21,4 @@ from .loose import (
 )
 from .snapshot import Snapshot as Snapshot
 from .store import Store as Store, local_store as local_store, stale_spaces as stale_spaces
-from .writer import Sources as Sources, Writer as Writer, check_upsert as check_upsert
+from .writer import SourceStates as SourceStates, Writer as Writer, check_upsert as check_upsert

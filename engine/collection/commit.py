@@ -32,7 +32,7 @@ MIN_WORKER_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
+class CommitDeclaration:
     """What a commit writes to the manifest beside its rows. None, or no dates, keeps what the manifest has."""
 
     description: str | None
@@ -43,7 +43,7 @@ class Declaration:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class CommittedRows:
     """What a commit adds: segments with their masks of dropped documents and numbers of chunks, the changelog, and how
     many rows were written."""
 
@@ -70,7 +70,7 @@ class Committer:
         """Whether `pending` may and should be committed in a thread."""
         return self._generations.is_bulk_load and not pending.deleted and pending.rows.chunks >= MIN_BACKGROUND_ROWS
 
-    def begin(self, pending: PendingCommit, declaration: Declaration) -> None:
+    def begin(self, pending: PendingCommit, declaration: CommitDeclaration) -> None:
         """Start to commit in the thread. Rows are freed as they are written, so a failed commit cannot be repeated.
 
         Requires `can_begin`, and that no commit is in flight.
@@ -106,7 +106,7 @@ class Committer:
 
     # -- one commit --------------------------------------------------------------------------------------------
 
-    def commit(self, pending: PendingCommit, declaration: Declaration, *, release: bool = False) -> CommitResult:
+    def commit(self, pending: PendingCommit, declaration: CommitDeclaration, *, release: bool = False) -> CommitResult:
         """Commit, durable on return; `release` frees rows as they are written. StorageFailed.
 
         Requires that no other commit is in flight.
@@ -114,7 +114,7 @@ class Committer:
         with self._generations.discarding():
             return self._commit(pending, declaration, release=release)
 
-    def _commit(self, pending: PendingCommit, declaration: Declaration, *, release: bool) -> CommitResult:
+    def _commit(self, pending: PendingCommit, declaration: CommitDeclaration, *, release: bool) -> CommitResult:
         # All that reads the pending rows comes before the segment is written, which may free them.
         changes = changelog.diff_table(pending.rows.states(pending.dropped_rows), self._states_before(pending))
         new_counts = pending.rows.chunk_counts() if pending.dropped_rows else None
@@ -128,21 +128,21 @@ class Committer:
             if pending.dropped_rows:
                 masks[entry.id] = _mask_of(pending.dropped_rows, entry.documents)
                 chunk_counts[entry.id] = new_counts
-        written = Written(segments, masks, chunk_counts, changes, pending.rows.chunks)
+        written = CommittedRows(segments, masks, chunk_counts, changes, pending.rows.chunks)
         return self._publish(pending, declaration, written)
 
-    def adopt(self, staged: StagedSegments, pending: PendingCommit, declaration: Declaration) -> CommitResult:
+    def adopt(self, staged: StagedSegments, pending: PendingCommit, declaration: CommitDeclaration) -> CommitResult:
         """Make staged segments part of the collection, in one generation with the deletions of `pending`, which has no
         rows. Can be repeated after StorageFailed."""
         changes = changelog.diff_table(staged.states(), self._states_before(pending))
         staged.move_to(self._folder)
         rows = sum(entry.chunks for entry in staged.entries)
-        written = Written(staged.entries, staged.masks, staged.chunk_counts, changes, rows)
+        written = CommittedRows(staged.entries, staged.masks, staged.chunk_counts, changes, rows)
         return self._publish(pending, declaration, written)
 
     # -- its steps ---------------------------------------------------------------------------------------------
 
-    def _publish(self, pending: PendingCommit, declaration: Declaration, written: Written) -> CommitResult:
+    def _publish(self, pending: PendingCommit, declaration: CommitDeclaration, written: CommittedRows) -> CommitResult:
         generations, manifest = self._generations, self._generations.manifest
         generation = generations.next_generation
         chunk_counts = {view.segment.id: view.segment.chunk_counts for view in generations.segments}
@@ -197,7 +197,7 @@ def _mask_of(rows: set[int], size: int) -> NDArray[np.bool_]:
 
 
 def _declared(
-    manifest: Manifest, declaration: Declaration, segments: tuple[SegmentEntry, ...], written_rows: int
+    manifest: Manifest, declaration: CommitDeclaration, segments: tuple[SegmentEntry, ...], written_rows: int
 ) -> Manifest:
     """The manifest of a commit that wrote `written_rows` rows, with its segments and its declaration."""
     description, visibility = declaration.description, declaration.visibility

@@ -75,12 +75,12 @@ def collect(
         _sweep(folder, newest, obsolete, {number for number, _ in written}.difference(obsolete))
 
 
-def _sweep(folder: Path, newest: Manifest, obsolete: Iterable[int], kept: Iterable[int]) -> None:
+def _sweep(folder: Path, newest: Manifest, obsolete: Iterable[int], retained: Iterable[int]) -> None:
     named = named_paths(folder, newest)
     folders = [folder / SEGMENTS, folder / DELETES, *(folder / SEGMENTS / entry.id for entry in newest.segments)]
     unnamed = [path for searched in folders for path in _paths_in(searched) if path not in named]
     if unnamed:
-        for number in kept:
+        for number in retained:
             # A manifest that nobody can open keeps nothing. StorageFailed may be temporary and aborts instead.
             with suppress(StoreDamaged, FormatTooNew, FileNotFoundError):
                 named |= named_paths(folder, read_manifest(folder / MANIFESTS, number, newest.name))
@@ -120,7 +120,7 @@ def _current(folder: Path) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RetainedSpace:
     """What only older generations need: bytes on disk, kept for readers until a Unix time.
 
     `generations` is the number of generations that the collection keeps, where one of these needs any of the bytes;
@@ -132,7 +132,7 @@ class Kept:
     generations: int
 
 
-def kept_for_readers(folder: Path, newest: Manifest) -> Kept | None:
+def kept_for_readers(folder: Path, newest: Manifest) -> RetainedSpace | None:
     """What stays on the disk though the newest generation does not need it; None where nothing does, or where the disk
     does not say."""
     with suppress(OSError):
@@ -140,7 +140,7 @@ def kept_for_readers(folder: Path, newest: Manifest) -> Kept | None:
     return None
 
 
-def _kept_for_readers(folder: Path, newest: Manifest, written: Sequence[tuple[int, float]]) -> Kept | None:
+def _kept_for_readers(folder: Path, newest: Manifest, written: Sequence[tuple[int, float]]) -> RetainedSpace | None:
     superseded = {number: moment for (number, _), (_, moment) in itertools.pairwise(written)}
     needed, found, until, counted = named_paths(folder, newest), dict[str, int](), 0.0, 0
     for number, moment in superseded.items():
@@ -151,7 +151,7 @@ def _kept_for_readers(folder: Path, newest: Manifest, written: Sequence[tuple[in
             if sizes:
                 until = max(until, moment + KEEP_SECONDS, _pinned_until(folder, number))
                 counted = newest.keep if number > newest.generation - newest.keep else counted
-    return Kept(sum(found.values()), until, counted) if found else None
+    return RetainedSpace(sum(found.values()), until, counted) if found else None
 
 
 def _files(paths: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
@@ -245,11 +245,11 @@ def _manifest_times(folder: Path) -> list[tuple[int, float]]:
 
 def _newest_of_minutes(written: Sequence[tuple[int, float]], now: float, limit: float) -> set[int]:
     """For each full minute from `limit` to `now`, the generation that was the newest then."""
-    kept, moment = set[int](), now - now % MINUTE
+    numbers, moment = set[int](), now - now % MINUTE
     while moment >= limit:
-        kept |= {max((number for number, written_at in written if written_at <= moment), default=-1)}
+        numbers |= {max((number for number, written_at in written if written_at <= moment), default=-1)}
         moment -= MINUTE
-    return kept
+    return numbers
 
 
 def _pinned(folder: Path, limit: float) -> set[int]:

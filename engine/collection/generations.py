@@ -178,11 +178,11 @@ class Generations:
         manifest: Manifest,
         *,
         recalibrate: bool = False,
-        given: Mapping[str, NDArray[np.float32]] | None = None,
+        queries: Mapping[str, NDArray[np.float32]] | None = None,
     ) -> None:
         """Index, calibrate where due, and make the generation durable; on return every reader finds it. StorageFailed.
 
-        The number and the parent of the manifest are set here. `given` are queries of users by space.
+        The number and the parent of the manifest are set here. `queries` are the vectors of users' queries by space.
         """
         generation = self.next_generation
         manifest = replace(manifest, generation=generation, parent=self.manifest.generation, created_at=now())
@@ -191,9 +191,9 @@ class Generations:
         # A bulk load is indexed at its first commit, which may be its only one, and then when it ends.
         if not self.is_bulk_load or manifest.parent == self._began_at:
             growth = 0 if recalibrate else GROWTH_FACTOR
-            asked = AskedQueries(self._models, given or {})
+            asked_queries = AskedQueries(self._models, queries or {})
             indexed = index_generation(
-                self.folder, manifest, segments, target_recall=RECALL_TARGET, growth=growth, asked=asked
+                self.folder, manifest, segments, target_recall=RECALL_TARGET, growth=growth, asked_queries=asked_queries
             )
         if indexed is not manifest:
             segments = open_segments(self.folder, indexed, segments)
@@ -218,9 +218,9 @@ class Generations:
         """Remove the files of a commit or merge that failed, as far as possible; whether none is left."""
         return garbage.discard(self.folder, self._with_detached_indexes(self.manifest))
 
-    def calibrate(self, given: Mapping[str, NDArray[np.float32]]) -> None:
+    def calibrate(self, queries: Mapping[str, NDArray[np.float32]]) -> None:
         """Publish a generation that changes nothing but the calibration of the spaces that queries are given for."""
-        self.publish(self.manifest, given=given)
+        self.publish(self.manifest, queries=queries)
 
     def collect_garbage(self) -> None:
         """Remove the files that only generations need that are not kept any more; see `garbage`."""
@@ -355,8 +355,10 @@ class Generations:
                 write_merged(self.folder, [rows for rows in group if len(rows.chunk_rows)], spaces, recompute)
                 for group in groups
             ]
-            kept = [entry for segment_ord, entry in enumerate(self.manifest.segments) if segment_ord not in replaced]
-            manifest = deletes.prune_deletes(replace(self.manifest, segments=(*kept, *merged)))
+            unreplaced = [
+                entry for segment_ord, entry in enumerate(self.manifest.segments) if segment_ord not in replaced
+            ]
+            manifest = deletes.prune_deletes(replace(self.manifest, segments=(*unreplaced, *merged)))
             if restart_history:
                 manifest = changelog.restart_history(manifest, self.next_generation)
             self.publish(manifest, recalibrate=recalibrate)

@@ -72,7 +72,7 @@ class AskedQueries:
     """
 
     models: Mapping[str, EmbedQueries] = field(default_factory=dict)
-    given: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    vectors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
 
     def samples(self, space: EmbeddingSpace, segments: Sequence[SegmentView]) -> list[QuerySample]:
         samples = []
@@ -86,8 +86,8 @@ class AskedQueries:
                         samples.append(asked_sample(kind, queries))
             except ModelUnavailable as error:  # of an endpoint, for the moment: what was embedded is worth its commit
                 log.warning("calibrated without texts: %s", error)
-        if space.id in self.given:
-            samples.append(asked_sample("given", self.given[space.id]))
+        if space.id in self.vectors:
+            samples.append(asked_sample("given", self.vectors[space.id]))
         return samples
 
     def weight(
@@ -147,7 +147,7 @@ def index_generation(
     *,
     target_recall: float,
     growth: int,
-    asked: AskedQueries,
+    asked_queries: AskedQueries,
 ) -> Manifest:
     """Build and write missing indexes, and return the manifest that names them.
 
@@ -156,11 +156,17 @@ def index_generation(
     """
     for state in manifest.spaces:
         if state.state == "live":
-            own_growth = 0 if state.space.id in asked.given else growth
+            own_growth = 0 if state.space.id in asked_queries.vectors else growth
             manifest = _index_space(
-                folder, manifest, segments, state, target_recall=target_recall, growth=own_growth, asked=asked
+                folder,
+                manifest,
+                segments,
+                state,
+                target_recall=target_recall,
+                growth=own_growth,
+                asked_queries=asked_queries,
             )
-            manifest = _weigh_languages(manifest, segments, state.space, own_growth, asked)
+            manifest = _weigh_languages(manifest, segments, state.space, own_growth, asked_queries)
     return manifest
 
 
@@ -182,7 +188,7 @@ def _index_space(
     *,
     target_recall: float,
     growth: int,
-    asked: AskedQueries,
+    asked_queries: AskedQueries,
 ) -> Manifest:
     space = state.space
     targets = [_target_of(view, space) for view in segments if view.live.count]
@@ -190,8 +196,8 @@ def _index_space(
         return manifest.with_space(replace(state, calibration=None))
     calibration = state.calibration
     if calibration is None or _is_calibration_due(calibration, targets, growth):
-        samples = asked.samples(space, segments) if scannable_targets(targets) else []
-        calibration = calibrate(space, targets, target_recall, asked=samples, previous=calibration)
+        samples = asked_queries.samples(space, segments) if scannable_targets(targets) else []
+        calibration = calibrate(space, targets, target_recall, queries=samples, previous=calibration)
         manifest = manifest.with_space(replace(state, calibration=calibration))
     elif calibration.kind == "scan":
         build_missing_indexes(space, targets, calibration.code_size)
@@ -199,7 +205,7 @@ def _index_space(
 
 
 def _weigh_languages(
-    manifest: Manifest, segments: Sequence[SegmentView], space: EmbeddingSpace, growth: int, asked: AskedQueries
+    manifest: Manifest, segments: Sequence[SegmentView], space: EmbeddingSpace, growth: int, asked_queries: AskedQueries
 ) -> Manifest:
     """The manifest with the weights of the languages that the model of the space does not know."""
     state = next(state for state in manifest.spaces if state.space.id == space.id)
@@ -211,7 +217,7 @@ def _weigh_languages(
             continue
         weight = known.get(tag)
         if weight is None or chunks >= growth * weight.chunks:
-            a = asked.weight(space, segments, statistics, tag)
+            a = asked_queries.weight(space, segments, statistics, tag)
             weight = weight if a is None else LanguageWeight(tag, chunks, a)
         if weight is not None:
             weights.append(weight)
@@ -258,8 +264,8 @@ def _write_indexes(
         if entry.id not in files:
             return entry
         replaced = find_index_file(entry.files, space.id)
-        kept = {name: file for name, file in entry.files.items() if name != replaced}
-        return replace(entry, files=kept | files[entry.id])
+        other_files = {name: file for name, file in entry.files.items() if name != replaced}
+        return replace(entry, files=other_files | files[entry.id])
 
     return replace(manifest, segments=tuple(with_index(entry) for entry in manifest.segments))
 

@@ -100,11 +100,13 @@ def stored_records(
             norms[space.id].append(segment.columns[space.id].norms[rows])
             if space.id in keys:
                 keys[space.id] += segment.key_column(space.id).take(pa.array(rows)).to_pylist()
-    vectors = {one: EncodedVectors(np.concatenate(codes[one]), np.concatenate(norms[one])) for one in codes}
+    vectors = {
+        space_id: EncodedVectors(np.concatenate(codes[space_id]), np.concatenate(norms[space_id])) for space_id in codes
+    }
     return records, vectors, keys
 
 
 def _stored_record(segment: SegmentReader, row: int, chunk_rows: range) -> Record:
     documents, chunks = segment.documents, segment.chunks
     values = {name: documents.value(name, row) for name in _DOCUMENT_COLUMNS}
-    return to_record(values, (tuple(chunks.value(name, one) for name in _CHUNK_COLUMNS) for one in chunk_rows))
+    return to_record(values, (tuple(chunks.value(name, row) for name in _CHUNK_COLUMNS) for row in chunk_rows))

@@ -44,7 +44,7 @@ _PREFIX: Final = "segments "
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Order:
+class SegmentOrder:
     """Of two documents with one id that of the later segment is kept: by partition, then by the time of the run in
     nanoseconds, then by piece and part of the run."""
 
@@ -65,7 +65,7 @@ class LooseSegment:
     entry: SegmentEntry
     spaces: tuple[EmbeddingSpace, ...]
     dates: tuple[str, ...]
-    order: Order
+    order: SegmentOrder
     parts: int = 1
 
     @property
@@ -78,7 +78,7 @@ class LooseSegment:
         return f"{self.name}.{self.attempt}"
 
 
-class Place(Protocol):
+class SegmentPlace(Protocol):
     """Where loose segments are. Every method raises StorageFailed or BucketFailed."""
 
     url: str
@@ -118,18 +118,18 @@ def check_name(name: str) -> str:
 
 
 def put_segments(
-    place: Place,
+    place: SegmentPlace,
     name: str,
     staging: Path,
     entries: Sequence[SegmentEntry],
     writer: Writer,
     *,
-    order: Order | None = None,
+    order: SegmentOrder | None = None,
 ) -> None:
     """Store the segments that `writer` has staged for one piece of rows. The last one has the name: the piece is whole
     then."""
     dates, spaces = writer.generations.manifest.dates, tuple(writer.spaces.values())
-    order, last = order or Order(name), len(entries) - 1
+    order, last = order or SegmentOrder(name), len(entries) - 1
     for part, entry in enumerate(entries):
         own = check_name(name if part == last else part_name(name, part))
         at = replace(order, part=part)
@@ -141,32 +141,32 @@ def part_name(name: str, part: int) -> str:
     return f"{name}.{part:04d}"
 
 
-def is_stored(place: Place, name: str, order: Order) -> bool:
+def is_stored(place: SegmentPlace, name: str, order: SegmentOrder) -> bool:
     """Whether all segments of a piece are there. Where another content of the same piece was written after them, they
     become the later ones."""
     found = find_whole(place, name)
     if found is None:
         return False
-    others = [find_whole(place, part_name(name, part)) for part in range(found.parts - 1)]
-    parts = [one for one in (*others, found) if one is not None]
+    others = [find_whole(place, part_name(name, number)) for number in range(found.parts - 1)]
+    parts = [part for part in (*others, found) if part is not None]
     if len(parts) < found.parts:
         return False
     if found.order.run < order.run and _is_followed(place, found):
-        for one in parts:
-            place.replace(replace(one, order=replace(one.order, run=order.run)))
+        for part in parts:
+            place.replace(replace(part, order=replace(part.order, run=order.run)))
     return True
 
 
-def _is_followed(place: Place, segment: LooseSegment) -> bool:
+def _is_followed(place: SegmentPlace, segment: LooseSegment) -> bool:
     """Whether another content of the piece of a segment was written later."""
     prefix = segment.name.rpartition("-")[0] + "-"
     same = [find_whole(place, name) for name in place.names(prefix)]
     at = replace(segment.order, part=0)
-    later = [one.order for one in same if one is not None and one.order.run > at.run]
+    later = [segment.order for segment in same if segment is not None and segment.order.run > at.run]
     return any(replace(order, run=at.run, part=0) == at for order in later)
 
 
-def find_whole(place: Place, name: str) -> LooseSegment | None:
+def find_whole(place: SegmentPlace, name: str) -> LooseSegment | None:
     """A segment whose record can be read and whose files are there. StorageFailed where the place does not answer."""
     record = place.read(name)
     try:
@@ -176,23 +176,25 @@ def find_whole(place: Place, name: str) -> LooseSegment | None:
     return segment if place.has_files(segment) else None
 
 
-def read_segments(place: Place) -> list[LooseSegment]:
+def read_segments(place: SegmentPlace) -> list[LooseSegment]:
     """The segments that are whole, in their order. Missing where there are none, StorageFailed for a
     record that is none, InvalidInput where they differ in their spaces."""
     found = [_read(place, name) for name in place.names()]
-    found.sort(key=lambda one: (one.order, one.name))
+    found.sort(key=lambda segment: (segment.order, segment.name))
     if not found:
         raise Missing(f"{place.url} holds no segment that is whole: write some by aidre.segments.write")
-    for one in found:
-        if one.spaces != found[0].spaces:
-            raise InvalidInput(f"{place.url}: {one.name} and {found[0].name} have other spaces: adopt from two places")
+    for segment in found:
+        if segment.spaces != found[0].spaces:
+            raise InvalidInput(
+                f"{place.url}: {segment.name} and {found[0].name} have other spaces: adopt from two places"
+            )
     return found
 
 
 def adopt_segments(
     store: Store,
     collection: str,
-    place: Place,
+    place: SegmentPlace,
     *,
     dates: Sequence[str] = (),
     wait: float = 0.0,
@@ -200,8 +202,9 @@ def adopt_segments(
 ) -> list[str]:
     """Make the segments of a place part of a collection in one commit, each once; the names of those that were not yet.
 
-    Of two documents with one id that of the later segment is kept, see `Order`. SpaceConflict where the spaces are not
-    those of the collection, StorageFailed for a file that is not as it was written, Missing, InvalidInput, StoreLocked.
+    Of two documents with one id that of the later segment is kept, see `SegmentOrder`. SpaceConflict where the spaces
+    are not those of the collection, StorageFailed for a file that is not as it was written, Missing, InvalidInput,
+    StoreLocked.
     """
     segments = read_segments(place)
     exists = store.path.is_dir() and store.named(collection) in store.collections()
@@ -213,23 +216,23 @@ def adopt_segments(
     return adopted
 
 
-def _adopt(writer: Writer, place: Place, segments: Sequence[LooseSegment]) -> list[str]:
+def _adopt(writer: Writer, place: SegmentPlace, segments: Sequence[LooseSegment]) -> list[str]:
     states = writer.source_states()
     # A place has many spellings, and may be copied or moved: what counts are the marks of all of them.
     taken = {mark for source, marks in states.items() if source.startswith(_PREFIX) for mark in marks.values()}
-    new = [one for one in segments if one.mark not in taken]
+    new = [segment for segment in segments if segment.mark not in taken]
     if not new:
         return []
     _check_fits(writer, new[0])
     staging = writer.stage()  # the writer removes it, also after an error
-    writer.set_source_state(_PREFIX + place.url, {one.name: one.mark for one in segments})
-    entries = [_fetched(place, one, staging) for one in new]
+    writer.set_source_state(_PREFIX + place.url, {segment.name: segment.mark for segment in segments})
+    entries = [_fetched(place, segment, staging) for segment in new]
     cures = {
-        entry.id: f"remove {one.name}{RECORD} in {place.url} and write {one.name} again"
-        for entry, one in zip(entries, new, strict=True)
+        entry.id: f"remove {segment.name}{RECORD} in {place.url} and write {segment.name} again"
+        for entry, segment in zip(entries, new, strict=True)
     }
     writer.adopt(staging, entries, cures=cures)
-    return [one.name for one in new]
+    return [segment.name for segment in new]
 
 
 def _check_fits(writer: Writer, segment: LooseSegment) -> None:
@@ -249,7 +252,7 @@ def _check_fits(writer: Writer, segment: LooseSegment) -> None:
         )
 
 
-def _fetched(place: Place, segment: LooseSegment, staging: Path) -> SegmentEntry:
+def _fetched(place: SegmentPlace, segment: LooseSegment, staging: Path) -> SegmentEntry:
     """The entry of a segment whose files are in the staging folder now, under a name that no stored segment has. The
     commit makes them read-only, and syncs them."""
     entry = replace(segment.entry, id=Staging(staging, segment.name).name(segment.entry.files))
@@ -260,7 +263,7 @@ def _fetched(place: Place, segment: LooseSegment, staging: Path) -> SegmentEntry
     return entry
 
 
-def _read(place: Place, name: str) -> LooseSegment:
+def _read(place: SegmentPlace, name: str) -> LooseSegment:
     """The record of a segment that a listing has. StorageFailed, which names the place."""
     try:
         return _decoded(name, place.read(name) or b"")
@@ -285,7 +288,7 @@ def _decoded(name: str, record: bytes) -> LooseSegment:
 
 
 class FolderPlace:
-    """A folder that all processes share: a `Place`."""
+    """A folder that all processes share: a `SegmentPlace`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()

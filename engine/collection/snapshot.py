@@ -60,7 +60,7 @@ from aidre.engine.storage import (
     keys_file,
     vectors_file,
 )
-from aidre.engine.types import ChangeCursor, ChangesPage, CollectionStatus, Facet, Hit, Layout, SpaceStatus
+from aidre.engine.types import ChangeCursor, ChangesPage, CollectionStatus, Facet, Hit, ResultLayout, SpaceStatus
 
 _MAX_CACHED_K, _MAX_CACHED_DEPTHS = 1_000, 10_000
 """Search depths are cached for k up to this one, as many of them: a client may ask for any recall."""
@@ -161,9 +161,9 @@ class Snapshot:
         if found is not None:
             return [
                 self._hits(self._search_dense(query, _k_of(query), None), query.offset)
-                if one is None
-                else self._to_hits(*one, query.offset)
-                for one, query in zip(found, queries, strict=True)
+                if answer is None
+                else self._to_hits(*answer, query.offset)
+                for answer, query in zip(found, queries, strict=True)
             ]
         vectors = np.concatenate([self._encode(query.space, query.vector)[1] for query in queries])
         state, k = self.space(first.space or ""), _k_of(first)
@@ -200,7 +200,7 @@ class Snapshot:
                 self._seconds[key] = seconds
         return seconds
 
-    def splice(self, hits: Sequence[Hit], scores: Sequence[bytes], layout: Layout) -> bytes | None:
+    def splice(self, hits: Sequence[Hit], scores: Sequence[bytes], layout: ResultLayout) -> bytes | None:
         fragments, ords = self.segments.fragments, self._segment_ords
         if fragments is None:
             return None

@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.collection import garbage
-from aidre.engine.collection.commit import Committer, Declaration
+from aidre.engine.collection.commit import CommitDeclaration, Committer
 from aidre.engine.collection.generations import LARGE_SEGMENT_ROWS, Generations
 from aidre.engine.collection.lookup import DocumentLocator, find_vectors, live_documents, stored_records
 from aidre.engine.collection.snapshot import Snapshot
@@ -96,7 +96,7 @@ class Writer:
         self._staging: list[Path] = []
         self._locator = DocumentLocator()
         self._declared = (description, visibility, tuple(sorted(dates)))
-        self._sources = Sources(dict(self._manifest.source_roots), dict(self._manifest.source_states))
+        self._sources = SourceStates(dict(self._manifest.source_roots), dict(self._manifest.source_states))
         self._stale = {state.space.id: state for state in stale}
         newest = self._manifest
         garbage.remove_adopted(folder, newest)
@@ -411,8 +411,8 @@ class Writer:
     def _manifest(self) -> Manifest:
         return self.generations.manifest
 
-    def _declaration(self) -> Declaration:
-        return Declaration(*self._declared, dict(self._sources.roots), dict(self._sources.states))
+    def _declaration(self) -> CommitDeclaration:
+        return CommitDeclaration(*self._declared, dict(self._sources.roots), dict(self._sources.states))
 
     @property
     def _has_pending(self) -> bool:
@@ -485,7 +485,7 @@ class Writer:
 
 
 @dataclass(slots=True)
-class Sources:
+class SourceStates:
     """The roots of sources, and the states of fetched listings by URL. A method tells whether it changed anything."""
 
     roots: dict[str, str]
@@ -503,9 +503,9 @@ class Sources:
 
     def forget(self, source: str) -> bool:
         """Remove the root of a source, and the states of listings whose default source name it is."""
-        kept = {url: state for url, state in self.states.items() if _default_source_name(url) != source}
-        is_known = self.roots.pop(source, None) is not None or len(kept) < len(self.states)
-        self.states = kept
+        remaining = {url: state for url, state in self.states.items() if _default_source_name(url) != source}
+        is_known = self.roots.pop(source, None) is not None or len(remaining) < len(self.states)
+        self.states = remaining
         return is_known
 
 

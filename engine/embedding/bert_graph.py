@@ -43,7 +43,7 @@ def graph(
 ) -> bytes:
     """Nodes are in the order in which they can run."""
     parts = [(1, nodes), (5, constants), (11, inputs), (12, outputs)]
-    return message((2, "graph"), *((number, one) for number, ones in parts for one in ones))
+    return message((2, "graph"), *((number, content) for number, ones in parts for content in ones))
 
 
 def node(operator: str, inputs: Sequence[str], outputs: Sequence[str], domain: str, attributes: Attributes) -> bytes:
@@ -72,7 +72,7 @@ def message(*fields: Field) -> bytes:
 
 def _attribute(name: str, value: int | float | list[int]) -> bytes:
     if isinstance(value, list):
-        return message((1, name), *((8, one) for one in value), (20, INTS))
+        return message((1, name), *((8, number) for number in value), (20, INTS))
     if isinstance(value, float):
         return message((1, name), (2, value), (20, FLOAT))
     return message((1, name), (3, value), (20, INT))
@@ -116,7 +116,7 @@ def bert_graph(tensors: Tensors, *, heads: int, epsilon: float, int8: bool) -> b
     `tensors` have the names of transformers.BertModel; `epsilon` is that of the layer norms. With `int8` weights are
     signed bytes with a scale for each output, and activations are quantized at run time.
     """
-    graph = _Graph(int8, epsilon)
+    graph = _GraphBuilder(int8, epsilon)
     rows = _embeddings(graph, tensors)
     for layer in _layers(tensors):
         rows = _layer(graph, layer, rows, heads)
@@ -136,7 +136,7 @@ def _layers(tensors: Tensors) -> list[Tensors]:
     return [layers[number] for number in sorted(layers)]
 
 
-def _embeddings(graph: _Graph, tensors: Tensors) -> str:
+def _embeddings(graph: _GraphBuilder, tensors: Tensors) -> str:
     """The sum of each token's word, type and position; all tokens have the first type."""
     words = graph.words(tensors["embeddings.word_embeddings.weight"])
     first_type = graph.table(tensors["embeddings.token_type_embeddings.weight"])[0]
@@ -147,7 +147,7 @@ def _embeddings(graph: _Graph, tensors: Tensors) -> str:
     return graph.norm(graph.add("Add", [typed, first]), tensors, "embeddings.LayerNorm")
 
 
-def _layer(graph: _Graph, layer: Tensors, rows: str, heads: int) -> str:
+def _layer(graph: _GraphBuilder, layer: Tensors, rows: str, heads: int) -> str:
     attended = graph.dense(graph.attention(rows, layer, heads), layer, "attention.output.dense")
     rows = graph.norm(graph.add("Add", [attended, rows]), layer, "attention.output.LayerNorm")
     inner = graph.add("Gelu", [graph.dense(rows, layer, "intermediate.dense")], domain=RUNTIME_DOMAIN)
@@ -155,7 +155,7 @@ def _layer(graph: _Graph, layer: Tensors, rows: str, heads: int) -> str:
     return graph.norm(graph.add("Add", [outer, rows]), layer, "output.LayerNorm")
 
 
-class _Graph:
+class _GraphBuilder:
     """A graph under construction. Its methods append operators and return the name of their output."""
 
     def __init__(self, int8: bool, epsilon: float) -> None:

@@ -28,7 +28,7 @@ from aidre.engine.embedding.graph import (
     prefixes_part,
 )
 from aidre.engine.embedding.models import DEFAULT, KNOWN
-from aidre.engine.embedding.weights import Weights, find_weights
+from aidre.engine.embedding.weights import ModelWeights, find_weights
 from aidre.engine.errors import ConfigurationError, DimensionMismatch, InvalidInput, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import precision_of
@@ -235,7 +235,7 @@ def reads_language(space: EmbeddingSpace, tag: str) -> bool:
 
 def cosine_floor(space: EmbeddingSpace) -> float:
     """The cosine that any two texts have, about: 0.75 with E5, 0 where it is small or not known."""
-    return next((one.cosine_floor for one in KNOWN.values() if one.model == space.model), 0.0)
+    return next((model.cosine_floor for model in KNOWN.values() if model.model == space.model), 0.0)
 
 
 def embedding_keys(space: EmbeddingSpace, texts: Iterable[str]) -> list[bytes]:
@@ -269,19 +269,19 @@ def _endpoint_of(space: EmbeddingSpace, endpoints: Mapping[str, Endpoint]) -> En
     return endpoint
 
 
-def _exported(space: EmbeddingSpace, weights: Weights) -> Embedder:
+def _exported(space: EmbeddingSpace, weights: ModelWeights) -> Embedder:
     from aidre.engine.embedding.onnx import load_exported
 
     return load_exported(space, weights)
 
 
-def _native(space: EmbeddingSpace, weights: Weights) -> Embedder:
+def _native(space: EmbeddingSpace, weights: ModelWeights) -> Embedder:
     from aidre.engine.embedding.torch import ReferenceEmbedder
 
     return ReferenceEmbedder(space, weights)
 
 
-def _auto(space: EmbeddingSpace, weights: Weights) -> Embedder:
+def _auto(space: EmbeddingSpace, weights: ModelWeights) -> Embedder:
     from aidre.engine.embedding.graph import NotExportable
 
     try:
@@ -291,7 +291,7 @@ def _auto(space: EmbeddingSpace, weights: Weights) -> Embedder:
         return _native(space, weights)
 
 
-RUNTIMES: Mapping[str, Callable[[EmbeddingSpace, Weights], Embedder]] = {
+RUNTIMES: Mapping[str, Callable[[EmbeddingSpace, ModelWeights], Embedder]] = {
     "auto": _auto,
     "onnxruntime": _exported,
     "sentence-transformers": _native,

@@ -90,7 +90,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _EndpointResponse:
     status: int
     body: bytes
     retry_after: float | None
@@ -103,7 +103,7 @@ class _Times(NamedTuple):
     last_retry: float
 
 
-class _NoAnswer(Exception):
+class _EndpointFailure(Exception):
     """The reason. `is_final`: asking again would not help."""
 
     def __init__(self, reason: str, *, is_final: bool = False) -> None:
@@ -176,15 +176,17 @@ class EndpointEmbedder:
         if answer.status in TOO_LONG and len(texts[0]) > SHORTEST_CHARACTERS:
             return self._embed([texts[0][: len(texts[0]) // 2]], times)
         if answer.status in DENIED:
-            given = "does not accept the key" if self._endpoint.key else "wants a key"
+            complaint = "does not accept the key" if self._endpoint.key else "wants a key"
             cure = 'correct key = "env:NAME" of the space, and what NAME holds'
-            raise self._unavailable("denied", f"{given} (status {answer.status}): {cure}", status=answer.status)
+            raise self._unavailable("denied", f"{complaint} (status {answer.status}): {cure}", status=answer.status)
         if answer.status != 200:
-            said = f"answers with status {answer.status}: correct model {self.space.model!r} or endpoint of the space"
-            raise self._unavailable("refused", said, status=answer.status)
+            problem = (
+                f"answers with status {answer.status}: correct model {self.space.model!r} or endpoint of the space"
+            )
+            raise self._unavailable("refused", problem, status=answer.status)
         return self._read_vectors(len(texts), answer.body)
 
-    def _ask(self, texts: list[str], times: _Times) -> _Answer:
+    def _ask(self, texts: list[str], times: _Times) -> _EndpointResponse:
         """The answer to one request, which is repeated where none comes back or its status is a temporary one."""
         request: dict[str, Json] = {"model": self.space.model, "input": texts, "encoding_format": "float"}
         if self._endpoint.request_dimensions:
@@ -196,17 +198,17 @@ class EndpointEmbedder:
             wait, status, final = pause, None, False
             try:
                 answer = self._http.post(content, limit, times.end)
-            except _NoAnswer as error:
-                said, final = f"{error}: check the line endpoint of the space, and the network", error.is_final
+            except _EndpointFailure as error:
+                problem, final = f"{error}: check the line endpoint of the space, and the network", error.is_final
             else:
                 if answer.status not in RETRIED:
                     return answer
-                status, asked = answer.status, answer.retry_after
-                wait = pause if asked is None else asked
-                later = "" if asked is None else f" in {math.ceil(asked)} seconds"
-                said = f"answers with status {status}: try again{later}, or ask its provider for a higher rate"
+                status, retry_after = answer.status, answer.retry_after
+                wait = pause if retry_after is None else retry_after
+                later = "" if retry_after is None else f" in {math.ceil(retry_after)} seconds"
+                problem = f"answers with status {status}: try again{later}, or ask its provider for a higher rate"
             if final or self._clock() + wait >= times.last_retry:
-                raise self._unavailable("unreachable" if status is None else "overloaded", said, status=status)
+                raise self._unavailable("unreachable" if status is None else "overloaded", problem, status=status)
             self._sleep(wait)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
@@ -237,10 +239,10 @@ class EndpointEmbedder:
             raise self._invalid("answers with a vector that is not a list of numbers")
         declared = self.space.dimensions
         if len(numbers) != declared:
-            asked = " and request_dimensions is true" if self._endpoint.request_dimensions else ""
+            condition = " and request_dimensions is true" if self._endpoint.request_dimensions else ""
             raise self._unavailable(
                 "wrong_dimensions",
-                f"answers with vectors of {len(numbers)} dimensions, but the space declares {declared}{asked}: "
+                f"answers with vectors of {len(numbers)} dimensions, but the space declares {declared}{condition}: "
                 f"set dimensions = {len(numbers)}, or correct model {self.space.model!r}",
                 expected_dimensions=declared,
                 actual_dimensions=len(numbers),
@@ -251,14 +253,14 @@ class EndpointEmbedder:
             raise self._invalid("answers with numbers that are not finite in 32 bits")
         return vector
 
-    def _invalid(self, said: str) -> ModelUnavailable:
-        return self._unavailable("invalid_answer", f"{said}: it must offer OpenAI's embeddings API")
+    def _invalid(self, problem: str) -> ModelUnavailable:
+        return self._unavailable("invalid_answer", f"{problem}: it must offer OpenAI's embeddings API")
 
-    def _unavailable(self, reason: str, said: str, **details: Any) -> ModelUnavailable:
+    def _unavailable(self, reason: str, problem: str, **details: Any) -> ModelUnavailable:
         where = urlsplit(self._endpoint.url).netloc.rpartition("@")[2]
         known = {name: value for name, value in details.items() if value is not None}
         return ModelUnavailable(
-            f"space {self.space.id!r}: the endpoint at {where} {said}",
+            f"space {self.space.id!r}: the endpoint at {where} {problem}",
             embedding_space=self.space.id,
             reason=reason,
             **known,
@@ -289,8 +291,8 @@ class _Http:
         )
         weakref.finalize(self, self._pool.close)
 
-    def post(self, content: bytes, limit: int, deadline: float) -> _Answer:
-        """Raises _NoAnswer, also for an answer of more than `limit` bytes or one that takes too long."""
+    def post(self, content: bytes, limit: int, deadline: float) -> _EndpointResponse:
+        """Raises _EndpointFailure, also for an answer of more than `limit` bytes or one that takes too long."""
         import httpcore2
 
         deadline = min(deadline, self._clock() + self._timeout)
@@ -300,13 +302,13 @@ class _Http:
                 "POST", self._url, headers=self._headers, content=content, extensions={"timeout": times}
             ) as response:
                 body = _read(response.iter_stream(), limit)
-                return _Answer(response.status, body, _retry_after(response.headers))
+                return _EndpointResponse(response.status, body, _retry_after(response.headers))
         except httpcore2.TimeoutException as error:
-            raise _NoAnswer("does not answer in time") from error
+            raise _EndpointFailure("does not answer in time") from error
         except httpcore2.NetworkError as error:
             raise _unreachable(error.args[0] if error.args else error) from error
         except httpcore2.ProtocolError as error:
-            raise _NoAnswer("ends the connection early, or does not speak HTTP") from error
+            raise _EndpointFailure("ends the connection early, or does not speak HTTP") from error
         except (OSError, ValueError) as error:  # ValueError: a name that no resolver takes
             raise _unreachable(error) from error
 
@@ -351,7 +353,7 @@ def _read(parts: Iterator[bytes], limit: int) -> bytes:
     for part in parts:
         received += part
         if len(received) > limit:
-            raise _NoAnswer(f"sends more than the {limit:,} bytes that its answer may have", is_final=True)
+            raise _EndpointFailure(f"sends more than the {limit:,} bytes that its answer may have", is_final=True)
     return bytes(received)
 
 
@@ -374,11 +376,11 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _unreachable(cause: object) -> _NoAnswer:
+def _unreachable(cause: object) -> _EndpointFailure:
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return _NoAnswer(f"has a certificate that is not accepted ({cause.verify_message})", is_final=True)
+        return _EndpointFailure(f"has a certificate that is not accepted ({cause.verify_message})", is_final=True)
     reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else type(cause).__name__
-    return _NoAnswer(f"cannot be reached ({reason})")
+    return _EndpointFailure(f"cannot be reached ({reason})")
 
 
 def _retry_after(headers: Iterable[tuple[bytes, bytes]]) -> float | None:

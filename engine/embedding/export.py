@@ -29,14 +29,14 @@ from aidre.engine.embedding.torch import (
     special_tokens,
     tokenizer_of,
 )
-from aidre.engine.embedding.weights import Weights
+from aidre.engine.embedding.weights import ModelWeights
 
 log = logging.getLogger(__name__)
 
 OPSET = 17
 
 
-def export(weights: Weights, target: Path) -> None:
+def export(weights: ModelWeights, target: Path) -> None:
     """Write graph, tokenizer and card as `target`; raises NotExportable, or ModelUnavailable if it cannot be loaded."""
     started = time.monotonic()
     log.info("exporting the model in %s: once on this machine, some seconds", weights.folder)
@@ -58,7 +58,7 @@ def export(weights: Weights, target: Path) -> None:
     log.info("exported as %s in %.1f s", precision, time.monotonic() - started)
 
 
-def _require_exportable(model: SentenceTransformer, weights: Weights) -> None:
+def _require_exportable(model: SentenceTransformer, weights: ModelWeights) -> None:
     """Reject models whose encode does more than the forward pass of the modules, which is all that a graph contains."""
     poolings = [module for module in model if type(module).__name__ == "Pooling"]
     if model.truncate_dim is not None or any(not module.include_prompt for module in poolings):
@@ -66,7 +66,7 @@ def _require_exportable(model: SentenceTransformer, weights: Weights) -> None:
 
 
 @contextmanager
-def _as_not_exportable(weights: Weights) -> Iterator[None]:
+def _as_not_exportable(weights: ModelWeights) -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # tracing warns about every shape; the self-test decides

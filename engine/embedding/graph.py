@@ -124,7 +124,7 @@ def declares_prefixes(space: EmbeddingSpace) -> bool:
 def effective_prefixes(space: EmbeddingSpace, of_model: Mapping[str, str]) -> dict[str, str]:
     """The prefixes of a query and of a document: each as the space declares it, else as the model's folder does."""
     declared = {"query": space.query_prefix, "document": space.document_prefix}
-    return {name: of_model.get(name, "") if given is None else given for name, given in declared.items()}
+    return {name: of_model.get(name, "") if prefix is None else prefix for name, prefix in declared.items()}
 
 
 def prefixes_part(space: EmbeddingSpace) -> list[str]:

@@ -47,7 +47,7 @@ from aidre.engine.embedding.models import FOUR_BITS, read_four_bits
 from aidre.engine.embedding.self_test import SelfTest, probe_vectors, reference_of, self_test, with_languages
 from aidre.engine.embedding.tokens.tokenizer import Tokenizer, open_tokenizer
 from aidre.engine.embedding.torch import replace_surrogates, require_dimensions
-from aidre.engine.embedding.weights import Tensors, Weights, find_weights, read_tensors, revision_of
+from aidre.engine.embedding.weights import ModelWeights, Tensors, find_weights, read_tensors, revision_of
 from aidre.engine.errors import ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 
@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 WEIGHTS = "model.safetensors"
 
 
-def build(weights: Weights, target: Path) -> None:
+def build(weights: ModelWeights, target: Path) -> None:
     """Write graph, tokenizer and card of a known model as `target`; raises ModelUnavailable if the folder of the
     weights is incomplete, NotExportable if this machine computes other vectors."""
     started = time.monotonic()
@@ -126,7 +126,7 @@ QUERY_THREADS = 4
 """Threads of one query; ten tokens gain nothing from more."""
 
 
-def load_exported(space: EmbeddingSpace, weights: Weights) -> ExportedEmbedder:
+def load_exported(space: EmbeddingSpace, weights: ModelWeights) -> ExportedEmbedder:
     """The exported model from the cache; without an intact export of these weights it is made first."""
     folder = _export_folder(weights)
     card = read_card(folder)
@@ -139,7 +139,7 @@ def load_exported(space: EmbeddingSpace, weights: Weights) -> ExportedEmbedder:
     return ExportedEmbedder(replace(space, revision=revision_of(weights, space)), folder, card)
 
 
-def find_export(weights: Weights) -> bool:
+def find_export(weights: ModelWeights) -> bool:
     """Whether the cache has an intact export of these weights."""
     return read_card(_export_folder(weights)) is not None
 
@@ -150,11 +150,11 @@ def export_of(model: str) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _export_folder(weights: Weights) -> Path:
+def _export_folder(weights: ModelWeights) -> Path:
     return cache_folder() / "models" / export_key(weights)
 
 
-def export_key(weights: Weights) -> str:
+def export_key(weights: ModelWeights) -> str:
     """The cache key of an export: weights, pooling and export format; for models exported by torch, whose graphs are
     optimised by ONNX Runtime, also its version."""
     maker = version("onnxruntime") if weights.known is None else "built"
@@ -162,7 +162,7 @@ def export_key(weights: Weights) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def _make(weights: Weights, folder: Path) -> None:
+def _make(weights: ModelWeights, folder: Path) -> None:
     if weights.known is not None:
         build(weights, folder)
     else:

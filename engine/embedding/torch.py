@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.embedding.graph import effective_prefixes, prefixes_of_model
 from aidre.engine.embedding.self_test import with_languages
-from aidre.engine.embedding.weights import Weights, require_sentence_transformers, revision_of
+from aidre.engine.embedding.weights import ModelWeights, require_sentence_transformers, revision_of
 from aidre.engine.errors import ConfigurationError, ModelUnavailable
 from aidre.engine.model import EmbeddingSpace
 
@@ -104,7 +104,7 @@ class ReferenceEmbedder:
 
     runtime = "sentence-transformers"
 
-    def __init__(self, space: EmbeddingSpace, weights: Weights) -> None:
+    def __init__(self, space: EmbeddingSpace, weights: ModelWeights) -> None:
         self._model = load_model(weights.folder)
         dimensions = int(self._model.get_embedding_dimension())
         require_dimensions(space, dimensions)

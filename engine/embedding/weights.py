@@ -44,7 +44,7 @@ Tensors: TypeAlias = Mapping[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class ModelWeights:
     """A model folder. `digest` is the SHA-256 of the weights (of the digests of several files); `revision` identifies
     the weights together with pooling, normalization, length and prompts."""
 
@@ -55,10 +55,12 @@ class Weights:
     @property
     def known(self) -> KnownModel | None:
         """The known model that these are, of which a graph can be built without torch."""
-        return next((one for one in KNOWN.values() if (one.digest, one.revision) == (self.digest, self.revision)), None)
+        return next(
+            (model for model in KNOWN.values() if (model.digest, model.revision) == (self.digest, self.revision)), None
+        )
 
 
-def find_weights(model: str, *, fetch: bool = True) -> Weights:
+def find_weights(model: str, *, fetch: bool = True) -> ModelWeights:
     """Locate and identify `model`; raises ModelUnavailable if it is missing, altered, or not in safetensors format.
 
     A known one that is not on this machine is fetched, unless `fetch` is False.
@@ -78,7 +80,7 @@ def find_weights(model: str, *, fetch: bool = True) -> Weights:
                 expected=known.digest,
                 actual=digest,
             )
-    return Weights(folder, digest, _revision(folder, digest))
+    return ModelWeights(folder, digest, _revision(folder, digest))
 
 
 def fetch_model(space: EmbeddingSpace) -> None:
@@ -123,7 +125,7 @@ def require_sentence_transformers(model: str) -> None:
         )
 
 
-def revision_of(weights: Weights, space: EmbeddingSpace) -> str:
+def revision_of(weights: ModelWeights, space: EmbeddingSpace) -> str:
     """The revision of the space's vectors: of the weights and the declared prefixes, and the operator's label."""
     own, _, form = weights.revision.rpartition(";")
     return with_label(";".join([own, *prefixes_part(space), form]), space.revision)

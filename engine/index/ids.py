@@ -81,9 +81,9 @@ class Lookup:
         chosen: list[NDArray[np.int64]] = []
         step = max(count, _STEP_ROWS)
         while count > 0 and start < len(self._hashes):
-            kept = start + np.flatnonzero(mask[self._rows[start : start + step]])[:count]
-            chosen.append(kept)
-            count -= len(kept)
+            rows = start + np.flatnonzero(mask[self._rows[start : start + step]])[:count]
+            chosen.append(rows)
+            count -= len(rows)
             start += step
         indices = np.concatenate(chosen) if chosen else np.empty(0, dtype=np.int64)
         return self._hashes[indices], self._rows[indices]

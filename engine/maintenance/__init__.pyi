@@ -16,7 +16,7 @@ from .inventory import (
 )
 from .promotion import Promoted as Promoted, Tenure as Tenure, beat as beat, home_of as home_of, promote as promote
 from .publication import read_heartbeat as read_heartbeat
-from .publisher import Publisher as Publisher
+from .publisher import StorePublisher as StorePublisher
 from .recalibration import Recalibration as Recalibration, recalibrate as recalibrate
 from .replica import (
     Replica as Replica,
@@ -27,4 +27,4 @@ from .replica import (
 from .restore import restore_archive as restore_archive
 from .scrub import Scrub as Scrub, ScrubbedFile as ScrubbedFile, ScrubStopped as ScrubStopped
 from .statement import accepted_at as accepted_at
-from .verify import CollectionReport as CollectionReport, Problem as Problem
+from .verify import CollectionReport as CollectionReport, StoreProblem as StoreProblem

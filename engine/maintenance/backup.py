@@ -117,7 +117,7 @@ def _write(
 ) -> list[SavedCollection]:
     saved: list[SavedCollection] = []
     header = {"aidre_backup": FORMAT, "created_at": now(), "collections": list(collections), "sealed": True}
-    aliases = {name: one.collection for name, one in store.aliases().items() if one.collection in collections}
+    aliases = {name: alias.collection for name, alias in store.aliases().items() if alias.collection in collections}
     if aliases:
         header["aliases"] = aliases
     _add(tar, HEADER, orjson.dumps(header))
@@ -212,7 +212,7 @@ class _ChecksummedOutput(io.RawIOBase):
 
 
 class _Seal(io.RawIOBase):
-    """The checksum of all bytes written before it is read."""
+    """A member of the archive that is made when it is read: the checksum of the bytes written until then."""
 
     def __init__(self, output: _ChecksummedOutput) -> None:
         self._output = output

@@ -25,7 +25,7 @@ from aidre.engine.errors import BucketFailed, ConfigurationError, StorageFailed,
 from aidre.engine.storage import locked_folder
 
 if TYPE_CHECKING:
-    from aidre.engine.collection import LooseSegment, Place
+    from aidre.engine.collection import LooseSegment, SegmentPlace
     from aidre.engine.ports import Reader, Source
 
 T = TypeVar("T")
@@ -357,7 +357,7 @@ def adopt(
     return adopt_segments(own, collection, place, dates=dates, wait=wait, previous=previous)
 
 
-def place_of(address: str | Path, *, endpoint: str | None = None, region: str | None = None) -> Place:
+def place_of(address: str | Path, *, endpoint: str | None = None, region: str | None = None) -> SegmentPlace:
     """The folder, or the bucket at an address such as s3://bucket/prefix. ConfigurationError."""
     from aidre.engine.collection import FolderPlace  # the writer, which replicas do without
 
@@ -368,7 +368,7 @@ def place_of(address: str | Path, *, endpoint: str | None = None, region: str | 
 
 
 class _BucketPlace:
-    """Loose segments in a bucket, or below a prefix of one: a `Place`."""
+    """Loose segments in a bucket, or below a prefix of one: a `SegmentPlace`."""
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket, self.url = bucket, bucket.url

@@ -91,5 +91,5 @@ def _link_files(folder: Path, place: Path, manifest: Manifest) -> None:
         except OSError:  # a file system without links
             shutil.copyfile(source, copied)
             durable.sync_file(copied)
-    for one in sorted(folders, reverse=True):
-        durable.sync_folder(one)
+    for changed in sorted(folders, reverse=True):
+        durable.sync_folder(changed)

@@ -46,7 +46,7 @@ class Inventory:
     untitled: int
 
 
-def kept_for_readers(store: Source, collection: str) -> garbage.Kept | None:
+def kept_for_readers(store: Source, collection: str) -> garbage.RetainedSpace | None:
     """What stays on the disk though the newest generation does not need it; None where nothing does, or where the
     engine has no generations. Raises what `Store.open` raises."""
     if not isinstance(store, Store):
@@ -83,7 +83,7 @@ def leftovers(store: Source) -> list[Path]:
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, int]]:
-    """Files with their sizes. One that goes away meanwhile is left out."""
+    """Files with their sizes. A file that is removed meanwhile is left out."""
     for path in folder.rglob("*"):
         with suppress(OSError):
             if path.is_file():

@@ -46,7 +46,7 @@ from aidre.engine.maintenance.statement import (
     STATEMENT,
     Accepted,
     Opener,
-    Signer,
+    StatementSigner,
     accept,
     claims_of,
     encode_claims,
@@ -129,7 +129,7 @@ class Tenure:
         for _ in range(_ATTEMPTS):
             catalog, etag = read_catalog(self._bucket)
             found = [read_publication(self._bucket, name) for name in catalog.collections]
-            published = [one[0].term for one in found if one is not None]
+            published = [entry[0].term for entry in found if entry is not None]
             entered = 0 if catalog.term is None else catalog.term.number
             highest = max([at_least, self.number, entered, *published])
             term = Term(highest + 1, now(), socket.gethostname(), secrets.token_hex(8))
@@ -193,7 +193,9 @@ def home_of(folder: Path) -> Mapping[str, int]:
     return {} if is_replica else {url: term.number for url, term in read_terms(folder / HOME).items()}
 
 
-def promote(bucket: Bucket, cache: Path, *, signer: Signer | None = None, keys: Opener | None = None) -> Promoted:
+def promote(
+    bucket: Bucket, cache: Path, *, signer: StatementSigner | None = None, keys: Opener | None = None
+) -> Promoted:
     """Make the replica of a bucket its home node, with the newest publication of every collection.
 
     PublishConflict where another one is faster; what a pull raises. The replica stays one then.
@@ -209,7 +211,9 @@ def promote(bucket: Bucket, cache: Path, *, signer: Signer | None = None, keys: 
     for _ in range(_ATTEMPTS):
         replica.pull()  # of collections that were begun, and end with the takeover
         if takeover.finish(taken, term):
-            return Promoted(bucket.url, term.number, {name: one.generation for name, one in taken.items()})
+            return Promoted(
+                bucket.url, term.number, {name: publication.generation for name, publication in taken.items()}
+            )
     raise takeover.tenure.contended(CATALOG)
 
 
@@ -220,7 +224,7 @@ class _Takeover:
     replica: Replica
     bucket: Bucket
     tenure: Tenure
-    signer: Signer | None
+    signer: StatementSigner | None
     keys: Opener | None
 
     def check(self, name: str) -> None:
@@ -239,7 +243,7 @@ class _Takeover:
             for name in sorted(taken):
                 locks.enter_context(self.replica.lock(name))
             self.tenure.confirm(term)
-            if not all(self.replica.has(name, one) for name, one in taken.items()):
+            if not all(self.replica.has(name, publication) for name, publication in taken.items()):
                 return False
             with write_errors(cache / REPLICA):
                 for name in taken:

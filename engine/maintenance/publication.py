@@ -97,7 +97,7 @@ class ListedAlias:
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
+class BucketCatalog:
     """The collections of a bucket, sorted; releases up to 0.2.0 write and read nothing else.
 
     `publications` are the newest ones, as far as publishers entered them. `statement` signs all members, see
@@ -146,10 +146,14 @@ def changes_prefix(collection: str) -> str:
     return f"{collection}/{CHANGES}"
 
 
-def read_catalog(bucket: Bucket) -> tuple[Catalog, str | None]:
+def read_catalog(bucket: Bucket) -> tuple[BucketCatalog, str | None]:
     """The catalog and its ETag; an empty one and None where nothing was published."""
     found = bucket.get(CATALOG)
-    return (Catalog(), None) if found is None else (decode_record(found[0], Catalog, bucket, CATALOG), found[1])
+    return (
+        (BucketCatalog(), None)
+        if found is None
+        else (decode_record(found[0], BucketCatalog, bucket, CATALOG), found[1])
+    )
 
 
 def read_publication(bucket: Bucket, collection: str) -> tuple[Publication, str] | None:
@@ -165,7 +169,7 @@ def read_heartbeat(bucket: Bucket, unless: str | None = None) -> tuple[Heartbeat
     return None if found is None else (decode_record(found[0], Heartbeat, bucket, HEARTBEAT), found[1])
 
 
-def encode_record(record: Publication | Catalog | Heartbeat, *, packed: bool = False) -> bytes:
+def encode_record(record: Publication | BucketCatalog | Heartbeat, *, packed: bool = False) -> bytes:
     members = {name: value for name, value in msgspec.to_builtins(record).items() if value is not None}
     fenced = fence(members) if isinstance(record, Publication) else members
     return seal(msgspec.json.encode({"format": _PACKED_FORMAT if packed else FORMAT, **fenced}))

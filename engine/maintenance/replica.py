@@ -45,7 +45,7 @@ from aidre.engine.maintenance.fleet.pulling import (
 )
 from aidre.engine.maintenance.publication import (
     CATALOG,
-    Catalog,
+    BucketCatalog,
     Publication,
     changes_prefix,
     checksum,
@@ -59,8 +59,8 @@ from aidre.engine.maintenance.publication import (
 from aidre.engine.maintenance.statement import (
     STATEMENT,
     Accepted,
-    Claims,
     Opener,
+    StatementClaims,
     accept,
     accept_older,
     check_succeeds,
@@ -99,8 +99,8 @@ class Replica:
     """Pulls one bucket into one folder. `max_bytes` bounds what the generations take there; 0: no bound.
 
     With `keys`, publications that these have not signed are refused, and those that are older than what was accepted,
-    or make a collection public that was private and is none of `widened`. With `keep_seconds` it is lazy:
-    collections are pulled by `pull_collection` alone, and let go when they were not used for so long, or `max_files`
+    or make a private collection public that is not in `widened`. With `keep_seconds` it is lazy:
+    collections are pulled by `pull_collection` alone, and removed when they were not used for so long, or `max_files`
     or `max_bytes` are exceeded.
     """
 
@@ -120,7 +120,7 @@ class Replica:
         self.cache = cache.absolute()
         self._etags: dict[str, str] = {}
         self._opened: dict[str, Manifest] = {}
-        self._catalog = Catalog()
+        self._catalog = BucketCatalog()
         self._due, self._terms = Due(), KnownTerms(self.cache, bucket)
         self._packs: dict[str, Packed] = {}
         self._lazy = None
@@ -166,7 +166,7 @@ class Replica:
         except AidreError as failure:
             failures.append(failure)
         unnamed = sorted(set(self._local_names()).difference(self._catalog.collections))
-        self._check_marked()  # after they were listed: they are none of a home node
+        self._check_marked()  # after they were listed: this is not the folder of a home node
         for name in unnamed:
             try:
                 self._check_unseen(name, f"is no longer named by {CATALOG}, which nobody signs")
@@ -241,7 +241,7 @@ class Replica:
         self._lazy.learn(name, Facts.of(manifest, publication.token, None if accepted is None else accepted.statement))
         return True
 
-    def _seen(self, name: str) -> Claims | None:
+    def _seen(self, name: str) -> StatementClaims | None:
         """The newest publication that was accepted."""
         known = None if self._lazy is None else self._lazy.claims(name)
         stored = seen(self.cache / name)
@@ -253,7 +253,9 @@ class Replica:
     def _note(self, failures: Sequence[AidreError]) -> None:
         """Keep for `pull_problem` what is wrong with which collection."""
         path = self.cache / PROBLEMS
-        problems = {str(one.details["collection"]): str(one) for one in failures if "collection" in one.details}
+        problems = {
+            str(failure.details["collection"]): str(failure) for failure in failures if "collection" in failure.details
+        }
         content = orjson.dumps(problems)
         if (path.read_bytes() if path.exists() else b"{}") != content:
             durable.replace_file(path, content)
@@ -337,7 +339,7 @@ class Replica:
     def _read_catalog(self) -> None:
         found = self._bucket.get(CATALOG, unless=self._etags.get(CATALOG))
         if found is not None:
-            catalog = decode_record(found[0], Catalog, self._bucket, CATALOG)
+            catalog = decode_record(found[0], BucketCatalog, self._bucket, CATALOG)
             wrong = [name for name in catalog.collections if not is_collection_name(name)]
             if wrong:
                 raise damaged(self._bucket, CATALOG, "names a collection with an invalid name")

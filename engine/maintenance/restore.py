@@ -175,7 +175,7 @@ def _collections(tar: tarfile.TarFile, source: Path) -> tuple[list[str], dict[st
     try:
         header: dict[str, Any] = orjson.loads(file.read()) if file is not None else {}
         version, names = header["aidre_backup"], [check_collection_name(name) for name in header["collections"]]
-        aliases = {check_collection_name(name): str(one) for name, one in header.get("aliases", {}).items()}
+        aliases = {check_collection_name(name): str(target) for name, target in header.get("aliases", {}).items()}
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, InvalidInput) as error:
         raise InvalidInput(f"{source} is not a backup of aidre") from error
     if len(set(names)) < len(names):

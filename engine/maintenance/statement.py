@@ -44,11 +44,11 @@ class Opener(Protocol):
     """Public keys."""
 
     def open(self, statement: str) -> bytes:
-        """The payload of a statement. KeyError with the id of its key, where that is none of these; ValueError where
+        """The payload of a statement. KeyError with the id of its key, where that is not one of these; ValueError where
         it is not a statement, or its signature does not hold."""
 
 
-class Signer(Opener, Protocol):
+class StatementSigner(Opener, Protocol):
     """The key of a publisher, and the public halves of former ones."""
 
     def sign(self, payload: bytes) -> str:
@@ -56,7 +56,7 @@ class Signer(Opener, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class StatementClaims:
     """The payload of a statement. `iat` is the Unix time of the publication, which is later in each than in the former
     one; `files` the SHA-256 of its list; the others are those of the publication."""
 
@@ -83,7 +83,7 @@ class _List:
 class Accepted:
     """A publication whose statement holds: the claims, the statement, and the SHA-256 of each file by its key."""
 
-    claims: Claims
+    claims: StatementClaims
     statement: str
     files: Mapping[str, str]
 
@@ -93,13 +93,13 @@ class Accepted:
 
 def claims_of(
     collection: str, publication: Publication, visibility: Visibility, iat: int, files: Mapping[str, str]
-) -> Claims:
+) -> StatementClaims:
     facts = {name: value for name, value in msgspec.to_builtins(publication).items() if name != "statement"}
     digest = hashlib.sha256(canonical(files)).hexdigest()
-    return Claims(collection=collection, visibility=visibility, iat=iat, files=digest, **facts)
+    return StatementClaims(collection=collection, visibility=visibility, iat=iat, files=digest, **facts)
 
 
-def encode_claims(claims: Claims) -> bytes:
+def encode_claims(claims: StatementClaims) -> bytes:
     return canonical(fence(msgspec.to_builtins(claims)))
 
 
@@ -112,7 +112,7 @@ def canonical(value: object) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
 
 
-def list_key(claims: Claims) -> str:
+def list_key(claims: StatementClaims) -> str:
     return f"{claims.collection}/{SIGNED}/{claims.generation:06d}-{claims.files[:_NAME_DIGITS]}.json"
 
 
@@ -131,7 +131,7 @@ def sha256_of(path: Path) -> str:
 # -- read ------------------------------------------------------------------------------------------------------------
 
 
-def read_claims(statement: str) -> Claims | None:
+def read_claims(statement: str) -> StatementClaims | None:
     """What a statement says, whoever has signed it; None where it is none."""
     try:
         return _claims(payload_of(statement))
@@ -139,8 +139,8 @@ def read_claims(statement: str) -> Claims | None:
         return None
 
 
-def _claims(content: bytes) -> Claims:
-    return msgspec.convert(unfence(msgspec.json.decode(content)), Claims)
+def _claims(content: bytes) -> StatementClaims:
+    return msgspec.convert(unfence(msgspec.json.decode(content)), StatementClaims)
 
 
 def payload_of(statement: str) -> bytes:
@@ -155,7 +155,7 @@ def accepted_at(folder: Path) -> int | None:
     return None if claims is None else claims.iat
 
 
-def seen(folder: Path) -> Claims | None:
+def seen(folder: Path) -> StatementClaims | None:
     """The newest publication that a replica has accepted, in a collection's folder of its cache."""
     with suppress(FileNotFoundError):
         return read_claims((folder / STATEMENT).read_text(encoding="utf-8", errors="replace"))
@@ -169,7 +169,7 @@ def accept(bucket: Objects, collection: str, publication: Publication, keys: Ope
     claims = _open(bucket, collection, publication.statement, keys)
     stated = claims_of(collection, publication, claims.visibility, claims.iat, {})
     different = [
-        name for name in Claims.__slots__ if name != "files" and getattr(stated, name) != getattr(claims, name)
+        name for name in StatementClaims.__slots__ if name != "files" and getattr(stated, name) != getattr(claims, name)
     ]
     if different:
         shown = ", ".join(different)
@@ -180,7 +180,7 @@ def accept(bucket: Objects, collection: str, publication: Publication, keys: Ope
     return Accepted(claims, publication.statement, files)
 
 
-def accept_older(bucket: Objects, newest: Claims, generation: int, keys: Opener) -> Accepted | None:
+def accept_older(bucket: Objects, newest: StatementClaims, generation: int, keys: Opener) -> Accepted | None:
     """The same of an older generation of the same history; None where the bucket has no statement of it that holds.
     BucketFailed."""
     collection = newest.collection
@@ -199,7 +199,7 @@ def accept_older(bucket: Objects, newest: Claims, generation: int, keys: Opener)
     return None
 
 
-def _open(bucket: Objects, collection: str, statement: str, keys: Opener) -> Claims:
+def _open(bucket: Objects, collection: str, statement: str, keys: Opener) -> StatementClaims:
     try:
         return _claims(keys.open(statement))
     except KeyError as error:
@@ -210,7 +210,7 @@ def _open(bucket: Objects, collection: str, statement: str, keys: Opener) -> Cla
         raise refused(bucket, collection, "forged", f"has a signature that does not hold; {_CURE_FORGED}") from error
 
 
-def _read_list(bucket: Objects, key: str, claims: Claims) -> Mapping[str, str] | None:
+def _read_list(bucket: Objects, key: str, claims: StatementClaims) -> Mapping[str, str] | None:
     found = bucket.get(key)
     try:
         listed = None if found is None else msgspec.json.decode(found[0], type=_List)
@@ -236,7 +236,9 @@ def refused(bucket: Objects, collection: str, reason: str, what: str) -> Publica
 # -- compared with what was seen ------------------------------------------------------------------------------------
 
 
-def check_succeeds(bucket: Objects, claims: Claims, former: Claims | None, widened: frozenset[str]) -> None:
+def check_succeeds(
+    bucket: Objects, claims: StatementClaims, former: StatementClaims | None, widened: frozenset[str]
+) -> None:
     """PublicationRefused where a publication is older than `former`, the newest that was accepted, or makes public what
     was private in that."""
     name = claims.collection
@@ -251,7 +253,7 @@ def check_succeeds(bucket: Objects, claims: Claims, former: Claims | None, widen
         raise refused(bucket, name, "widened", f"makes a collection public that was private: {cure}")
 
 
-def next_time(former: Claims | None) -> int:
+def next_time(former: StatementClaims | None) -> int:
     """The time of a publication, later than that of the former one also where the clock was set back."""
     return max(int(time.time()), 0 if former is None else former.iat + 1)
 

@@ -40,7 +40,7 @@ from aidre.engine.storage import (
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class StoreProblem:
     """A file that differs from its manifest; `derived` if no document is lost. `file` is relative to the store."""
 
     file: str
@@ -59,8 +59,8 @@ class CollectionReport:
     generation: int
     documents: int
     chunks: int
-    problems: tuple[Problem, ...]
-    older: tuple[Problem, ...] = ()
+    problems: tuple[StoreProblem, ...]
+    older: tuple[StoreProblem, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -75,7 +75,7 @@ def verify(store: Source) -> list[CollectionReport]:
 
 def _nameless(collection: str, newest: int) -> CollectionReport:
     what = f"is missing: the next ingest into the collection names generation {newest:06d} again"
-    return CollectionReport(collection, newest, 0, 0, (Problem(f"{collection}/{CURRENT}", what, False),))
+    return CollectionReport(collection, newest, 0, 0, (StoreProblem(f"{collection}/{CURRENT}", what, False),))
 
 
 def verify_collection(store: Store, collection: str) -> CollectionReport:
@@ -102,11 +102,11 @@ def _verify_once(store: Store, collection: str) -> CollectionReport:
         manifest = read_manifest(folder / MANIFESTS, generation, collection)
     except FileNotFoundError:
         name = f"{collection}/{MANIFESTS}/{manifest_name(generation)}"
-        return CollectionReport(collection, generation, 0, 0, (Problem(name, "is missing", False),))
+        return CollectionReport(collection, generation, 0, 0, (StoreProblem(name, "is missing", False),))
     except AidreError as error:
         file = str(error.details.get("file", collection))
         what = str(error.details.get("problem", error.message))  # the message would repeat the file
-        return CollectionReport(collection, 0, 0, 0, (Problem(file, what, False),))
+        return CollectionReport(collection, 0, 0, 0, (StoreProblem(file, what, False),))
     problems, older = (
         (*_stale_current(store, folder, generation), *_problems(folder, manifest)),
         _older_problems(folder, manifest),
@@ -114,7 +114,7 @@ def _verify_once(store: Store, collection: str) -> CollectionReport:
     return CollectionReport(collection, generation, manifest.documents, manifest.chunks, problems, tuple(older))
 
 
-def _stale_current(store: Store, folder: Path, generation: int) -> Iterator[Problem]:
+def _stale_current(store: Store, folder: Path, generation: int) -> Iterator[StoreProblem]:
     """Problems where CURRENT names too low a generation.
 
     CURRENT is written after the manifest that it names. A manifest with a higher number that is older than CURRENT thus
@@ -131,15 +131,15 @@ def _stale_current(store: Store, folder: Path, generation: int) -> Iterator[Prob
         return  # a commit has replaced CURRENT meanwhile
     for path in before:
         what = f"names generation {generation:06d}, but was written after {path.name}: write {path.stem} into it"
-        yield Problem(f"{folder.name}/{CURRENT}", what, False)
+        yield StoreProblem(f"{folder.name}/{CURRENT}", what, False)
 
 
-def _problems(folder: Path, manifest: Manifest) -> Iterator[Problem]:
+def _problems(folder: Path, manifest: Manifest) -> Iterator[StoreProblem]:
     for path, entry, derived in files_of(folder, manifest):
         try:
             check_arrived(path, entry)
         except FileProblem as problem:
-            yield Problem(_name(folder, path), str(problem), derived)
+            yield StoreProblem(_name(folder, path), str(problem), derived)
     yield from _change_list_problems(folder, manifest.changes)
 
 
@@ -154,7 +154,7 @@ def files_of(folder: Path, manifest: Manifest) -> Iterator[tuple[Path, FileEntry
         yield folder / DELETES / name, entry, False
 
 
-def _change_list_problems(folder: Path, newest: ChangesEntry) -> Iterator[Problem]:
+def _change_list_problems(folder: Path, newest: ChangesEntry) -> Iterator[StoreProblem]:
     """Problems of the changelogs, from the newest back; each records the checksum of the one before it."""
     entry: ChangesEntry | None = newest
     while entry is not None and entry.file is not None:
@@ -169,11 +169,11 @@ def _change_list_problems(folder: Path, newest: ChangesEntry) -> Iterator[Proble
             open_bytes(data, whole=True)
             entry = read_previous(folder, entry.generation)
         except (FileProblem, HistoryMissing) as problem:
-            yield Problem(_name(folder, path), str(problem), True)
+            yield StoreProblem(_name(folder, path), str(problem), True)
             return
 
 
-def _older_problems(folder: Path, newest: Manifest) -> Iterator[Problem]:
+def _older_problems(folder: Path, newest: Manifest) -> Iterator[StoreProblem]:
     """Problems of files that only older generations name; generations removed meanwhile are skipped."""
     checked = {path for path, _, _ in files_of(folder, newest)}
     for number in manifest_numbers(folder):
@@ -185,7 +185,7 @@ def _older_problems(folder: Path, newest: Manifest) -> Iterator[Problem]:
         except FileNotFoundError:
             continue
         except AidreError as error:
-            yield Problem(_name(folder, path), str(error.details.get("problem", error)), True)
+            yield StoreProblem(_name(folder, path), str(error.details.get("problem", error)), True)
             continue
         for file, entry, _ in files_of(folder, manifest):
             if file not in checked:
@@ -194,7 +194,7 @@ def _older_problems(folder: Path, newest: Manifest) -> Iterator[Problem]:
                     check_arrived(file, entry)
                 except FileProblem as problem:
                     if path.exists():
-                        yield Problem(_name(folder, file), f"{problem}, in generation {number:06d}", True)
+                        yield StoreProblem(_name(folder, file), f"{problem}, in generation {number:06d}", True)
 
 
 def _name(folder: Path, path: Path) -> str:

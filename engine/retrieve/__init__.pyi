@@ -17,8 +17,13 @@ from .modes import (
     text_modes as text_modes,
     text_spaces as text_spaces,
 )
-from .operators import Reading as Reading
-from .paging import Page as Page, first_page as first_page, first_pages as first_pages, later_page as later_page
+from .operators import QuestionReading as QuestionReading
+from .paging import (
+    SearchPage as SearchPage,
+    first_page as first_page,
+    first_pages as first_pages,
+    later_page as later_page,
+)
 from .question import Policy as Policy, Question as Question, Rerank as Rerank, State as State
 from .question_reading import read as read
 from .relevance import (

@@ -34,11 +34,11 @@ from aidre.engine.retrieve.by_document import Counted, has_passages, search_docu
 from aidre.engine.retrieve.conditions import FieldOrder, order_value
 from aidre.engine.retrieve.evidence import evidence_for
 from aidre.engine.retrieve.modes import can_fuse, is_lexical, resolve_mode, tells_words
-from aidre.engine.retrieve.operators import Reading
-from aidre.engine.retrieve.paging import Page, length_for
+from aidre.engine.retrieve.operators import QuestionReading
+from aidre.engine.retrieve.paging import SearchPage, length_for
 from aidre.engine.retrieve.question import Question, Rerank, State
 from aidre.engine.retrieve.question_reading import attempts, read
-from aidre.engine.retrieve.relevance import FIRST_HITS, RELEVANT, Finding, RelevanceScale, finding, scale_for
+from aidre.engine.retrieve.relevance import FIRST_HITS, RELEVANT, QuestionRelevance, RelevanceScale, finding, scale_for
 from aidre.engine.retrieve.repair import better_of
 from aidre.engine.retrieve.steps import Beside, Count, Embed, Older, Position, Search, Step
 from aidre.engine.types import Facet, FacetRequest, Hit
@@ -90,7 +90,7 @@ class Answer(NamedTuple):
     highlights: list[Highlight] | None = None
     passage_highlights: list[list[Highlight]] | None = None
     problem: ModelUnavailable | None = None
-    reading: Reading | None = None
+    reading: QuestionReading | None = None
     unranked: Sequence[Hit] = ()
 
     @property
@@ -110,8 +110,8 @@ class Answer(NamedTuple):
         are asked."""
         if self.scale is None or not self.hits:
             return True
-        told = self.scale.relevances(self.hits) if self.scale.by_rank else self.scale.by_score(self.hits[-1:])
-        return max(told) >= RELEVANT
+        relevances = self.scale.relevances(self.hits) if self.scale.by_rank else self.scale.by_score(self.hits[-1:])
+        return max(relevances) >= RELEVANT
 
     def relevances_of(self, hits: Sequence[Hit]) -> list[float] | None:
         """As `relevances`, of some hits or passages."""
@@ -138,9 +138,9 @@ def _as_read(question: Question, state: State) -> Generator[Step, Any, Answer]:
     found: Answer | None = None
     for [reading], with_phrases in attempts(readings):
         filter = reading.narrowed(question.filter, with_phrases=with_phrases)
-        asked = question._replace(text=reading.text, filter=filter, order=question.order or reading.order)
+        read_question = question._replace(text=reading.text, filter=filter, order=question.order or reading.order)
         try:
-            found = yield from _corrected(asked, state)
+            found = yield from _corrected(read_question, state)
         except InvalidInput as error:  # a cursor may belong to the question without phrases or conditions
             if question.cursor is None:
                 raise
@@ -269,21 +269,21 @@ def _to_count(question: Question, reader: Reader) -> Counted:
 
 def _page(
     counted: Counted, query: Query, reader: Reader, newest: Reader, position: Position | None
-) -> Generator[Step, Any, Page]:
+) -> Generator[Step, Any, SearchPage]:
     """A page of chunks or of documents; the first one of documents may take several searches for chunks."""
     if position is not None or counted == "chunk" or query.offset > 0:
         first = None if position is None else position.first
-        page: Page = yield Search(reader, query, newest, first, counted)
+        page: SearchPage = yield Search(reader, query, newest, first, counted)
         return page
     steps = search_documents(reader, query, collapse=counted == "distinct")
-    asked = next(steps)
+    chunk_query = next(steps)
     while True:
-        page = yield Search(reader, asked, newest)
+        page = yield Search(reader, chunk_query, newest)
         try:
-            asked = steps.send(page.hits)
+            chunk_query = steps.send(page.hits)
         except StopIteration as end:
             hits, passages, copies, more = end.value
-            return Page(hits, query.offset + len(hits) if more else None, page.best, passages, copies)
+            return SearchPage(hits, query.offset + len(hits) if more else None, page.best, passages, copies)
 
 
 def _unknown_fields(reader: Reader, question: Question) -> Generator[Step, Any, tuple[str, ...]]:
@@ -398,7 +398,9 @@ def scale_of(found: Answer) -> Generator[Step, Any, RelevanceScale]:
 
 def _best_of(found: Answer) -> Generator[Step, Any, Sequence[Hit]]:
     """The first hits of all pages, where the page begins after them."""
-    page: Page = yield Search(found.state.reader, replace(found.query, top_k=FIRST_HITS, offset=0), found.state.reader)
+    page: SearchPage = yield Search(
+        found.state.reader, replace(found.query, top_k=FIRST_HITS, offset=0), found.state.reader
+    )
     return page.best or ()
 
 
@@ -414,7 +416,7 @@ def _better(question: Question, repaired: str, state: State) -> Generator[Step, 
     return best[0]._replace(corrected=best[1], suggestion=best[2])
 
 
-def judge(found: Answer) -> Finding | None:
+def judge(found: Answer) -> QuestionRelevance | None:
     """How well a text did; None where there is no bound and so nothing to compare."""
     scale = found.scale
     if scale is None or (scale.bound == 0 and found.hits):
@@ -441,8 +443,8 @@ def _later_page(question: Question, repaired: str, state: State) -> Generator[St
 def _check_extras(question: Question, reader: Reader) -> None:
     """Unsupported, InvalidInput."""
     highlights = question.highlight is not None
-    asked = ("facets", bool(question.facets), reader.can.facets), ("highlight", highlights, reader.can.highlight)
-    for capability, is_asked, is_possible in asked:
+    extras = ("facets", bool(question.facets), reader.can.facets), ("highlight", highlights, reader.can.highlight)
+    for capability, is_asked, is_possible in extras:
         if is_asked and not is_possible:
             raise Unsupported(
                 f"collection {reader.collection.name!r} has no {capability}: its engine lacks it", capability=capability
@@ -475,7 +477,7 @@ def count_facets(
     reader: Reader, requests: Sequence[FacetRequest], filter: Filter | None, text: str | None = None
 ) -> tuple[Facet, ...]:
     """The facets of the documents that pass a filter; with `text` of those with a word of it. InvalidFilter."""
-    return tuple(_counted(reader, one, filter, text) for one in requests)
+    return tuple(_counted(reader, request, filter, text) for request in requests)
 
 
 def _counted(reader: Reader, request: FacetRequest, filter: Filter | None, text: str | None) -> Facet:

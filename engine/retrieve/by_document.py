@@ -81,10 +81,10 @@ def search_documents(reader: Reader, query: Query, *, collapse: bool) -> Generat
 def documents(reader: Reader, query: Query, *, collapse: bool) -> Documents:
     """As `search_documents`, in the caller's thread."""
     steps = search_documents(reader, query, collapse=collapse)
-    asked = next(steps)
+    chunk_query = next(steps)
     while True:
         try:
-            asked = steps.send(reader.search(asked))
+            chunk_query = steps.send(reader.search(chunk_query))
         except StopIteration as end:
             found: Documents = end.value
             return found
@@ -119,9 +119,9 @@ def _collapse(groups: list[list[Hit]]) -> list[tuple[Hit, ...]]:
                 dropped.update(copies[best])
     if not dropped:
         return [()] * len(groups)
-    kept = [place for place in range(len(groups)) if place not in dropped]
-    found = [tuple(groups[place][0] for place in copies.get(best, ())) for best in kept]
-    groups[:] = [groups[place] for place in kept]
+    places = [place for place in range(len(groups)) if place not in dropped]
+    found = [tuple(groups[place][0] for place in copies.get(best, ())) for best in places]
+    groups[:] = [groups[place] for place in places]
     return found
 
 

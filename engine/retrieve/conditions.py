@@ -34,7 +34,7 @@ from aidre.engine.index.fields import (
 )
 from aidre.engine.model import Json
 from aidre.engine.ports import Reader
-from aidre.engine.retrieve.measures import UNITS, Bounds, Direction, Mention, Order, Period, read_currencies
+from aidre.engine.retrieve.measures import UNITS, Bounds, Direction, MeasureOrder, Mention, Period, read_currencies
 from aidre.engine.types import RetrievedChunk
 
 Values: TypeAlias = Literal["numbers", "years", "dates", "texts of years", "texts of dates"]
@@ -72,13 +72,13 @@ class Condition(NamedTuple):
     @property
     def told(self) -> dict[str, Json]:
         """For answers."""
-        told: dict[str, Json] = {"words": self.words}
+        members: dict[str, Json] = {"words": self.words}
         if self.filter is not None:
-            told["filter"] = dict(self.filter)
+            members["filter"] = dict(self.filter)
         if self.order is not None:
-            told["order"] = {"field": self.order.field, "direction": self.order.direction}
-        told["applied"] = self.applied
-        return told if self.note is None else {**told, "note": self.note}
+            members["order"] = {"field": self.order.field, "direction": self.order.direction}
+        members["applied"] = self.applied
+        return members if self.note is None else {**members, "note": self.note}
 
 
 # -- names of fields -------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ _PUBLICATIONS: Final = _set(
 
 
 @dataclass(frozen=True, slots=True)
-class _Name:
+class _FieldName:
     """A field by its name: its words, without units and currencies, which are beside them."""
 
     field: str
@@ -136,11 +136,11 @@ class _Name:
 
 
 @lru_cache(maxsize=8)
-def _names(fields: frozenset[str]) -> tuple[_Name, ...]:
+def _names(fields: frozenset[str]) -> tuple[_FieldName, ...]:
     return tuple(_name(field) for field in sorted(fields))
 
 
-def _name(field: str) -> _Name:
+def _name(field: str) -> _FieldName:
     *parents, member = field.removeprefix("metadata.").split(".")
     if member.lower() in {"value", "name"} and parents:
         member = parents.pop()
@@ -151,7 +151,7 @@ def _name(field: str) -> _Name:
     codes = [read_currencies(word)[1] for word in written if word in _CURRENCIES]
     words = frozenset(_stem(word) for word in written if word != unit and word not in _CURRENCIES)
     path = tuple(part.lower() for parent in parents for part in re.findall(r"[^\W_]+", parent))
-    return _Name(field, path, words, "inch" if unit == "in" else unit, codes[0] if codes else ())
+    return _FieldName(field, path, words, "inch" if unit == "in" else unit, codes[0] if codes else ())
 
 
 def _stem(word: str) -> str:
@@ -227,7 +227,7 @@ class _Fit(NamedTuple):
     """A field that may be meant: `rank` is 0 for the surest, and certain below `_UNSURE`."""
 
     rank: int
-    name: _Name
+    name: _FieldName
     held: _Held
 
 
@@ -244,14 +244,14 @@ def bind(mentions: Sequence[Mention], reader: Reader) -> list[list[Condition]]:
         best = [fit for fit in fits if fit.rank == fits[0].rank]
         is_certain = len(best) == 1 and best[0].rank < _UNSURE
         made = (_condition(mention, fit, names, applied=is_certain) for fit in best[:MAX_OFFERED])
-        bound.append([one for one in made if one is not None])
+        bound.append([condition for condition in made if condition is not None])
     orders = [conditions for conditions in bound if conditions and conditions[0].order is not None]
     for second in orders[1:]:
-        second[:] = [one._replace(applied=False) for one in second]
+        second[:] = [condition._replace(applied=False) for condition in second]
     return bound
 
 
-def _fits(mention: Mention, names: Iterable[_Name], reader: Reader) -> list[_Fit]:
+def _fits(mention: Mention, names: Iterable[_FieldName], reader: Reader) -> list[_Fit]:
     """The fields that a mention may mean."""
     fits = []
     for name in names:
@@ -263,7 +263,7 @@ def _fits(mention: Mention, names: Iterable[_Name], reader: Reader) -> list[_Fit
     return fits
 
 
-def _rank(mention: Mention, name: _Name) -> int | None:
+def _rank(mention: Mention, name: _FieldName) -> int | None:
     """How sure a field is meant, by its name; None where it is not."""
     if mention.order is not None:
         return _rank_of_order(mention, mention.order, name)
@@ -275,7 +275,7 @@ def _rank(mention: Mention, name: _Name) -> int | None:
     return _rank_of_number(mention, name, near)
 
 
-def _rank_of_number(mention: Mention, name: _Name, near: Set[str]) -> int | None:
+def _rank_of_number(mention: Mention, name: _FieldName, near: Set[str]) -> int | None:
     bounds, unit, words = mention.bounds, mention.unit, name.words - _FILLING
     assert bounds is not None
     if bounds.currencies:
@@ -293,16 +293,16 @@ def _rank_of_number(mention: Mention, name: _Name, near: Set[str]) -> int | None
     return _UNSURE if has_unit else None
 
 
-def _rank_among_prices(name: _Name) -> int:
+def _rank_among_prices(name: _FieldName) -> int:
     """The price itself before one of something, or of an offer."""
     return (len(name.words) > 1) + 2 * bool(name.path)
 
 
-def _same_measure(asked: str | None, named: str | None) -> bool:
-    return asked is None or named is None or UNITS[asked][0] == UNITS[named][0]
+def _same_measure(wanted: str | None, named: str | None) -> bool:
+    return wanted is None or named is None or UNITS[wanted][0] == UNITS[named][0]
 
 
-def _rank_of_date(mention: Mention, name: _Name, near: Set[str]) -> int | None:
+def _rank_of_date(mention: Mention, name: _FieldName, near: Set[str]) -> int | None:
     specific = name.words - {_stem(word) for word in _GENERIC}
     if mention.event is not None:
         if specific & _words_of(mention.event):
@@ -317,7 +317,7 @@ def _words_of(event: str) -> frozenset[str]:
     return frozenset(map(_stem, _DATED[event]))
 
 
-def _rank_of_order(mention: Mention, order: Order, name: _Name) -> int | None:
+def _rank_of_order(mention: Mention, order: MeasureOrder, name: _FieldName) -> int | None:
     if order.measure == "price":
         return _rank_among_prices(name) if name.is_price else None
     if order.measure == "rating":
@@ -351,7 +351,7 @@ def _reaches(low: float | None, high: float | None, held: _Held) -> bool:
     return any(held.least <= bound <= held.greatest for bound in (low, high) if bound is not None)
 
 
-def _condition(mention: Mention, fit: _Fit, names: Iterable[_Name], *, applied: bool) -> Condition | None:
+def _condition(mention: Mention, fit: _Fit, names: Iterable[_FieldName], *, applied: bool) -> Condition | None:
     field = unmistakable_name(fit.name.field)
     if mention.order is not None:
         order = FieldOrder(fit.name.field, mention.order.direction)
@@ -365,7 +365,7 @@ def _condition(mention: Mention, fit: _Fit, names: Iterable[_Name], *, applied: 
 
 
 def _number_filter(
-    field: str, mention: Mention, bounds: Bounds, name: _Name, names: Iterable[_Name]
+    field: str, mention: Mention, bounds: Bounds, name: _FieldName, names: Iterable[_FieldName]
 ) -> dict[str, Json]:
     if mention.unit is not None and name.unit is not None and mention.unit != name.unit:
         bounds = _scaled(bounds, UNITS[mention.unit][1] / UNITS[name.unit][1])
@@ -411,4 +411,8 @@ def _date_filter(field: str, period: Period, values: Values) -> dict[str, Json] 
 
 def to_filter(conditions: Iterable[Condition]) -> list[Filter]:
     """The filters of the conditions that are applied."""
-    return [parse_filter(dict(one.filter)) for one in conditions if one.applied and one.filter is not None]
+    return [
+        parse_filter(dict(condition.filter))
+        for condition in conditions
+        if condition.applied and condition.filter is not None
+    ]

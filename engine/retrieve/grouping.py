@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from aidre.engine.retrieve.answer import Answer, find
 from aidre.engine.retrieve.conditions import FieldOrder, order_value
 from aidre.engine.retrieve.modes import tells_words
-from aidre.engine.retrieve.operators import Reading
+from aidre.engine.retrieve.operators import QuestionReading
 from aidre.engine.retrieve.question import Question, State
 from aidre.engine.retrieve.question_reading import attempts, joined, read
-from aidre.engine.retrieve.relevance import Finding, finding
+from aidre.engine.retrieve.relevance import QuestionRelevance, finding
 from aidre.engine.retrieve.repair import better_of
 from aidre.engine.retrieve.steps import Step, Together
 from aidre.engine.types import Hit
@@ -47,10 +47,10 @@ class Ranking:
 
     documents: tuple[DocumentHit, ...]
     cut: bool
-    found: Finding
+    found: QuestionRelevance
     corrected: str | None = None
     suggestion: str | None = None
-    reading: Reading | None = None
+    reading: QuestionReading | None = None
 
 
 class _Scope(NamedTuple):
@@ -58,12 +58,12 @@ class _Scope(NamedTuple):
 
     documents: list[DocumentHit]
     cut: bool
-    found: Finding
+    found: QuestionRelevance
 
 
 def find_documents(
     text: str,
-    asked: Sequence[Asked],
+    questions: Sequence[Asked],
     *,
     bound: float,
     keywords: Sequence[str] = (),
@@ -77,18 +77,18 @@ def find_documents(
     of the collections can do that, and numbers, dates and orders in words for each by its own fields; what leaves
     nothing in all of them together is left out.
     """
-    readings = (yield from read(text, [state for _, state in asked])) if operators else None
+    readings = (yield from read(text, [state for _, state in questions])) if operators else None
     if readings is None:
-        return (yield from _corrected(text, asked, bound=bound, keywords=keywords, correct=correct))
+        return (yield from _corrected(text, questions, bound=bound, keywords=keywords, correct=correct))
     found: Ranking | None = None
     for tried, with_phrases in attempts(readings):
         filters = (
             reading.narrowed(question.filter, with_phrases=with_phrases)
-            for (question, _), reading in zip(asked, tried, strict=True)
+            for (question, _), reading in zip(questions, tried, strict=True)
         )
         narrowed = [
             (question._replace(filter=filter, order=reading.order), state)
-            for (question, state), reading, filter in zip(asked, tried, filters, strict=True)
+            for (question, state), reading, filter in zip(questions, tried, filters, strict=True)
         ]
         words = tried[0].text
         found = yield from _corrected(words, narrowed, bound=bound, keywords=keywords, correct=correct)
@@ -101,41 +101,43 @@ def find_documents(
 
 
 def _corrected(
-    text: str, asked: Sequence[Asked], *, bound: float, keywords: Sequence[str], correct: bool
+    text: str, questions: Sequence[Asked], *, bound: float, keywords: Sequence[str], correct: bool
 ) -> Generator[Step, Any, Ranking]:
     """The documents without what may be typing errors in the text."""
 
     def ask(words: str) -> Generator[Step, Any, Ranking]:
-        return _ranking(words, asked, bound, keywords)
+        return _ranking(words, questions, bound, keywords)
 
     typed = yield from ask(text)
-    repaired = _repaired(text, typed, asked) if correct else None
+    repaired = _repaired(text, typed, questions) if correct else None
     if repaired is None:
         return typed
-    best, corrected, suggestion = yield from better_of(typed, (text, repaired), ask, lambda one: one.found)
+    best, corrected, suggestion = yield from better_of(typed, (text, repaired), ask, lambda ranking: ranking.found)
     return replace(best, corrected=corrected, suggestion=suggestion)
 
 
-def _repaired(text: str, typed: Ranking, asked: Sequence[Asked]) -> str | None:
+def _repaired(text: str, typed: Ranking, questions: Sequence[Asked]) -> str | None:
     """The text without typing errors: by the words of the collection of the best document, which may know a word that
     others lack; where nothing was found, of the first collection that can repair it."""
-    states = [asked[document.place][1] for document in typed.documents[:1]] or [state for _, state in asked]
+    states = [questions[document.place][1] for document in typed.documents[:1]] or [state for _, state in questions]
     repairs = (state.reader.corrected(text) for state in states if tells_words(state))
     return next(filter(None, repairs), None)
 
 
-def _ranking(text: str, asked: Sequence[Asked], bound: float, keywords: Sequence[str]) -> Generator[Step, Any, Ranking]:
+def _ranking(
+    text: str, questions: Sequence[Asked], bound: float, keywords: Sequence[str]
+) -> Generator[Step, Any, Ranking]:
     searches = tuple(
         (place, _scope(place, question._replace(text=text), state, bound))
-        for place, (question, state) in enumerate(asked)
+        for place, (question, state) in enumerate(questions)
     )
     scopes: list[_Scope] = [(yield from searches[0][1])] if len(searches) == 1 else (yield Together(searches))
     documents: Iterable[DocumentHit] = chain.from_iterable(scope.documents for scope in scopes)
     if keywords:
-        documents = (_boosted(document, asked[document.place][1], keywords) for document in documents)
+        documents = (_boosted(document, questions[document.place][1], keywords) for document in documents)
     # sorted() is stable: ties keep the order of the collections, and inside a collection the order of the engine.
     ranked = tuple(sorted(documents, key=lambda document: -document.score))
-    orders = [question.order for question, _ in asked]
+    orders = [question.order for question, _ in questions]
     if any(orders):
         ranked = (
             tuple(scopes[0].documents)
@@ -143,7 +145,7 @@ def _ranking(text: str, asked: Sequence[Asked], bound: float, keywords: Sequence
             else tuple(sorted(ranked, key=lambda document: _order_key(document, orders[document.place])))
         )
     share = max((scope.found.share for scope in scopes), default=0.0)
-    return Ranking(ranked, any(scope.cut for scope in scopes), Finding(bool(ranked), share))
+    return Ranking(ranked, any(scope.cut for scope in scopes), QuestionRelevance(bool(ranked), share))
 
 
 def _order_key(document: DocumentHit, order: FieldOrder | None) -> tuple[bool, float]:

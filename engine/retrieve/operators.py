@@ -38,7 +38,7 @@ NOTHING_FITS: Final = "nothing fits it"
 _VOWELS: Final = frozenset("aeiouy")
 
 
-class Reading(NamedTuple):
+class QuestionReading(NamedTuple):
     """A question without its operators and without the words of the conditions that are applied, and what both ask for.
 
     `plain` is the text with the words of the conditions.
@@ -63,29 +63,33 @@ class Reading(NamedTuple):
     @property
     def order(self) -> FieldOrder | None:
         """The order of the hits that is applied."""
-        return next((one.order for one in self.conditions if one.applied and one.order is not None), None)
+        return next(
+            (condition.order for condition in self.conditions if condition.applied and condition.order is not None),
+            None,
+        )
 
     @property
     def narrows(self) -> bool:
         """Whether conditions leave documents out."""
-        return any(one.applied and one.filter is not None for one in self.conditions)
+        return any(condition.applied and condition.filter is not None for condition in self.conditions)
 
-    def widened(self) -> Reading:
+    def widened(self) -> QuestionReading:
         """A copy whose conditions are not applied, with the note that they left nothing."""
         dropped = tuple(
-            one._replace(applied=False, note=NOTHING_FITS) if one.applied else one for one in self.conditions
+            condition._replace(applied=False, note=NOTHING_FITS) if condition.applied else condition
+            for condition in self.conditions
         )
         return self._replace(text=self.plain, conditions=dropped)
 
     def narrowed(self, filter: Filter | None, *, with_phrases: bool = True) -> Filter | None:
         """A filter that the hits have to pass beside what the question asks for."""
         wording = Wording(self.phrases if with_phrases else (), self.excluded)
-        asked = [*to_filter(self.conditions), *([] if wording == Wording() else [wording])]
-        wanted = [*([] if filter is None else [filter]), *asked]
+        filters = [*to_filter(self.conditions), *([] if wording == Wording() else [wording])]
+        wanted = [*([] if filter is None else [filter]), *filters]
         return And(tuple(wanted)) if len(wanted) > 1 else next(iter(wanted), None)
 
 
-def read_operators(text: str) -> Reading | None:
+def read_operators(text: str) -> QuestionReading | None:
     """None for a question without operators, and for one that has nothing else than excluded words."""
     if not ("-" in text or any(quote in text for quote in '"“„«「')):
         return None
@@ -115,7 +119,7 @@ def read_operators(text: str) -> Reading | None:
     searched = " ".join("".join(parts).split())
     if not searched or not (phrases or excluded):
         return None
-    return Reading(searched, tuple(dict.fromkeys(phrases)), tuple(dict.fromkeys(excluded)))
+    return QuestionReading(searched, tuple(dict.fromkeys(phrases)), tuple(dict.fromkeys(excluded)))
 
 
 def _is_word(word: str) -> bool:

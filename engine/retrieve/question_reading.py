@@ -10,7 +10,7 @@ from typing import Any
 from aidre.engine.retrieve.conditions import Condition, bind
 from aidre.engine.retrieve.measures import Mention, find_mentions, without
 from aidre.engine.retrieve.modes import tells_words
-from aidre.engine.retrieve.operators import Reading, read_operators
+from aidre.engine.retrieve.operators import QuestionReading, read_operators
 from aidre.engine.retrieve.question import State
 from aidre.engine.retrieve.steps import Beside, Step
 
@@ -20,7 +20,7 @@ def tells_fields(state: State) -> bool:
     return state.policy.shows_text and state.reader.can.vocabulary and state.reader.can.facets
 
 
-def read(text: str, states: Sequence[State]) -> Generator[Step, Any, list[Reading] | None]:
+def read(text: str, states: Sequence[State]) -> Generator[Step, Any, list[QuestionReading] | None]:
     """The reading of a question for each of several collections, all with the same text; None where nothing is read.
 
     Operators are read where all of the collections know words. A condition that any of them applies is not text to
@@ -37,11 +37,11 @@ def read(text: str, states: Sequence[State]) -> Generator[Step, Any, list[Readin
     applied = tuple(
         mention
         for number, mention in enumerate(mentions)
-        if any(one.applied for conditions in bound for one in conditions[number])
+        if any(condition.applied for conditions in bound for condition in conditions[number])
     )
     if operators is None and not any(map(any, bound)):
         return None
-    reading = (operators or Reading(plain))._replace(text=without(plain, applied), plain=plain)
+    reading = (operators or QuestionReading(plain))._replace(text=without(plain, applied), plain=plain)
     return [reading._replace(conditions=tuple(chain.from_iterable(conditions))) for conditions in bound]
 
 
@@ -53,25 +53,27 @@ def _bound(mentions: Sequence[Mention], state: State) -> Generator[Step, Any, li
 def _outside(mentions: Sequence[Mention], phrases: Sequence[str], text: str) -> tuple[Mention, ...]:
     """The mentions that are not in a phrase, whose words are looked for as they are."""
     spans = [(start, start + len(phrase)) for phrase in phrases if (start := text.find(phrase)) >= 0]
-    return tuple(one for one in mentions if not any(one.start < end and start < one.end for start, end in spans))
+    return tuple(
+        mention for mention in mentions if not any(mention.start < end and start < mention.end for start, end in spans)
+    )
 
 
-def attempts(readings: Sequence[Reading]) -> Iterator[tuple[list[Reading], bool]]:
+def attempts(readings: Sequence[QuestionReading]) -> Iterator[tuple[list[QuestionReading], bool]]:
     """The readings of a question, to be tried one after the other until something is found: as it is read, without
     conditions, without phrases (False), without either."""
     tried = [list(readings)]
     if any(reading.narrows for reading in readings):
         tried.append([reading.widened() for reading in readings])
     for with_phrases in (True, False) if readings[0].phrases else (True,):
-        for one in tried:
-            yield one, with_phrases
+        for attempt in tried:
+            yield attempt, with_phrases
 
 
-def joined(readings: Sequence[Reading]) -> Reading:
+def joined(readings: Sequence[QuestionReading]) -> QuestionReading:
     """What was read for any of several collections."""
     conditions: dict[tuple[str, str], Condition] = {}
-    for one in chain.from_iterable(reading.conditions for reading in readings):
-        key = one.words, repr((one.filter, one.order))
-        if key not in conditions or one.applied:
-            conditions[key] = one
+    for condition in chain.from_iterable(reading.conditions for reading in readings):
+        key = condition.words, repr((condition.filter, condition.order))
+        if key not in conditions or condition.applied:
+            conditions[key] = condition
     return readings[0]._replace(conditions=tuple(conditions.values()))

@@ -76,9 +76,9 @@ class RelevanceScale:
         """The relevance of each hit, from 0 to 1, rounded to four places."""
         if self.odds is None or not hits:
             return self.by_score(hits)
-        told = self.page_odds if hits is self.page else self.odds(hits)
-        found = self._at([_RANK_BOUND * strength(odds) for odds in told]) if self.by_rank else self.by_score(hits)
-        for place, odds in enumerate(told):
+        hit_odds = self.page_odds if hits is self.page else self.odds(hits)
+        found = self._at([_RANK_BOUND * strength(odds) for odds in hit_odds]) if self.by_rank else self.by_score(hits)
+        for place, odds in enumerate(hit_odds):
             if odds < self.least and found[place] >= RELEVANT:
                 found[place] = min(round(RELEVANT * strength(odds - self.least), 4), _HIGHEST_IRRELEVANT)
         return found
@@ -97,7 +97,7 @@ class RelevanceScale:
         ]
 
 
-class Finding(NamedTuple):
+class QuestionRelevance(NamedTuple):
     """How well a question does: whether anything relevant was found, and the share of its best hit; 0 if shares of the
     collection have no bound, and so cannot be compared."""
 
@@ -105,14 +105,14 @@ class Finding(NamedTuple):
     share: float
 
 
-def finding(hits: Sequence[Hit], scale: RelevanceScale) -> Finding:
+def finding(hits: Sequence[Hit], scale: RelevanceScale) -> QuestionRelevance:
     """Of the hits of the first page, best first."""
     if not hits:
-        return Finding(False, 0.0)
+        return QuestionRelevance(False, 0.0)
     # Every word more raises a lexical score, and something always comes first.
     is_compared = scale.bound > 0 and scale.mode != "lexical" and not scale.by_rank
     share = to_share(hits[0].score, scale.mode, scale.space) if is_compared else 0.0
-    return Finding(max(scale.relevances(hits[:FIRST_HITS])) >= RELEVANT, share)
+    return QuestionRelevance(max(scale.relevances(hits[:FIRST_HITS])) >= RELEVANT, share)
 
 
 def scale_for(
@@ -128,14 +128,14 @@ def scale_for(
     pages, where the page is a later one."""
     if odds is None or not (hits or first):
         return RelevanceScale(mode, space, 0.0)
-    told = odds(hits)
-    leading = told if first is None else odds(first)
+    hit_odds = odds(hits)
+    leading = hit_odds if first is None else odds(first)
     hits_leading = hits if first is None else first
     best = max(range(min(len(leading), FIRST_HITS)), key=lambda place: leading[place])
     share = to_share(hits_leading[best].score, mode, space)
     least = max(0.0, _LEAST_PART * leading[best])
     bound = _RANK_BOUND if by_rank else bound_at(share, leading[best])
-    return RelevanceScale(mode, space, bound, odds, least, hits, told, by_rank)
+    return RelevanceScale(mode, space, bound, odds, least, hits, hit_odds, by_rank)
 
 
 def bound_at(share: float, odds: float) -> float:

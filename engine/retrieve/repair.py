@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 from aidre.engine.embedding import default_vocabulary
 from aidre.engine.errors import Busy, ModelUnavailable
 from aidre.engine.index.text import LANGUAGES, likely_language, normalize
-from aidre.engine.retrieve.relevance import Finding
+from aidre.engine.retrieve.relevance import QuestionRelevance
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ def better_of(
     typed: T,
     texts: tuple[str, str],
     ask: Callable[[str], Generator[Any, Any, T]],
-    judge: Callable[[T], Finding | None],
+    judge: Callable[[T], QuestionRelevance | None],
 ) -> Generator[Any, Any, tuple[T, str | None, str | None]]:
     """What a question found as it is `typed`, or what `ask` finds for the repaired one; the text that was answered in
     place of it, or a suggestion that finds something, too.
@@ -51,13 +51,13 @@ def better_of(
         other = yield from ask(repaired)
     except (Busy, ModelUnavailable):  # the text as typed has been answered
         return typed, None, repaired
-    after = judge(other) or Finding(True, 0.0)
+    after = judge(other) or QuestionRelevance(True, 0.0)
     if is_answered_instead(after, before, needed=needed_more(as_typed, repaired)):
         return other, repaired, None
     return typed, None, repaired if after.is_relevant else None
 
 
-def is_answered_instead(repaired: Finding, typed: Finding, *, needed: float) -> bool:
+def is_answered_instead(repaired: QuestionRelevance, typed: QuestionRelevance, *, needed: float) -> bool:
     """Whether the repaired question is answered in place of the one as typed; for `needed` see `needed_more`."""
     if not repaired.is_relevant:
         return False
@@ -107,8 +107,10 @@ def _is_form(word: str, repair: str) -> bool:
     shared = 0
     while word[shared : shared + 1] == repair[shared : shared + 1] != "":
         shared += 1
-    one, other = word[shared:], repair[shared:]
-    is_ending = max(len(one), len(other)) <= _MAX_ENDING and one[-1:] != other[-1:] and one != other[::-1]
+    typed_end, other = word[shared:], repair[shared:]
+    is_ending = (
+        max(len(typed_end), len(other)) <= _MAX_ENDING and typed_end[-1:] != other[-1:] and typed_end != other[::-1]
+    )
     return shared >= _MIN_STEM and is_ending
 
 

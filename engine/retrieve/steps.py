@@ -116,5 +116,5 @@ def _done(step: Step, embed: EmbedText) -> Any:
         case Beside(_, work):
             return work()
         case Together(answers):
-            return [run(one, embed) for _, one in answers]
+            return [run(steps, embed) for _, steps in answers]
     raise InvalidInput("a cursor belongs to the server that gave it")

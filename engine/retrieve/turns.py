@@ -41,30 +41,30 @@ class Turn(NamedTuple):
 
 
 def find_in_turn(
-    text: str, turn: Turn, asked: Sequence[Asked], **options: Unpack[FindOptions]
+    text: str, turn: Turn, questions: Sequence[Asked], **options: Unpack[FindOptions]
 ) -> Generator[Step, Any, tuple[Ranking, str]]:
     """The documents of a question or of its longer text, found as `find_documents` does, and which text that is."""
-    typed = yield from find_documents(text, asked, **options)
-    longer = yield from find_documents(turn.text, asked, **options)
-    goes_on: bool = yield Beside(None, partial(_goes_on, turn, typed, longer, asked))
+    typed = yield from find_documents(text, questions, **options)
+    longer = yield from find_documents(turn.text, questions, **options)
+    goes_on: bool = yield Beside(None, partial(_goes_on, turn, typed, longer, questions))
     return (longer, turn.text) if goes_on else (typed, text)
 
 
-def _goes_on(turn: Turn, typed: Ranking, longer: Ranking, asked: Sequence[Asked]) -> bool:
+def _goes_on(turn: Turn, typed: Ranking, longer: Ranking, questions: Sequence[Asked]) -> bool:
     if not typed.documents or not longer.documents:
         return bool(longer.documents)
-    if not all(asked[one.documents[0].place][1].reader.can.highlight for one in (typed, longer)):
+    if not all(questions[ranking.documents[0].place][1].reader.can.highlight for ranking in (typed, longer)):
         return is_answered_instead(longer.found, typed.found, needed=1.0)
-    own = _words_in(typed, turn.own, asked)
-    here = _words_in(longer, turn.own, asked)
-    added = _words_in(longer, turn.added, asked)
+    own = _words_in(typed, turn.own, questions)
+    here = _words_in(longer, turn.own, questions)
+    added = _words_in(longer, turn.added, questions)
     return 0 < here >= own and added >= ADDED * len(turn.added)
 
 
-def _words_in(found: Ranking, words: Sequence[str], asked: Sequence[Asked]) -> int:
+def _words_in(found: Ranking, words: Sequence[str], questions: Sequence[Asked]) -> int:
     """How many of some words the passages of the best document have."""
     best = found.documents[0]
-    reader = asked[best.place][1].reader
+    reader = questions[best.place][1].reader
     return sum(
         any(marks.text or marks.title or marks.section for marks in reader.highlight(word, best.hits, _LIMITS))
         for word in words

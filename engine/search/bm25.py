@@ -159,14 +159,14 @@ def word_shares(
     Words that no chunk has count, with the largest idf. Stop words, and those of requests such as "find", count where
     the question has no others.
     """
-    asked = _content_words(query_terms(text, statistics.languages))
+    content_words = _content_words(query_terms(text, statistics.languages))
     counts = statistics.chunks, statistics.chunks_by_language
-    weights = [_idf(word, _frequency(segments, word), *counts) for word in asked]
+    weights = [_idf(word, _frequency(segments, word), *counts) for word in content_words]
     sums = np.zeros(len(rows))
     for ordinal in np.unique(segment_ords).tolist():
         places = np.flatnonzero(segment_ords == ordinal)
         chosen = rows[places].astype(np.uint32)
-        for word, weight in zip(asked, weights, strict=True):
+        for word, weight in zip(content_words, weights, strict=True):
             is_met = np.zeros(len(places), np.bool_)
             for term in word.terms:
                 postings = segments[ordinal].postings(term)
@@ -174,12 +174,12 @@ def word_shares(
                     is_met[_lookup(postings.rows, chosen)[1]] = True
             sums[places] += weight * is_met
     total = sum(weights)
-    return len(asked), sums / total if total > 0 else sums
+    return len(content_words), sums / total if total > 0 else sums
 
 
 def _content_words(words: Sequence[QueryTerms]) -> Sequence[QueryTerms]:
-    told = [word for word in words if not word.stop_in]
-    return [word for word in told if _request_terms().isdisjoint(word.terms)] or told or words
+    telling = [word for word in words if not word.stop_in]
+    return [word for word in telling if _request_terms().isdisjoint(word.terms)] or telling or words
 
 
 @cache

@@ -56,9 +56,9 @@ from aidre.engine.search.cost import (
 from aidre.engine.search.depth_choice import (
     MIN_DEPTH,
     Choice,
-    Conditions,
     RequiredDepth,
     Requirements,
+    SearchConditions,
     choose_depths,
     choose_for,
     rank_centroids,
@@ -140,26 +140,26 @@ def calibrate(
     targets: Sequence[CalibrationTarget],
     goal: float,
     *,
-    asked: Sequence[QuerySample] = (),
+    queries: Sequence[QuerySample] = (),
     previous: Calibration | None = None,
 ) -> Calibration:
     """Measure the depths that reach a recall of `goal`, and of RECALLS with the same codes; gives each large target
     the index of the chosen code size.
 
-    `asked` are queries beside the generated ones; what `previous` learned of such queries is kept.
+    `queries` are samples beside the generated ones; what `previous` learned of such queries is kept.
     """
-    rows, kinds = _live_rows(targets), {sample.kind for sample in asked}
+    rows, kinds = _live_rows(targets), {sample.kind for sample in queries}
     goals = goal, *(other for other in RECALLS if other != goal)
-    known = {one: () if previous is None else previous.learned_for(one) for one in goals}
+    known = {target: () if previous is None else previous.learned_for(target) for target in goals}
     large = scannable_targets(targets)
     if not large:
         return _exact("small: comparing with every row is as fast", goal, rows, known)
-    carried = {one: tuple(own for own in learned if own.kind not in kinds) for one, learned in known.items()}
+    carried = {target: tuple(own for own in learned if own.kind not in kinds) for target, learned in known.items()}
     sizes = _code_sizes_to_try(space, large)
     is_missing = not all(_has_code_size(target, sizes[0]) for target in large)
     with ThreadPoolExecutor(1) as pool:  # training uses one thread; the ground truth uses two that are not always busy
         training = pool.submit(_first_codebook, space, targets, sizes) if is_missing else None
-        truth = find_ground_truth(space, targets, rows, [*generated_samples(space, targets, rows), *asked])
+        truth = find_ground_truth(space, targets, rows, [*generated_samples(space, targets, rows), *queries])
         codebook = None
         if training is not None:
             first, codebook = training.result()
@@ -179,7 +179,7 @@ def calibrate(
                 indexes = [(target.index, target.built, target.trained_rows) for target in targets]
                 best = _Coded(code_size, choices, cost, indexes)
         shown = choices if best is None else best.choices
-        known = {one: (*carried[one], *choice.learned) for one, choice in shown.items()}
+        known = {target: (*carried[target], *choice.learned) for target, choice in shown.items()}
     if best is None:
         for target in large:
             target.index, target.built = None, None
@@ -187,7 +187,7 @@ def calibrate(
         return _exact(reason, goal, rows, known, len(truth.queries))
     for target, index in zip(targets, best.indexes, strict=True):
         target.index, target.built, target.trained_rows = index
-    targeted = [TargetDepths(one, choice.depths, known[one]) for one, choice in best.choices.items()]
+    targeted = [TargetDepths(target, choice.depths, known[target]) for target, choice in best.choices.items()]
     own, *others = targeted
     return Calibration(
         "scan",
@@ -205,7 +205,7 @@ def _exact(
     reason: str, goal: float, rows: int, learned: Mapping[float, tuple[LearnedDepth, ...]], queries: int = 0
 ) -> Calibration:
     """The calibration of a space whose rows are all compared; what was learned is kept for when it has grown."""
-    others = tuple(TargetDepths(one, (), own) for one, own in learned.items() if one != goal and own)
+    others = tuple(TargetDepths(target, (), own) for target, own in learned.items() if target != goal and own)
     return Calibration("exact", goal, rows, queries, reason=reason, learned=learned[goal], others=others)
 
 
@@ -390,7 +390,7 @@ def _measure_depths(
     indexed = {number: target for number, target in enumerate(targets) if target.index is not None and target.is_large}
     nlist = max((target.index.nlist for target in targets if target.index is not None), default=0)
     row_bytes = targets[0].column.row_bytes
-    conditions = Conditions(_live_rows(targets), nlist, max_depth, next(iter(learned)), code_size, row_bytes)
+    conditions = SearchConditions(_live_rows(targets), nlist, max_depth, next(iter(learned)), code_size, row_bytes)
     required: Requirements = truth.by_kind(measure_required_depths(truth, indexed, max_depth))
     if nlist:
         required = with_more_queries(space, truth, indexed, required, max_depth)
@@ -461,7 +461,7 @@ def _centroids_that_pay(
         required.append(RequiredDepth(unmeasured, nprobe, gaps, tiers[number], ranked.reach(entries)))
     by_kind, row_bytes = truth.by_kind(required), targets[0].column.row_bytes
     for goal in goals:
-        conditions = Conditions(rows, nlist, _FIRST_MAX_DEPTH, goal, code_size, row_bytes)
+        conditions = SearchConditions(rows, nlist, _FIRST_MAX_DEPTH, goal, code_size, row_bytes)
         if all(depth.probes for depth in choose_depths(by_kind, k_values, conditions).depths):
             return centroids
     return None

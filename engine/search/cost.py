@@ -174,7 +174,7 @@ def recall_costs(segments: Segments, space_id: str, calibration: Calibration | N
     """For each recall that may be asked for: it, what is promised, and the milliseconds of a search for COSTED_RESULTS
     hits without a filter. Recalls that cost as much as a higher one are answered by that."""
     costs: list[dict[str, float | None]] = []
-    targets = [] if calibration is None else [one.target for one in calibration.targets if one.depths]
+    targets = [] if calibration is None else [target.target for target in calibration.targets if target.depths]
     for recall in (*targets, 1.0):
         depth = search_depth(calibration, COSTED_RESULTS, recall)
         promised = 1.0 if depth is None else depth.depths[0].mean

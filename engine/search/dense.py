@@ -79,9 +79,9 @@ def search_dense_batch(
     scanned = _scan(plan, queries, max(candidates or 0, k), depth)
     return [
         _search_deeper(
-            segments, space_id, plan, one, query=queries[number : number + 1], k=k, depth=candidates, filter=filter
+            segments, space_id, plan, scan, query=queries[number : number + 1], k=k, depth=candidates, filter=filter
         )
-        for number, one in enumerate(scanned)
+        for number, scan in enumerate(scanned)
     ]
 
 

@@ -139,7 +139,7 @@ class RequiredDepth:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class NeededDepths:
     """What queries of a kind need to find their neighbours for k: a row for each query, filled up with what no search
     reaches; the nprobe and the gaps of all, of neighbours that tie the first k; and of some queries what probing reads,
     None without lists."""
@@ -169,7 +169,7 @@ class Found:
         return float(self.sorted_nprobe[place]), float(self.sorted_gaps[place])
 
 
-def found_for(queries: Sequence[RequiredDepth], tier: int, k: int) -> Found:
+def found_for(queries: Sequence[RequiredDepth], tier: int, k: int) -> NeededDepths:
     """What those of the queries need whose neighbours for k are known."""
     known = [query for query in queries if query.max_tier >= tier]
     own = [query.tiers <= tier for query in known]
@@ -182,7 +182,7 @@ def found_for(queries: Sequence[RequiredDepth], tier: int, k: int) -> Found:
         gaps[number, :count] = query.gaps[chosen]
     missed, reach = np.array([query.missed for query in known]), _stacked(known[:_COSTED_QUERIES])
     sorted_nprobe, sorted_gaps = (np.sort(np.sort(values, axis=1)[:, :k], axis=None) for values in (nprobe, gaps))
-    return Found(k, ranks, nprobe, gaps, missed, sorted_nprobe, sorted_gaps, reach)
+    return NeededDepths(k, ranks, nprobe, gaps, missed, sorted_nprobe, sorted_gaps, reach)
 
 
 def _stacked(queries: Sequence[RequiredDepth]) -> Reach | None:
@@ -195,12 +195,12 @@ def _stacked(queries: Sequence[RequiredDepth]) -> Reach | None:
 
 
 Requirements = Mapping[Kind, Sequence[RequiredDepth]]
-Tier = Mapping[Kind, Found]
+Tier = Mapping[Kind, NeededDepths]
 """What queries of each kind need for one k."""
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class SearchConditions:
     """What a search meets: `rows` rows of `row_bytes` bytes, with codes of `code_size`, in `nlist` lists (0: none).
     Depths of up to `max_depth` candidates were measured, to reach the recall `goal`."""
 
@@ -238,7 +238,7 @@ class Choice:
 
 
 def choose_depths(
-    required: Requirements, k_values: Sequence[int], conditions: Conditions, learned: Sequence[LearnedDepth] = ()
+    required: Requirements, k_values: Sequence[int], conditions: SearchConditions, learned: Sequence[LearnedDepth] = ()
 ) -> Choice:
     """`learned` holds what earlier calibrations learned of kinds that `required` lacks."""
     return choose_for(tiers_of(required, k_values), conditions, learned)
@@ -251,7 +251,7 @@ def tiers_of(required: Requirements, k_values: Sequence[int]) -> list[Tier]:
     ]
 
 
-def choose_for(tiers: Sequence[Tier], conditions: Conditions, learned: Sequence[LearnedDepth] = ()) -> Choice:
+def choose_for(tiers: Sequence[Tier], conditions: SearchConditions, learned: Sequence[LearnedDepth] = ()) -> Choice:
     """`choose_depths` of what `tiers_of` returns."""
     depths, measured = list[Depth](), list[LearnedDepth]()
     for tier, kinds in enumerate(tiers):
@@ -281,7 +281,7 @@ def choose_for(tiers: Sequence[Tier], conditions: Conditions, learned: Sequence[
 # -- the need of one kind ------------------------------------------------------------------------------------
 
 
-def _need_of(found: Found, conditions: Conditions) -> Need:
+def _need_of(found: NeededDepths, conditions: SearchConditions) -> Need:
     """A kind of whose queries too few were asked to prove the goal needs to find all neighbours."""
     best = float(recall_bound(np.ones((len(found.ranks), 1)), found.k)[0])
     goal = min(conditions.goal, best) if conditions.goal <= 1 else conditions.goal
@@ -328,7 +328,7 @@ def _ratio(own: float, generated: float | None) -> float:
 # -- the depth for a need ------------------------------------------------------------------------------------
 
 
-def _depth_for(kinds: Tier, need: Need, k: int, conditions: Conditions) -> Depth | None:
+def _depth_for(kinds: Tier, need: Need, k: int, conditions: SearchConditions) -> Depth | None:
     """The depth that serves a need, with the recall that it promises; None if it is deeper than was measured."""
     if need.candidates is None or need.candidates > conditions.max_depth:
         return None
@@ -336,7 +336,7 @@ def _depth_for(kinds: Tier, need: Need, k: int, conditions: Conditions) -> Depth
     return _promising(kinds, Depth(k, candidates, 0.0, 0.0))
 
 
-def _with_probes(kinds: Tier, full: Depth, conditions: Conditions, carried: Sequence[LearnedDepth]) -> Depth:
+def _with_probes(kinds: Tier, full: Depth, conditions: SearchConditions, carried: Sequence[LearnedDepth]) -> Depth:
     """The same depth with the probing that makes it cheapest; without, where all rows are scanned in about the time.
 
     Probing is judged by the time that it is expected to take: the gap ends most searches long before `probes`.
@@ -371,7 +371,7 @@ def _with_margin(depth: Depth, candidates: int) -> Depth:
 
 
 def _probing(
-    kinds: Tier, full: Depth, conditions: Conditions, carried: Sequence[LearnedDepth], *, loss: float
+    kinds: Tier, full: Depth, conditions: SearchConditions, carried: Sequence[LearnedDepth], *, loss: float
 ) -> Depth:
     """The depth with the probing that loses a share of what may be missed, without probing where no neighbour is in a
     list."""
@@ -390,13 +390,13 @@ def _kinds_probing(kinds: Tier, loss: float, carried: Sequence[LearnedDepth]) ->
     return nprobe, gap
 
 
-def _full_cost(depth: Depth, conditions: Conditions) -> float:
+def _full_cost(depth: Depth, conditions: SearchConditions) -> float:
     """Microseconds of a search that scans all rows."""
     scan = scan_cost(conditions.rows, conditions.code_size, conditions.rows)
     return scan + scan_setup_cost(depth.candidates, conditions.row_bytes)
 
 
-def _probing_cost(kinds: Tier, depth: Depth, conditions: Conditions) -> tuple[float, int]:
+def _probing_cost(kinds: Tier, depth: Depth, conditions: SearchConditions) -> tuple[float, int]:
     """Microseconds of a search that probes, and the entries that it scans: means over the kinds of queries that users
     may ask, so without those that are made to be hard."""
     by_kind = []
@@ -415,7 +415,7 @@ def _promising(kinds: Tier, depth: Depth) -> Depth:
     return replace(depth, mean=mean, p5=p5)
 
 
-def _least_depth(k: int, conditions: Conditions) -> int:
+def _least_depth(k: int, conditions: SearchConditions) -> int:
     growth = math.pow(max(1.0, conditions.rows / MIN_DEPTH_ROWS), MIN_DEPTH_EXPONENT)
     share = 1.0
     if conditions.goal < 1:

@@ -73,7 +73,7 @@ class FacetCounter:
             FacetPart(view.segment.fields, _documents(view, filter, words), view.segment.entry.documents)
             for view in self._segments
         )
-        return count_facet(parts, field, limit, [range_with_dates(field, one, self._dates) for one in ranges])
+        return count_facet(parts, field, limit, [range_with_dates(field, bounds, self._dates) for bounds in ranges])
 
 
 class FacetPart(NamedTuple):
@@ -96,8 +96,8 @@ def count_facet(parts: Iterable[FacetPart], field: str, limit: int | None, range
         for counts in fields.counts(field, mask):
             counted.setdefault(counts.kind, []).append(counts)
         instants += fields.bounds(field, "date", mask) or ()
-        for number, one in enumerate(ranges):
-            within[number] += _count_both(fields.within(field, one), mask)
+        for number, bounds in enumerate(ranges):
+            within[number] += _count_both(fields.within(field, bounds), mask)
     joined = [_join(found) for found in counted.values()]
     minimum, maximum = _bounds(joined, instants)
     return Facet(
@@ -106,7 +106,7 @@ def count_facet(parts: Iterable[FacetPart], field: str, limit: int | None, range
         documents - present,
         minimum,
         maximum,
-        sum(len(one.values) for one in joined),
+        sum(len(part.values) for part in joined),
         tuple(within),
     )
 
@@ -154,9 +154,9 @@ def _join(parts: Sequence[ValueCounts]) -> ValueCounts:
 
 def _most_frequent(joined: Sequence[ValueCounts], limit: int | None) -> list[tuple[Any, int]]:
     """The values with their counts, the most frequent first, equal ones by type and value; at most `limit`."""
-    total = sum(len(one.values) for one in joined)
+    total = sum(len(part.values) for part in joined)
     chosen: list[tuple[int, int, Any, Kind]] = []
-    least = _least_count([one.counts for one in joined], limit) if limit is not None and limit < total else 0
+    least = _least_count([part.counts for part in joined], limit) if limit is not None and limit < total else 0
     for kind, values, counts, dictionary in joined:
         # Of those as frequent as the last one that is shown, the first are enough: values are in order.
         places = np.flatnonzero(counts > least) if least else np.arange(len(values))
@@ -166,7 +166,7 @@ def _most_frequent(joined: Sequence[ValueCounts], limit: int | None) -> list[tup
             if kind == "string":
                 value = dictionary[value].decode("utf-8", "surrogatepass")
             chosen.append((-int(counts[place]), TYPE_ORDER[kind], value, kind))
-    chosen.sort(key=lambda one: one[:3])
+    chosen.sort(key=lambda entry: entry[:3])
     return [(shown_value(kind, value), -count) for count, _, value, kind in chosen[:limit]]
 
 
@@ -178,7 +178,7 @@ def _least_count(counts: Sequence[NDArray[np.int64]], limit: int) -> int:
 
 def _bounds(joined: Sequence[ValueCounts], instants: Sequence[int]) -> tuple[Any, Any]:
     """The least and the greatest of the numbers, or of the dates where there is no number."""
-    numeric = [one.values for one in joined if one.kind in {"int", "float"} and len(one.values)]
+    numeric = [part.values for part in joined if part.kind in {"int", "float"} and len(part.values)]
     numbers = [values[end].item() for values in numeric for end in (0, -1)]
     if numbers:
         return min(numbers), max(numbers)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.index.vectors import (
     Candidates,
-    Scan,
+    PreparedScan,
     ScanGroup,
     VectorIndex,
     group_by_codebook,
@@ -203,8 +203,8 @@ def _with_block(best: _Nearest, keys: NDArray[np.int64], scores: NDArray[Any], c
         keys, scores = keys[passing], scores[passing]
     keys, scores = np.concatenate([best[0], keys]), np.concatenate([best[1], scores])
     if len(scores) > count:
-        kept = np.argpartition(-scores, count - 1)[:count]
-        keys, scores = keys[kept], scores[kept]
+        nearest = np.argpartition(-scores, count - 1)[:count]
+        keys, scores = keys[nearest], scores[nearest]
     return keys, scores
 
 
@@ -234,11 +234,13 @@ class _Scans:
         self.indexes = {number: column.index for number, column in indexed.items() if column.index is not None}
         self.target_of_slot = _assign_free_slots(self.indexes)
         self.entries = entries_by_centroid(self.indexes)
-        self._scans = list[tuple[Scan, int]]()
+        self._scans = list[tuple[PreparedScan, int]]()
         for group in group_by_codebook(self.indexes.values()):
             chosen = [(index.slot or 0, indexed[self.target_of_slot[index.slot or 0]].live) for index in group]
             allowed = sum(live.count for _, live in chosen)
-            self._scans.append((Scan(ScanGroup(group), bitmap=pack_bitmap(chosen)), min(max_depth + 1, allowed)))
+            self._scans.append(
+                (PreparedScan(ScanGroup(group), bitmap=pack_bitmap(chosen)), min(max_depth + 1, allowed))
+            )
 
     def each(
         self,
@@ -257,7 +259,7 @@ class _Scans:
             ]
 
         with ThreadPoolExecutor(THREADS) as pool:
-            return [one for some in pool.map(batch, range(0, len(queries), _QUERIES_AT_ONCE)) for one in some]
+            return [truth for truths in pool.map(batch, range(0, len(queries), _QUERIES_AT_ONCE)) for truth in truths]
 
     def _keys(self, candidates: Sequence[Candidates], query_key: int) -> NDArray[np.int64]:
         row_ids, estimates = (np.concatenate(arrays) for arrays in zip(*candidates, strict=True))
@@ -363,7 +365,7 @@ def _missed_share(
     where none is known."""
     pairs = zip(queries, neighbours, strict=True)
     ranks = np.concatenate(
-        [one.ranks[(one.tiers == 0) & np.isin(target_of(known.keys), ordinals)] for one, known in pairs]
+        [near.ranks[(near.tiers == 0) & np.isin(target_of(known.keys), ordinals)] for near, known in pairs]
     )
     return float(np.count_nonzero(ranks >= max_depth)) / len(ranks) if len(ranks) else 1.0
 

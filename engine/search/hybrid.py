@@ -405,8 +405,8 @@ def kept_below(least: float, rest: NDArray[np.float64]) -> NDArray[np.float64]:
     """The scores of the hits after those that were scored anew, the least of which is `least`. They keep their order
     and stay below: if the first of them would reach `least`, all are lowered by the same amount."""
     below = np.nextafter(least, -np.inf)  # so that no tie breaks the order of ids
-    kept: NDArray[np.float64] = np.minimum(rest - max(0.0, rest[0] - below), below)
-    return kept
+    floors: NDArray[np.float64] = np.minimum(rest - max(0.0, rest[0] - below), below)
+    return floors
 
 
 def to_cosines(space: EmbeddingSpace, scores: NDArray[np.float64]) -> NDArray[np.float64]:

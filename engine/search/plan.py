@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.engine.index.fields import Filter, filter_digest
-from aidre.engine.index.vectors import Bitmap, Scan, VectorColumn, VectorIndex
+from aidre.engine.index.vectors import Bitmap, PreparedScan, VectorColumn, VectorIndex
 from aidre.engine.native import native
 from aidre.engine.search.cost import exact_cost, gather_cost, scan_cost, scan_setup_cost
 from aidre.engine.segment import RowMask, Segments, pack_bitmap as bitmap_of
@@ -47,7 +47,7 @@ class Plan:
     `columns` are those of all segments. `size` counts the bytes that the plan itself holds.
     """
 
-    scans: tuple[tuple[Scan, int], ...]
+    scans: tuple[tuple[PreparedScan, int], ...]
     exact: tuple[ExactSearch, ...]
     gathered: tuple[tuple[int, NDArray[np.int64]], ...]
     columns: tuple[VectorColumn, ...]
@@ -156,7 +156,7 @@ def _scanned_segments(
 
 def _make_scans(
     segments: Segments, space_id: str, scanned: set[int], allowed: Sequence[RowMask]
-) -> tuple[tuple[Scan, int], ...]:
+) -> tuple[tuple[PreparedScan, int], ...]:
     scans = []
     for group in segments.scan_groups(space_id) if scanned else ():
         slots = [index.slot or 0 for index in group.indexes]
@@ -166,6 +166,6 @@ def _make_scans(
             chosen = [(slots[number], allowed[segment_ords[number]]) for number in numbers]
             masks = zip(numbers, chosen, strict=True)
             counts = [group.indexes[number].count_by_list(rows.mask) for number, (_, rows) in masks]
-            scan = Scan(group, numbers, bitmap_of(chosen), counts)
+            scan = PreparedScan(group, numbers, bitmap_of(chosen), counts)
             scans.append((scan, sum(rows.count for _, rows in chosen)))
     return tuple(scans)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.index.vectors import (
     Codebook,
-    Scan,
+    PreparedScan,
     ScanGroup,
     Transform,
     VectorColumn,
@@ -98,11 +98,11 @@ def rotation_pays(
     plain, rotated = (
         _depth(
             space,
-            train_codebook(space, trial, code_size, given, iterations=_TRIAL_ITERATIONS),
+            train_codebook(space, trial, code_size, trial_transform, iterations=_TRIAL_ITERATIONS),
             column,
             (queries, nearest),
         )
-        for given in (None, transform)
+        for trial_transform in (None, transform)
     )
     growth = max(1.0, rows / len(trial)) ** MIN_DEPTH_EXPONENT
     costs = [scan_setup_cost(max(MIN_DEPTH, math.ceil(depth * growth)), column.row_bytes) for depth in (plain, rotated)]
@@ -113,14 +113,14 @@ def _depth(
     space: EmbeddingSpace,
     codebook: Codebook,
     column: VectorColumn,
-    asked: tuple[NDArray[np.float32], Sequence[NDArray[np.int64]]],
+    sample: tuple[NDArray[np.float32], Sequence[NDArray[np.int64]]],
 ) -> int:
     """The candidates among which the true neighbours are found, but for the share that may be missed."""
-    queries, nearest = asked
+    queries, nearest = sample
     index = VectorIndex(space, quantize_rows(codebook, row_blocks(column.codes)))
     index.assign_slot(0)
     rows = len(column)
-    scanned = Scan(ScanGroup([index])).search_all(queries, rows)
+    scanned = PreparedScan(ScanGroup([index])).search_all(queries, rows)
     ranks = np.full((len(queries), rows), rows)
     for own, (row_ids, _) in zip(ranks, scanned, strict=True):
         own[row_ids] = np.arange(len(row_ids))

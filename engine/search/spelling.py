@@ -113,7 +113,7 @@ _LITERAL: Final = re.compile(
 addresses or paths, or a point, a colon or a slash within."""
 
 
-class _Error(NamedTuple):
+class _SpellingError(NamedTuple):
     """A part of the text: two neighbours that are one word, `joined`; or one that may be an error."""
 
     start: int
@@ -121,7 +121,7 @@ class _Error(NamedTuple):
     joined: str | None
 
 
-class _Kind(NamedTuple):
+class _TokenKind(NamedTuple):
     """What a token is: whether it may be an error, is a stop word, and is one or a common English word."""
 
     is_error: bool
@@ -135,7 +135,7 @@ class Speller:
     def __init__(self, segments: Sequence[SegmentView], statistics: Statistics) -> None:
         self._vocabulary = Vocabulary(segments, statistics)
         self._words = self._vocabulary.parts
-        self._kinds: dict[str, _Kind] = {}
+        self._kinds: dict[str, _TokenKind] = {}
         self._joined: dict[str, str] = {}
         """Of two neighbours the word that they are, empty where they are none."""
 
@@ -170,7 +170,7 @@ class Speller:
 
     # -- errors ------------------------------------------------------------------------------------------------
 
-    def _errors(self, text: str) -> Iterator[_Error]:
+    def _errors(self, text: str) -> Iterator[_SpellingError]:
         """The first words that may be errors, and neighbours that are one word."""
         tokens = [*TOKEN.finditer(text)]
         kinds = [self._kind_of(token[0]) for token in tokens]
@@ -183,35 +183,35 @@ class Speller:
             if repair is not None or kind.is_error:
                 end = token.end() if repair is None else tokens[place + 1].end()
                 count += 1
-                yield _Error(token.start(), end, repair)
+                yield _SpellingError(token.start(), end, repair)
 
-    def _kind_of(self, token: str) -> _Kind:
+    def _kind_of(self, token: str) -> _TokenKind:
         kind = self._kinds.get(token)
         if kind is None:
             word = token.lower()
             is_function, is_english = self._vocabulary.is_stop_word(word), word in default_vocabulary()
             is_known = is_function or is_english or not _may_be_error(token) or self._vocabulary.is_held(word)
-            kind = _Kind(not is_known, is_function, is_function or is_english)
+            kind = _TokenKind(not is_known, is_function, is_function or is_english)
             _remember(self._kinds, token, kind)
         return kind
 
-    def _joined_words(self, text: str, tokens: Sequence[re.Match[str]], kinds: Sequence[_Kind]) -> dict[int, str]:
+    def _joined_words(self, text: str, tokens: Sequence[re.Match[str]], kinds: Sequence[_TokenKind]) -> dict[int, str]:
         """The words that a token and the next one are together, by the place of the token."""
-        found, asked = dict[int, str](), list[tuple[int, str]]()
+        found, pairs = dict[int, str](), list[tuple[int, str]]()
         for place in range(len(tokens) - 1):
-            one, two = kinds[place], kinds[place + 1]
-            if (one.is_function or two.is_function) and one.is_common and two.is_common:
+            first, two = kinds[place], kinds[place + 1]
+            if (first.is_function or two.is_function) and first.is_common and two.is_common:
                 continue
             start, end = tokens[place].start(), tokens[place + 1].end()
             if tokens[place].end() + 1 == tokens[place + 1].start() and text[tokens[place].end()] == " ":
                 pair = text[start:end].lower()
                 word = self._joined.get(pair)
                 if word is None:
-                    asked.append((place, pair))
+                    pairs.append((place, pair))
                 elif word:
                     found[place] = word
-        may_be_words = self._may_be_words([pair.replace(" ", "") for _, pair in asked])
-        for (place, pair), may_be_word in zip(asked, may_be_words, strict=True):
+        may_be_words = self._may_be_words([pair.replace(" ", "") for _, pair in pairs])
+        for (place, pair), may_be_word in zip(pairs, may_be_words, strict=True):
             word = (self._one_word(*pair.split(" ")) if may_be_word else None) or ""
             _remember(self._joined, pair, word)
             if word:
@@ -247,7 +247,7 @@ class Speller:
 
     # -- repairs -----------------------------------------------------------------------------------------------
 
-    def _repairs(self, text: str, errors: Sequence[_Error]) -> Iterator[tuple[_Error, str]]:
+    def _repairs(self, text: str, errors: Sequence[_SpellingError]) -> Iterator[tuple[_SpellingError, str]]:
         """The repairs of errors that are not in a part of the text that is meant literally."""
         literal = [match.span() for match in _LITERAL.finditer(text)]
         language = likely_language(TOKEN.findall(text.lower()), self._vocabulary.languages)
@@ -268,14 +268,14 @@ class Speller:
     def _repair(self, unknown: str, language: str, *, is_near: bool) -> str | None:
         """See the module; `is_near` allows a single letter that is wrong, nothing else."""
         words = self._vocabulary
-        one = self._best(unknown, words.one_letter_away(unknown))
+        word = self._best(unknown, words.one_letter_away(unknown))
         rarer, parts = (0.0, None) if is_near else self._best_parts(unknown, language)
-        if parts is not None and rarer > (_CLEARLY_MORE * words.frequency(one) if one is not None else _ENGLISH_PART):
+        if parts is not None and rarer > (_CLEARLY_MORE * words.frequency(word) if word is not None else _ENGLISH_PART):
             return parts
-        if one is None and language == DEFAULT_LANGUAGE and unknown.isascii():
+        if word is None and language == DEFAULT_LANGUAGE and unknown.isascii():
             near = [entry for entry in english_one_letter_away(unknown) if may_be_slip(unknown, entry[0])]
-            one = max(near, key=itemgetter(1))[0] if near else None
-        return one or parts or (None if is_near else self._two_letters_away(unknown))
+            word = max(near, key=itemgetter(1))[0] if near else None
+        return word or parts or (None if is_near else self._two_letters_away(unknown))
 
     def _two_letters_away(self, unknown: str) -> str | None:
         if len(unknown) < _MIN_TWO:

@@ -69,11 +69,11 @@ class Arrivals:
         if not self._new or self._record is None:
             return
         known = {**(self._known or {}), **self._new}
-        kept = dict(list(known.items())[-_MAX_FILES:])
+        newest = dict(list(known.items())[-_MAX_FILES:])
         temporary = self._record.with_name(f".{self._record.name}.{os.getpid()}.tmp")
         with suppress(OSError):
             self._record.parent.mkdir(durable.FOLDER_MODE, parents=True, exist_ok=True)
-            temporary.write_bytes(orjson.dumps(kept))
+            temporary.write_bytes(orjson.dumps(newest))
             temporary.replace(self._record)
             _forget_oldest(self._record.parent)
 
@@ -100,5 +100,5 @@ def mark_of(path: Path) -> str | None:
 def _forget_oldest(folder: Path) -> None:
     records = list(folder.glob("*.json"))
     if len(records) > _MAX_RECORDS:
-        for path in sorted(records, key=lambda one: one.stat().st_mtime_ns)[: len(records) - _MAX_RECORDS // 2]:
+        for path in sorted(records, key=lambda record: record.stat().st_mtime_ns)[: len(records) - _MAX_RECORDS // 2]:
             path.unlink(missing_ok=True)

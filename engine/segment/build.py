@@ -52,7 +52,7 @@ _SLICE_CHUNKS: Final = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
-class Codebook:
+class EncodedCodebook:
     """A trained index without rows (`data`, as text), and metadata for the index file: the checksum of the vectors
     that it is built from, and the number of rows that the codebook was trained on."""
 
@@ -72,7 +72,7 @@ class Task:
     kind: FileKind
     space: str = ""
     dates: tuple[str, ...] = ()
-    codebook: Codebook | None = None
+    codebook: EncodedCodebook | None = None
 
 
 def build_files(task: Task) -> dict[str, FileEntry]:

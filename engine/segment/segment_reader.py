@@ -188,7 +188,7 @@ class SegmentReader:
         """Open the vectors of a space, and its index if there is a sound one that was built from these vectors."""
         name = vectors_file(space.id)
         batch = self._vectors_of(name, space)
-        values, norms = (one.to_numpy(zero_copy_only=True) for one in (batch.column(0).values, batch.column(1)))
+        values, norms = (column.to_numpy(zero_copy_only=True) for column in (batch.column(0).values, batch.column(1)))
         self._vectors[space.id] = batch
         self.columns[space.id] = VectorColumn(space, values.reshape(-1, space.dimensions), norms)
         index = find_index_file(self.entry.files, space.id)

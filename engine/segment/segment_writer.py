@@ -19,9 +19,9 @@ from aidre.engine.errors import StorageFailed
 from aidre.engine.index import build_keys
 from aidre.engine.index.vectors import dtype_of
 from aidre.engine.model import EmbeddingSpace, EncodedVectors
-from aidre.engine.segment.build import ROW_FILES, Codebook, Task
+from aidre.engine.segment.build import ROW_FILES, EncodedCodebook, Task
 from aidre.engine.segment.pending import PendingRows
-from aidre.engine.segment.workers import BuildExecutor, InProcess
+from aidre.engine.segment.workers import BuildExecutor, InProcessBuilder
 from aidre.engine.storage import (
     BATCH_ROWS,
     CHUNKS_FILE,
@@ -78,7 +78,7 @@ def write_pending(
     `codebooks` (trained codebook and number of training rows, by space) gives the segment a vector index too.
     `release` frees the rows as soon as they are written, so a failed write cannot be tried again.
     """
-    executor = executor or InProcess()
+    executor = executor or InProcessBuilder()
 
     def write(segment_folder: Path) -> dict[str, FileEntry]:
         files = _write_rows(segment_folder, pending)
@@ -92,7 +92,7 @@ def write_pending(
                 executor.submit(Task(str(segment_folder), "keys", space.id))
             if codebooks and space.id in codebooks:
                 data, trained_rows = codebooks[space.id]
-                codebook = Codebook(data, vectors.checksum, trained_rows)
+                codebook = EncodedCodebook(data, vectors.checksum, trained_rows)
                 executor.submit(Task(str(segment_folder), "index", space.id, codebook=codebook))
             del encoded, keys
         if release:

@@ -75,9 +75,11 @@ class Spill:
 
     def staged(self) -> StagedSegments:
         """The segments as a commit takes them, without those that have no document left."""
-        kept = [number for number, mask in enumerate(self.dropped) if not mask.all()]
-        segments = [self.views[number].segment for number in kept]
-        masks = {self.views[number].segment.id: self.dropped[number] for number in kept if self.dropped[number].any()}
+        numbers = [number for number, mask in enumerate(self.dropped) if not mask.all()]
+        segments = [self.views[number].segment for number in numbers]
+        masks = {
+            self.views[number].segment.id: self.dropped[number] for number in numbers if self.dropped[number].any()
+        }
         return StagedSegments(
             self.staging,
             tuple(segment.entry for segment in segments),

@@ -56,13 +56,13 @@ class StagedSegments:
 
     def states(self) -> pa.Table:
         """The columns of CHUNK_STATE_SCHEMA of all chunks whose documents are kept."""
-        kept = []
+        tables = []
         for entry, chunks in zip(self.entries, self.chunks, strict=True):
             mask = self.masks.get(entry.id)
             rows = None if mask is None else pa.array(~mask[chunks.column("document_row").to_numpy()])
             of_documents = chunks if rows is None else chunks.filter(rows)
-            kept.append(of_documents.select(CHUNK_STATE_SCHEMA.names))
-        return pa.concat_tables([pa.Table.from_batches([], CHUNK_STATE_SCHEMA), *kept])
+            tables.append(of_documents.select(CHUNK_STATE_SCHEMA.names))
+        return pa.concat_tables([pa.Table.from_batches([], CHUNK_STATE_SCHEMA), *tables])
 
     def move_to(self, folder: Path) -> None:
         """Move the segments to their place in the collection, durably; those that were moved already stay."""

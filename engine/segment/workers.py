@@ -43,7 +43,7 @@ class BuildExecutor(Protocol):
         ...
 
 
-class InProcess:
+class InProcessBuilder:
     """Builds each file in this process, when it is submitted."""
 
     def __init__(self) -> None:
@@ -61,10 +61,10 @@ class Workers:
     """A pool of processes with one task each at a time. Use it from one thread; any thread may close it."""
 
     def __init__(self, count: int) -> None:
-        self._workers: list[_Worker] = []
+        self._workers: list[_BuilderProcess] = []
         with suppress(OSError):  # without processes every task is done in this one
             for _ in range(count):
-                self._workers.append(_Worker())
+                self._workers.append(_BuilderProcess())
         self._waiting: deque[Task] = deque()
         self._files: dict[str, FileEntry] = {}
         self._is_closed = False
@@ -108,7 +108,7 @@ class Workers:
             if self._waiting and worker.task is None and worker.send(self._waiting[0]):
                 self._waiting.popleft()
 
-    def _collect(self, worker: _Worker) -> None:
+    def _collect(self, worker: _BuilderProcess) -> None:
         task, built = worker.receive()
         if built is None:
             self._build(task)
@@ -122,7 +122,7 @@ class Workers:
         self._files |= build_files(task)
 
 
-class _Worker:
+class _BuilderProcess:
     """One child process; `task` is the one that it works on, None while it is idle."""
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ _FORMAT: Final = 1
 _NONE: Final[Mapping[str, Alias]] = {}
 
 
-class _Read(NamedTuple):
+class _AliasFile(NamedTuple):
     """Inode, mtime in nanoseconds and size of the file, what it says, and why it cannot be read."""
 
     mark: tuple[int, int, int] | None
@@ -41,30 +41,30 @@ class Aliases:
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE
         self._name = str(self._file)
-        self._read: _Read = _Read(None, _NONE, None)
+        self._read: _AliasFile = _AliasFile(None, _NONE, None)
 
     def known(self) -> Mapping[str, Alias]:
         """The aliases; none where the file is damaged. One call of the system where it is unchanged."""
         return self._newest().aliases
 
-    def _newest(self) -> _Read:
+    def _newest(self) -> _AliasFile:
         """What the file says, as one value: several threads may read it at once."""
         read = self._read
         try:
             # By a string, as `Store.mark`: this is called for every search of the library.
             status = os.stat(self._name)  # noqa: PTH116
         except FileNotFoundError:
-            return _Read(None, _NONE, None)
+            return _AliasFile(None, _NONE, None)
         except OSError:
             return read
         mark = status.st_ino, status.st_mtime_ns, status.st_size
         if mark != read.mark:
             try:
-                read = _Read(mark, _decoded(self._file.read_bytes()), None)
+                read = _AliasFile(mark, _decoded(self._file.read_bytes()), None)
             except OSError:
                 return read
             except StoreDamaged as problem:
-                read = _Read(mark, _NONE, problem)
+                read = _AliasFile(mark, _NONE, problem)
             self._read = read
         return read
 
@@ -85,8 +85,10 @@ class Aliases:
             if old is not None and old.collection == collection:
                 return
             former = () if old is None else ((old.collection, since), *old.former)
-            kept = tuple((one, at) for one, at in former if one != collection and at > since - FORMER_SECONDS)
-            self._write(aliases | {name: Alias(collection, kept)})
+            recent = tuple(
+                (target, at) for target, at in former if target != collection and at > since - FORMER_SECONDS
+            )
+            self._write(aliases | {name: Alias(collection, recent)})
 
     def remove(self, name: str) -> None:
         """Missing, StoreDamaged, StorageFailed."""
@@ -98,7 +100,7 @@ class Aliases:
 
     def forget(self, collection: str) -> None:
         """Leave no trace of a collection that no alias means any more. StoreDamaged, StorageFailed."""
-        if not any(collection in dict(one.former) for one in self.read().values()):
+        if not any(collection in dict(alias.former) for alias in self.read().values()):
             return
         with durable.write_errors(self._file), durable.locked_folder(self._file.parent):
             self._write(
@@ -116,7 +118,7 @@ class Aliases:
                 self._write(aliases)
 
     def _write(self, aliases: Mapping[str, Alias]) -> None:
-        members = {name: one._asdict() for name, one in sorted(aliases.items())}
+        members = {name: alias._asdict() for name, alias in sorted(aliases.items())}
         durable.replace_file(self._file, orjson.dumps({"format": _FORMAT, "aliases": members}))
 
 
@@ -127,8 +129,8 @@ def _decoded(content: bytes) -> Mapping[str, Alias]:
         if members["format"] != _FORMAT:
             raise ValueError(members["format"])
         return {
-            str(name): Alias(str(one["collection"]), tuple((str(old), float(at)) for old, at in one["former"]))
-            for name, one in members["aliases"].items()
+            str(name): Alias(str(member["collection"]), tuple((str(old), float(at)) for old, at in member["former"]))
+            for name, member in members["aliases"].items()
         }
     except (ValueError, KeyError, TypeError, AttributeError):
         raise StoreDamaged(

@@ -238,8 +238,8 @@ def check_columns(file: ArrowFile, expected: pa.Schema, optional: Collection[str
 def list_columns(schema: pa.Schema, values: Sequence[Any]) -> list[pa.Array]:
     """The columns of a batch of one row, whose values are lists."""
     columns = []
-    for column, one in zip(schema, values, strict=True):
-        flat = one if isinstance(one, pa.Array) else pa.array(one, column.type.value_type)
+    for column, lists in zip(schema, values, strict=True):
+        flat = lists if isinstance(lists, pa.Array) else pa.array(lists, column.type.value_type)
         columns.append(pa.LargeListArray.from_arrays(pa.array([0, len(flat)], pa.int64()), flat, type=column.type))
     return columns
 

@@ -225,12 +225,12 @@ def _write_pack(folder: Path, rows: Sequence[tuple[int, bytes]], replaced: Seque
     with pa.ipc.new_file(sink, PACK_SCHEMA) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=PACK_SCHEMA))
     path = folder / CHANGES / f"{rows[0][0]:06d}-{rows[-1][0]:06d}.arrow"
-    youngest = max(one.stat().st_mtime for one in replaced)
+    youngest = max(pack.stat().st_mtime for pack in replaced)
     durable.replace_file(path, sink.getvalue())
     os.utime(path, (youngest, youngest))  # the retention goes by it
-    for one in replaced:
-        if one != path:
-            one.unlink()
+    for pack in replaced:
+        if pack != path:
+            pack.unlink()
 
 
 def _packs(folder: Path) -> list[tuple[Path, int]]:

@@ -118,7 +118,7 @@ class Calibration:
     def targets(self) -> list[TargetDepths]:
         """The depths of all targets, ascending."""
         own = TargetDepths(self.target, self.depths, self.learned)
-        return sorted((own, *self.others), key=lambda one: one.target)
+        return sorted((own, *self.others), key=lambda depths: depths.target)
 
     def depths_for(self, recall: float | None) -> tuple[Depth, ...]:
         """The depths for the lowest target that is not below `recall`, None: for `target`; none if every row has to be
@@ -127,12 +127,12 @@ class Calibration:
             return ()
         if recall is None:
             return self.depths
-        fitting = (one.depths for one in self.targets if one.target >= recall - _RECALL_TOLERANCE)
+        fitting = (depths.depths for depths in self.targets if depths.target >= recall - _RECALL_TOLERANCE)
         return next(fitting, ())
 
     def learned_for(self, target: float) -> tuple[LearnedDepth, ...]:
         """What was learned for a target, or for `target` where nothing was measured for that one."""
-        return next((one.learned for one in self.others if one.target == target), self.learned)
+        return next((depths.learned for depths in self.others if depths.target == target), self.learned)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from aidre.ingest.fetch.urls import Url
 from aidre.ingest.records import escape_unprintable
 
 
-class Deadline:
+class FetchDeadline:
     """A time limit: `seconds` from now, and at most `pause` seconds without progress."""
 
     def __init__(self, seconds: float, pause: float) -> None:
@@ -36,10 +36,12 @@ class Deadline:
 Dial: TypeAlias = Callable[[str, int], socket.socket]
 
 
-class Connection(httpcore2.NetworkBackend, httpcore2.NetworkStream):
+class FetchConnection(httpcore2.NetworkBackend, httpcore2.NetworkStream):
     """One socket, dialled when the request is sent. httpcore's own time-outs are not used: the deadline is stricter."""
 
-    def __init__(self, dial: Dial, deadline: Deadline, max_bytes: int, context: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, dial: Dial, deadline: FetchDeadline, max_bytes: int, context: ssl.SSLContext | None = None
+    ) -> None:
         self._dial, self._deadline, self._remaining, self._context = dial, deadline, max_bytes, context
         self._sock: socket.socket | None = None
         self._is_aborted = False
@@ -78,14 +80,14 @@ class Connection(httpcore2.NetworkBackend, httpcore2.NetworkStream):
             with suppress(OSError):
                 socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
 
-    def connect_tcp(self, host: str, port: int, *_: Any, **__: Any) -> Connection:
+    def connect_tcp(self, host: str, port: int, *_: Any, **__: Any) -> FetchConnection:
         self._sock = self._dial(host, port)
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self
 
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> Connection:
+    ) -> FetchConnection:
         # A body without a length that ends without TLS's closing alert was cut off.
         self._sock = ssl_context.wrap_socket(self._ready(), server_hostname=server_hostname, suppress_ragged_eofs=False)
         return self

@@ -30,7 +30,7 @@ from aidre.ingest.records import escape_unprintable, read_robots
 if TYPE_CHECKING:
     from httpcore2 import Response
 
-    from aidre.ingest.fetch.fetch_connection import Connection, Deadline
+    from aidre.ingest.fetch.fetch_connection import FetchConnection, FetchDeadline
 
 Connect: TypeAlias = Callable[[str, int, float], socket.socket]
 
@@ -144,7 +144,7 @@ class Fetcher:
         self._stopped = threading.Event()
         self._pause = pause or self._stopped.wait
         self._next = monotonic()
-        self._open: Connection | None = None
+        self._open: FetchConnection | None = None
         self._retry_budget = RetryBudget()
 
     @cached_property
@@ -178,7 +178,7 @@ class Fetcher:
     def _follow(
         self, url: Url, into: Path, state: Mapping[str, str], within: Callable[[Url], bool] | None
     ) -> FetchResult | None:
-        from aidre.ingest.fetch.fetch_connection import Deadline
+        from aidre.ingest.fetch.fetch_connection import FetchDeadline
 
         rules = self.rules
         wait = self._next - monotonic()
@@ -187,7 +187,7 @@ class Fetcher:
         if self._stopped.is_set():
             raise FetchFailed("not fetched: the run ends")
         self._next = monotonic() + rules.delay
-        deadline = Deadline(rules.timeout, rules.read_timeout)
+        deadline = FetchDeadline(rules.timeout, rules.read_timeout)
         seen = {str(url)}
         own_port = url.port
         while True:
@@ -215,13 +215,15 @@ class Fetcher:
     def post(self, url: Url, body: bytes, headers: Mapping[str, str]) -> int:
         """The status of the answer to a POST request, which is not read; no redirect is followed. Raises FetchFailed,
         with the error of the connection as its cause."""
-        from aidre.ingest.fetch.fetch_connection import Deadline
+        from aidre.ingest.fetch.fetch_connection import FetchDeadline
 
-        deadline = Deadline(self.rules.timeout, self.rules.read_timeout)
+        deadline = FetchDeadline(self.rules.timeout, self.rules.read_timeout)
         with self._send("POST", url, {**headers, "Connection": "close"}, deadline, body) as response:
             return response.status
 
-    def _request(self, url: Url, into: Path, state: Mapping[str, str], deadline: Deadline) -> FetchResult | str | None:
+    def _request(
+        self, url: Url, into: Path, state: Mapping[str, str], deadline: FetchDeadline
+    ) -> FetchResult | str | None:
         """Send one GET request; returns the result, or the Location of a redirect.
 
         A page that has not changed but asks not to be indexed now is requested whole.
@@ -250,9 +252,9 @@ class Fetcher:
 
     @contextmanager
     def _send(
-        self, method: str, url: Url, headers: Mapping[str, str], deadline: Deadline, content: bytes | None = None
+        self, method: str, url: Url, headers: Mapping[str, str], deadline: FetchDeadline, content: bytes | None = None
     ) -> Iterator[Response]:
-        from aidre.ingest.fetch.fetch_connection import Connection
+        from aidre.ingest.fetch.fetch_connection import FetchConnection
 
         rules = self.rules
 
@@ -260,7 +262,7 @@ class Fetcher:
             return self._connect_checked(host, port, deadline)
 
         context = self._context if url.scheme == "https" else None
-        connection = self._open = Connection(connect, deadline, rules.page_bytes + HEADER_BYTES, context)
+        connection = self._open = FetchConnection(connect, deadline, rules.page_bytes + HEADER_BYTES, context)
         try:
             if self._stopped.is_set():
                 raise FetchFailed("not fetched: the run ends")
@@ -269,7 +271,7 @@ class Fetcher:
         finally:
             self._open = None
 
-    def _connect_checked(self, host: str, port: int, deadline: Deadline) -> socket.socket:
+    def _connect_checked(self, host: str, port: int, deadline: FetchDeadline) -> socket.socket:
         """Connect to the first address that answers, if all are allowed."""
         rules = self.rules
         seconds = min(rules.connect_timeout, deadline.left())
@@ -380,7 +382,7 @@ def _header(response: Response, name: bytes) -> str:
 
 def _headers(response: Response, name: bytes) -> tuple[str, ...]:
     """The headers of a name. Most servers send UTF-8; other bytes are read as Latin-1."""
-    return tuple(_decode(value) for one, value in response.headers if one.lower() == name.lower())
+    return tuple(_decode(value) for field_name, value in response.headers if field_name.lower() == name.lower())
 
 
 def _decode(value: bytes) -> str:

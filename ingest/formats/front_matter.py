@@ -2,7 +2,7 @@
 
 YAML stands between lines of `---`, TOML between lines of `+++`, and JSON is an object whose braces stand at the
 beginning of the file and at the end of a line, as Hugo, Zola, Jekyll and others write them. Pelican and MultiMarkdown
-begin a file with lines such as `Title: Mill`, up to a blank line. What is none of these is text: a letterhead between
+begin a file with lines such as `Title: Mill`, up to a blank line. Anything else is text: a letterhead between
 rules, or a template. Members that YAML or TOML refuses, such as an unquoted colon, are read line by line.
 """
 
@@ -78,7 +78,7 @@ class _NotReadable(InvalidDocument):
     """A block in the place of a front matter that is not YAML or not TOML."""
 
 
-class _Block(NamedTuple):
+class _FrontMatter(NamedTuple):
     """The text of a front matter, how it is read, and where the body begins."""
 
     text: str
@@ -222,7 +222,7 @@ def _find_plain_id(text: str) -> str | None:
     return plain[0] if len(plain) == 1 and plain[0].lower() not in _NO_STRINGS else None
 
 
-def _find_block(text: str) -> _Block | None:
+def _find_block(text: str) -> _FrontMatter | None:
     braces = _JSON_OPENING.match(text)
     if braces is not None:
         return _find_json(text, braces.end())
@@ -232,22 +232,22 @@ def _find_block(text: str) -> _Block | None:
         return None
     ending = _LINE_END.match(text, closing.end())
     load = _load_yaml if opening[1] == "---" else _load_toml
-    return _Block(text[opening.end() : closing.start()], load, ending.end() if ending else closing.end())
+    return _FrontMatter(text[opening.end() : closing.start()], load, ending.end() if ending else closing.end())
 
 
-def _find_json(text: str, start: int) -> _Block | None:
+def _find_json(text: str, start: int) -> _FrontMatter | None:
     """The object that begins at `start`, if a line ends behind it; else the braces are text."""
     try:
         _, end = json.JSONDecoder().raw_decode(text[: start + MAX_FRONT_MATTER_CHARACTERS], start)
     except (ValueError, RecursionError):
         return None
     ending = _LINE_END.match(text, end)
-    return None if ending is None else _Block(text[start:end], json.loads, ending.end())
+    return None if ending is None else _FrontMatter(text[start:end], json.loads, ending.end())
 
 
 def _load_yaml(text: str) -> Any:
     try:
-        return _Loader(text).get_single_data()
+        return _FrontMatterLoader(text).get_single_data()
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise _NotReadable(f"front matter is not valid YAML: {_describe(error)}") from None
     except (LookupError, AttributeError, TypeError):  # PyYAML does not check `!!bool maybe` or `!!timestamp soon`
@@ -274,7 +274,7 @@ def _load_toml(text: str) -> dict[str, Any]:
     return members
 
 
-class _Loader(yaml.SafeLoader):
+class _FrontMatterLoader(yaml.SafeLoader):
     """Counts the pairs that merge keys (`<<`) copy into mappings: each copy may be copied again."""
 
     def __init__(self, stream: str) -> None:

@@ -54,7 +54,7 @@ def find_documents(value: Json) -> Iterator[tuple[int, Node | InvalidDocument]]:
     mainEntityOfPage. If parts link to each other in a circle, the first of them is a document.
     """
     outermost = list(_flatten_graphs(value, {}))
-    graph = _Graph([node for node in outermost if type(node) is dict])
+    graph = _NodeGraph([node for node in outermost if type(node) is dict])
     for index, node in enumerate(outermost):
         if type(node) is not dict or ("@type" not in node and not graph.is_reached(node)):
             yield index, InvalidDocument("@graph must be a list of objects with @type")
@@ -98,7 +98,7 @@ def is_local_id(identity: Json) -> bool:
     return type(identity) is str and identity.startswith(("#", "_:"))
 
 
-class _Graph:
+class _NodeGraph:
     """The nodes of one text by @id, and which of them are documents."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:

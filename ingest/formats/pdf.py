@@ -84,7 +84,7 @@ class _Bookmark:
     title: str
 
 
-class _Page(NamedTuple):
+class _PdfPage(NamedTuple):
     """The text has "\\r\\n" between lines."""
 
     text: str
@@ -92,7 +92,7 @@ class _Page(NamedTuple):
     is_picture: bool
 
 
-_NO_PAGE = _Page("", TableLines(), is_picture=True)
+_NO_PAGE = _PdfPage("", TableLines(), is_picture=True)
 
 
 def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,14 +125,14 @@ def join_scan(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
     return _join([_with_scan(_NO_PAGE, text) for text in options["pages"]], ())
 
 
-def _with_scan(page: _Page, text: str | None) -> _Page:
+def _with_scan(page: _PdfPage, text: str | None) -> _PdfPage:
     """The page with the text that OCR found on it, if it did."""
     if not text:
         return page
     return page._replace(text=_SPLIT_WORD.sub(_HYPHENS[0], text).replace("\n", "\r\n"), is_picture=False)
 
 
-def _join(pages: Sequence[_Page], bookmarks: Sequence[_Bookmark]) -> dict[str, Any]:
+def _join(pages: Sequence[_PdfPage], bookmarks: Sequence[_Bookmark]) -> dict[str, Any]:
     joined = _join_hyphenated([page.text for page in pages])
     lines = [[line.strip() for line in page.split("\n")] for page in joined]
     text, headings = _join_pages(strip_page_furniture(lines), bookmarks, [page.tables for page in pages])
@@ -165,7 +165,7 @@ def _open(content: bytes) -> PdfDocument:
     return document
 
 
-def _read_pages(document: PdfDocument) -> Iterator[_Page]:
+def _read_pages(document: PdfDocument) -> Iterator[_PdfPage]:
     """Raises InvalidDocument."""
     from pypdfium2 import PdfiumError
 
@@ -186,7 +186,7 @@ def _read_pages(document: PdfDocument) -> Iterator[_Page]:
         budget -= len(text)
         if budget < 0:
             raise InvalidDocument(f"has more than {MAX_CHARACTERS >> 20} million characters of text: split it")
-        yield _Page(text, TableLines(*(frozenset(map(_clean_line, lines)) for lines in tables)), is_picture)
+        yield _PdfPage(text, TableLines(*(frozenset(map(_clean_line, lines)) for lines in tables)), is_picture)
 
 
 def _has_picture(page: PdfPage) -> bool:

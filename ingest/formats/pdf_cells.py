@@ -68,7 +68,7 @@ class Rule(NamedTuple):
         return self.start - _NEAR <= position <= self.end + _NEAR
 
 
-class Frame(NamedTuple):
+class TableFrame(NamedTuple):
     """The places of the lines of a table, from left to right and from above to below, and its cells."""
 
     columns: tuple[float, ...]
@@ -103,13 +103,13 @@ def write_tables(text: str, page: PdfPage, characters: PdfTextPage, last: LastTa
     frames = find_frames(*read_rules(page))
     if not frames:
         return Tabled(text)
-    found = _Characters.read(characters)
+    found = _PageCharacters.read(characters)
     places = [place for place, character in enumerate(text) if _is_written(character)]
     if _plain(text) != _plain(found.text):  # PDFium tells the text of this page in two ways
         return Tabled(text)
     pieces, position = list[str](), 0
     filled = [filling for frame in frames if (filling := _Filling(frame, found)).is_table()]
-    tables = [_Table(each.frame, each.texts, each.numbers) for each in filled]
+    tables = [_PageTable(each.frame, each.texts, each.numbers) for each in filled]
     tables.sort(key=lambda table: table.numbers[0])
     total, ends = len(places), None
     owners = {number: table for table in tables for number in table.numbers}
@@ -127,10 +127,10 @@ def write_tables(text: str, page: PdfPage, characters: PdfTextPage, last: LastTa
     return Tabled("".join(pieces), ends)
 
 
-class _Table(NamedTuple):
+class _PageTable(NamedTuple):
     """A frame with the texts of its cells, and the numbers of the page's written characters in them."""
 
-    frame: Frame
+    frame: TableFrame
     texts: dict[int, str]
     numbers: list[int]
 
@@ -154,7 +154,7 @@ class _Table(NamedTuple):
             yield [Cell(self.texts.get(number, ""), widths[number], heights[number]) for number in fresh]
 
 
-class _Line(NamedTuple):
+class _CellLine(NamedTuple):
     """A line of a cell, from the middle of its first character to that of its last; `breaks` are wide gaps."""
 
     y: float
@@ -162,16 +162,16 @@ class _Line(NamedTuple):
     end: float
     breaks: int = 0
 
-    def goes_on(self, x: float) -> _Line:
+    def goes_on(self, x: float) -> _CellLine:
         return self._replace(end=x, breaks=self.breaks + (x - self.end > _WIDE))
 
 
 class _Filling:
     """What the cells of a frame hold, by their numbers."""
 
-    def __init__(self, frame: Frame, found: _Characters) -> None:
+    def __init__(self, frame: TableFrame, found: _PageCharacters) -> None:
         self.frame = frame
-        self.lines: dict[int, list[_Line]] = {}
+        self.lines: dict[int, list[_CellLine]] = {}
         self.numbers = list[int]()
         self.cut_words = 0
         parts: dict[int, list[str]] = {}
@@ -187,11 +187,11 @@ class _Filling:
             before = cell
         self.texts = {cell: _join(text) for cell, text in parts.items()}
 
-    def _add(self, lines: list[_Line], x: float, y: float) -> None:
+    def _add(self, lines: list[_CellLine], x: float, y: float) -> None:
         if lines and x >= lines[-1].end and abs(y - lines[-1].y) < _LEADING:
             lines[-1] = lines[-1].goes_on(x)
         else:
-            lines.append(_Line(y, x, x))
+            lines.append(_CellLine(y, x, x))
 
     def is_table(self) -> bool:
         """Whether rows have texts in several cells, and no cell holds what is a table or a page of its own."""
@@ -224,14 +224,14 @@ def _join(parts: Sequence[str]) -> str:
     return " ".join(text.split())
 
 
-class _Characters(NamedTuple):
+class _PageCharacters(NamedTuple):
     """The characters of a page, and of those that are written the number and the middle."""
 
     text: str
     written: list[tuple[int, float, float]]
 
     @classmethod
-    def read(cls, page: PdfTextPage) -> _Characters:
+    def read(cls, page: PdfTextPage) -> _PageCharacters:
         from pypdfium2 import raw
 
         text = "".join(chr(raw.FPDFText_GetUnicode(page, index)) for index in range(page.count_chars()))
@@ -265,7 +265,7 @@ def _plain(text: str) -> str:
 # -- frames ----------------------------------------------------------------------------------------------------
 
 
-def find_frames(level: Sequence[Rule], upright: Sequence[Rule]) -> list[Frame]:
+def find_frames(level: Sequence[Rule], upright: Sequence[Rule]) -> list[TableFrame]:
     """The tables that horizontal and vertical lines make, in no order."""
     level, upright = _merge(level), _merge(upright)
     if not level or not upright or max(len(level), len(upright)) > _MAX_LINES:
@@ -319,7 +319,7 @@ def _connect(level: Sequence[Rule], upright: Sequence[Rule]) -> list[tuple[list[
     return groups
 
 
-def _build(level: Sequence[Rule], upright: Sequence[Rule]) -> Frame | None:
+def _build(level: Sequence[Rule], upright: Sequence[Rule]) -> TableFrame | None:
     """The frame of lines that cross each other; None if they make no rectangular cells in rows and columns."""
     if not level:
         return None
@@ -342,7 +342,7 @@ def _build(level: Sequence[Rule], upright: Sequence[Rule]) -> Frame | None:
                 numbers.append(count)
                 count += 1
         cells.append(numbers)
-    frame = Frame(columns, rows, tuple(map(tuple, cells)))
+    frame = TableFrame(columns, rows, tuple(map(tuple, cells)))
     return frame if _are_rectangular(frame.cells) else None
 
 
@@ -371,7 +371,7 @@ def _are_rectangular(cells: Sequence[Sequence[int]]) -> bool:
 
 def _are_near(columns: Sequence[float], others: Sequence[float]) -> bool:
     return len(columns) == len(others) and all(
-        abs(one - other) <= 2 * _NEAR for one, other in zip(columns, others, strict=True)
+        abs(column - other) <= 2 * _NEAR for column, other in zip(columns, others, strict=True)
     )
 
 

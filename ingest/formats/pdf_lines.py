@@ -119,8 +119,8 @@ class _Boxes:
         found = self._raw.FPDFText_GetCharBox(self._page, index, *self._references)
         return tuple(side.value for side in self._sides) if found else None
 
-    def are_same(self, one: int, other: int) -> bool:
-        first, second = self.box(one), self.box(other)
+    def are_same(self, number: int, other: int) -> bool:
+        first, second = self.box(number), self.box(other)
         if first is None or second is None or first[0] == first[1]:
             return False
         return all(abs(side - another) <= _SAME for side, another in zip(first, second, strict=True))
@@ -130,8 +130,8 @@ class _Boxes:
         words = list(_WORD.finditer(text, start, end))
         height = self._height(words[0].start()) if words else 0.0
         found: list[float] = []
-        for one, other in pairwise(words) if height > 0 else ():
-            before, behind = self.box(one.end() - 1), self.box(other.start())
+        for word, other in pairwise(words) if height > 0 else ():
+            before, behind = self.box(word.end() - 1), self.box(other.start())
             if before is None or behind is None:
                 continue
             # In a line from right to left the next word stands left of the one before it.

@@ -114,18 +114,18 @@ def _numbers(text: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def _strip_heads(lines: Sequence[str], number: int, heads: Sequence[_Head]) -> list[str]:
-    kept = list(lines)
+    body = list(lines)
     for head in heads:
-        for text, places in _edges(kept, head.line):
+        for text, places in _edges(body, head.line):
             is_head = _ROMAN.match(text) is not None or any(
                 value - number == head.offset and (words in head.words or head.is_book)
                 for value, words, _ in _numbers(text)
             )
             if is_head:
                 for place in places:
-                    kept[place] = ""
+                    body[place] = ""
                 break
-    return kept
+    return body
 
 
 def _strip_lists(lines: Sequence[str], pages: int, least: int) -> list[str]:
@@ -161,9 +161,9 @@ def _split_leaders(line: str) -> tuple[str, str] | None:
 def _strip_leaders(lines: Sequence[str], leaders: Sequence[int]) -> list[str]:
     """The lines without those with leaders, those between two of them, and the title and the letters of the list."""
     left_out = set(leaders)
-    for one, other in pairwise(leaders):
-        if other - one <= 3:
-            left_out.update(range(one, other))
+    for leader, following in pairwise(leaders):
+        if following - leader <= 3:
+            left_out.update(range(leader, following))
     rest = [place for place, line in enumerate(lines) if len(line) > 2 and place not in left_out]
     if 2 * len(rest) < len(leaders):
         return []
@@ -181,11 +181,11 @@ def _is_list(entries: Sequence[tuple[str, str]], pages: int) -> bool:
 
 def _is_ordered(values: Sequence[int] | Sequence[str], share: float) -> bool:
     steps = list(pairwise(values))
-    return sum(one <= other for one, other in steps) >= share * len(steps)  # type: ignore[operator]
+    return sum(number <= other for number, other in steps) >= share * len(steps)  # type: ignore[operator]
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _PageLine:
     text: str
     size: float
     """Points, the median of its characters."""
@@ -204,7 +204,7 @@ def find_page_title(page: PdfPage) -> str | None:
     return words if len(words) <= _MAX_TITLE_LENGTH and sum(map(str.isalpha, words)) > 1 else None
 
 
-def _read_lines(page: PdfPage) -> Iterator[_Line]:
+def _read_lines(page: PdfPage) -> Iterator[_PageLine]:
     """The horizontal lines of a page, each with the height of its type."""
     from ctypes import byref
 
@@ -218,7 +218,7 @@ def _read_lines(page: PdfPage) -> Iterator[_Line]:
         character = chr(pdfium.FPDFText_GetUnicode(text_page, index))
         if character in "\r\n":
             if sizes:
-                yield _Line("".join(characters), median(sizes))
+                yield _PageLine("".join(characters), median(sizes))
             characters, sizes = [], []
             continue
         if abs(pdfium.FPDFText_GetCharAngle(text_page, index)) > 0.1 and not character.isspace():
@@ -227,4 +227,4 @@ def _read_lines(page: PdfPage) -> Iterator[_Line]:
         if not character.isspace() and pdfium.FPDFText_GetLooseCharBox(text_page, index, byref(box)):
             sizes.append(abs(box.top - box.bottom))
     if sizes:
-        yield _Line("".join(characters), median(sizes))
+        yield _PageLine("".join(characters), median(sizes))

@@ -84,7 +84,7 @@ _SPACED = frozenset(
 
 def strip_site_markup(text: str) -> str:
     """The text as a reader sees it, still Markdown; unchanged if there is nothing to leave out."""
-    return "\n".join(_Page(text.split("\n")).lines()) if _MARKS.search(text) else text
+    return "\n".join(_MarkupPage(text.split("\n")).lines()) if _MARKS.search(text) else text
 
 
 def strip_attributes(heading: str) -> str:
@@ -98,7 +98,7 @@ def strip_attributes(heading: str) -> str:
     return heading[:start].rstrip() if is_attributes else heading
 
 
-class _Page:
+class _MarkupPage:
     """A pass over the lines of a page."""
 
     def __init__(self, lines: Sequence[str]) -> None:
@@ -121,9 +121,9 @@ class _Page:
             fence = None if self._hidden else _FENCE.match(self._lines[index])
             if fence and not (fence[2][0] == "`" and "`" in fence[3]):
                 end = self._find_fence_end(index, fence[2])
-                kept = [*self._name_box(), *_strip_includes(self._lines[index:end])]
-                yield from kept
-                index, is_blank, is_stripped = end, is_blank and not kept, not kept
+                block = [*self._name_box(), *_strip_includes(self._lines[index:end])]
+                yield from block
+                index, is_blank, is_stripped = end, is_blank and not block, not block
                 continue
             following = self._lines[index + 1] if index + 1 < len(self._lines) else ""
             was_blank = not self._lines[index].strip()
@@ -187,14 +187,14 @@ class _Page:
         """The line without what no reader sees, and without tags; code between grave accents stays."""
         if not self._hidden and _TAG.fullmatch(line.strip()) and not _OPENING.search(line):
             return _strip_tags(line)
-        kept: list[str] = []
+        passages: list[str] = []
         lowered, position = line.lower(), 0
         code = _CODE_SPAN.search(line)
         while position < len(line) or self._hidden:
             if self._hidden:
                 end = lowered.find(self._hidden, position)
                 if end < 0:
-                    return "".join(kept).rstrip()
+                    return "".join(passages).rstrip()
                 position, self._hidden = end + len(self._hidden), None
                 continue
             if code and code.start() < position:
@@ -203,19 +203,19 @@ class _Page:
             opening = _OPENING.search(line, position, stop)
             ending = _HIDDEN[opening[0].lower()] if opening else ""
             if opening and (self._last[ending] > index or lowered.find(ending, opening.end()) >= 0):
-                kept.append(_strip_tags(line[position : opening.start()]))
+                passages.append(_strip_tags(line[position : opening.start()]))
                 position, self._hidden = opening.end(), ending
                 continue
-            kept += (_strip_tags(line[position:stop]), code[0] if code else "")
+            passages += (_strip_tags(line[position:stop]), code[0] if code else "")
             position = code.end() if code else len(line)
-        stripped = "".join(kept)
+        stripped = "".join(passages)
         return stripped if stripped.strip() or not line.strip() else ""
 
 
 def _strip_includes(block: Sequence[str]) -> Sequence[str]:
     """A block of code without the lines that include files; nothing if no other line has text."""
-    kept = [line for line in block if not _INCLUDE.match(line.removesuffix("\r"))]
-    return block if len(kept) == len(block) else kept if any(map(str.strip, kept[1:-1])) else ()
+    remaining = [line for line in block if not _INCLUDE.match(line.removesuffix("\r"))]
+    return block if len(remaining) == len(block) else remaining if any(map(str.strip, remaining[1:-1])) else ()
 
 
 def _to_heading(line: str) -> str:

@@ -9,12 +9,12 @@ from .mirror import Mirror as Mirror, SeenIds as SeenIds, find_stored_drafts as 
 from .run import IngestOptions as IngestOptions, Run as Run
 from .run_events import (
     Committed as Committed,
-    Counts as Counts,
+    DocumentProblem as DocumentProblem,
     EmbedSummary as EmbedSummary,
     Event as Event,
     Notice as Notice,
-    Problem as Problem,
-    Progress as Progress,
+    RunCounters as RunCounters,
+    RunProgress as RunProgress,
     Summary as Summary,
     Tally as Tally,
 )

@@ -17,7 +17,7 @@ from aidre.ingest.records import RowBatch
 
 
 @dataclass(slots=True)
-class Candidate:
+class ChangeCandidate:
     """A document that may have to be written, see `Located`."""
 
     where: str
@@ -51,15 +51,15 @@ class ChangeDetector:
     def __init__(self, writer: Sink | None, settings: bytes) -> None:
         self._writer, self._settings = writer, settings
 
-    def candidates(self, batch: Sequence[Located]) -> list[Candidate | InvalidDocument]:
+    def candidates(self, batch: Sequence[Located]) -> list[ChangeCandidate | InvalidDocument]:
         """One for each document, or the error of one that cannot be written as JSON."""
-        found = fingerprints([one.document for one in batch], self._settings)
+        found = fingerprints([located.document for located in batch], self._settings)
         return [
-            made if isinstance(made, InvalidDocument) else Candidate(*one, made)
-            for one, made in zip(batch, found, strict=True)
+            made if isinstance(made, InvalidDocument) else ChangeCandidate(*located, made)
+            for located, made in zip(batch, found, strict=True)
         ]
 
-    def changed_documents(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+    def changed_documents(self, candidates: Sequence[ChangeCandidate]) -> list[ChangeCandidate]:
         """The candidates that have to be written, in order; ids must be distinct."""
         if self._writer is None:
             return list(candidates)

@@ -86,11 +86,11 @@ class DocumentWriter:
         InvalidDocument and InvalidVector name the document; nothing of the call is kept then.
         """
         by_id = {document.id: document for document in documents}
-        candidates = self._changes.candidates([Located(one.id, one) for one in by_id.values()])
-        changed = self._changes.changed_documents([_sound(one) for one in candidates])
+        candidates = self._changes.candidates([Located(document.id, document) for document in by_id.values()])
+        changed = self._changes.changed_documents([_sound(candidate) for candidate in candidates])
         records = [
-            _sound(one if isinstance(one, Record) else _refusal(candidate.document.id, one))
-            for candidate, one in zip(changed, self._builder.build(changed), strict=True)
+            _sound(result if isinstance(result, Record) else _refusal(candidate.document.id, result))
+            for candidate, result in zip(changed, self._builder.build(changed), strict=True)
         ]
         if records:
             self._upsert(records)
@@ -127,13 +127,13 @@ class DocumentWriter:
         changed. An ingest of the unchanged source restores what it reads there. Missing, InvalidDocument,
         InvalidVector, DimensionMismatch; then nothing is changed.
         """
-        rebuilt = {key for key, one in changes.items() if not _REBUILT.isdisjoint(one)}
-        kept = [key for key in changes if key not in rebuilt]
-        records, vectors, keys = self._writer.stored_records(kept) if kept else ([], {}, {})
+        rebuilt = {key for key, members in changes.items() if not _REBUILT.isdisjoint(members)}
+        unchanged_texts = [key for key in changes if key not in rebuilt]
+        records, vectors, keys = self._writer.stored_records(unchanged_texts) if unchanged_texts else ([], {}, {})
         patched = [_patched(record, changes[record.document.id]) for record in records]
         for record in patched:
             self._check(record)
-        count = sum(one.document != other.document for one, other in zip(patched, records, strict=True))
+        count = sum(record.document != other.document for record, other in zip(patched, records, strict=True))
         renewed = self._retitled(records, patched, vectors, keys) if count else None
         documents = self._rewritten([key for key in changes if key in rebuilt], changes)
         count += self.write(documents)
@@ -165,7 +165,7 @@ class DocumentWriter:
         keys: Mapping[str, Sequence[bytes]],
     ) -> tuple[Mapping[str, EncodedVectors], Mapping[str, Sequence[bytes]]]:
         """The vectors and keys, with those of new titles where a model makes them."""
-        differ = (one.document.title != other.document.title for one, other in zip(records, patched, strict=True))
+        differ = (record.document.title != other.document.title for record, other in zip(records, patched, strict=True))
         is_retitled = [here for here, record in zip(differ, patched, strict=True) for _ in record.chunks]
         if not any(is_retitled):
             return vectors, keys

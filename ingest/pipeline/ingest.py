@@ -25,7 +25,7 @@ from aidre.ingest.pipeline.embedding import StoredChunkEncoder
 from aidre.ingest.pipeline.fingerprint import settings_digest
 from aidre.ingest.pipeline.last_read import load_readers, save_read_times
 from aidre.ingest.pipeline.run import IngestOptions, Run
-from aidre.ingest.pipeline.run_events import Event, Notice, Progress, Summary, Tally
+from aidre.ingest.pipeline.run_events import Event, Notice, RunProgress, Summary, Tally
 from aidre.ingest.prefetch import prefetch
 from aidre.ingest.records import Item, VectorRules
 from aidre.ingest.sandbox import SHARED, TABLES, available, recogniser, set_rules
@@ -85,7 +85,7 @@ def ingest(
     survey, files = survey_sources(located), ReadFiles()
     report = _with_files(report, files, survey.total)
     with open_writer(store, collection, spaces, embedders, options=options, report=report) as writer, SHARED, TABLES:
-        report(Progress(0, 0))
+        report(RunProgress(0, 0))
         spaces = live_spaces(writer, spaces, report) if writer else spaces
         chunker = chunker_for(spaces, embedders, options.chunk_tokens)
         embedded = reembed(writer, spaces, embedders, chunker, report) if writer and not options.dry_run else 0
@@ -103,7 +103,7 @@ def ingest(
         )
         reads = (options.mappings, options.include_drafts, *[options.ocr] * (options.ocr is not None))
         settings = settings_digest(spaces, chunker) + repr(reads).encode()
-        reading = _Reading(rules, options, as_of, files, ids.called_by_path)
+        reading = _SourceReading(rules, options, as_of, files, ids.called_by_path)
         for source in located:
             notes: list[str] = []
             run.take(reading.items(source, _stored_state(writer, source, settings, as_of), notes.append))
@@ -181,7 +181,7 @@ def _with_files(report: Callable[[Event], None], files: ReadFiles, total: int | 
     """
 
     def report_with_files(event: Event) -> None:
-        if isinstance(event, Progress):
+        if isinstance(event, RunProgress):
             event = replace(event, files=min(len(files.names), event.documents), total_files=total)
         report(event)
 
@@ -273,7 +273,7 @@ def reembed(
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _SourceReading:
     """How the sources of a run are read: without the `files` that were read already, and without documents that are not
     published at `as_of`."""
 

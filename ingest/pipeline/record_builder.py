@@ -16,7 +16,7 @@ from aidre.engine.index.fields import field_names
 from aidre.engine.model import Chunk, Document, Record
 from aidre.ingest.chunking import find_repetition_fault
 from aidre.ingest.pipeline.batching import Checked, Located
-from aidre.ingest.pipeline.change_detection import Candidate
+from aidre.ingest.pipeline.change_detection import ChangeCandidate
 from aidre.ingest.prefetch import prefetch
 from aidre.ingest.records import RowBatch, find_integer_fault
 
@@ -87,12 +87,12 @@ class RecordBuilder:
         self._split = split
         self._fields = FieldLimit(stored_fields)
 
-    def build(self, candidates: Sequence[Candidate]) -> list[Record | str]:
+    def build(self, candidates: Sequence[ChangeCandidate]) -> list[Record | str]:
         """The record of each document, counted towards the limits, or the reason why it cannot be stored."""
         records = (self._record(candidate) for candidate in candidates)
         return [self.admit(record) or record for record in records]
 
-    def _record(self, candidate: Candidate) -> Record:
+    def _record(self, candidate: ChangeCandidate) -> Record:
         """A document with vectors of its own is one chunk, unsplit; a blank text counts as missing."""
         document, chunks = candidate.document, candidate.chunks
         if not document.vectors:

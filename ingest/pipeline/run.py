@@ -20,7 +20,7 @@ from aidre.engine.ports import Sink
 from aidre.ingest.chunking import Chunker
 from aidre.ingest.fetch import PUBLIC_ONLY, FetchRules
 from aidre.ingest.pipeline.batching import BatchPolicy, Checked, CommitPolicy, Located, PassedOver, Textless
-from aidre.ingest.pipeline.change_detection import Candidate, ChangeDetector
+from aidre.ingest.pipeline.change_detection import ChangeCandidate, ChangeDetector
 from aidre.ingest.pipeline.embedding import VectorStage
 from aidre.ingest.pipeline.fingerprint import settings_digest
 from aidre.ingest.pipeline.mirror import Mirror, SeenIds, find_stored_drafts
@@ -155,16 +155,16 @@ class Run:
     def take(self, items: Iterable[Item]) -> None:
         """Ingest the items of one source in batches; commits come in between."""
         checked = self._checked(items)
-        for one in self._batches.batches(split_ahead(checked, self._split) if self._splits_ahead else checked):
-            if isinstance(one, list):
-                self._write_documents(one)
-            elif isinstance(one, RowBatch):
-                self._tally.found_sources.add(one.file.source)
-                self._write_rows(one)
-            elif isinstance(one, ListingEnd):
-                self._output.save_listing(one)
+        for item in self._batches.batches(split_ahead(checked, self._split) if self._splits_ahead else checked):
+            if isinstance(item, list):
+                self._write_documents(item)
+            elif isinstance(item, RowBatch):
+                self._tally.found_sources.add(item.file.source)
+                self._write_rows(item)
+            elif isinstance(item, ListingEnd):
+                self._output.save_listing(item)
             else:
-                self._pass_over(one)
+                self._pass_over(item)
 
     def finish(self) -> None:
         """Commit the rest, delete documents that mirrored sources no longer have, merge and index after a bulk load."""
@@ -245,17 +245,17 @@ class Run:
         self._tally.add_batch(
             unchanged=len(unchanged),
             written=len(written),
-            new=sum(one.stored_fingerprint is None for one in written),
+            new=sum(candidate.stored_fingerprint is None for candidate in written),
             chunks=sum(len(record.chunks) for record in records),
         )
         if self._witness is not None:
             self._witness.unchanged(unchanged)
-        self._replace_former([*unchanged, *(one.document.id for one in written)])
+        self._replace_former([*unchanged, *(candidate.document.id for candidate in written)])
         self._output.end_batch()
 
-    def _write_records(self, changed: Sequence[Candidate]) -> tuple[list[Candidate], list[Record]]:
+    def _write_records(self, changed: Sequence[ChangeCandidate]) -> tuple[list[ChangeCandidate], list[Record]]:
         """Write what can be stored of the changed documents: these, and their records."""
-        admitted: list[Candidate] = []
+        admitted: list[ChangeCandidate] = []
         records: list[Record] = []
         for candidate, built in zip(changed, self._builder.build(changed), strict=True):
             if isinstance(built, str):
@@ -271,15 +271,15 @@ class Run:
 
     def _replace_former(self, document_ids: Sequence[str]) -> None:
         """Delete the documents that the files of these had under other ids, in the same commit."""
-        former = [one for document_id in document_ids for one in self._replaced.get(document_id, ())]
+        former = [former_id for document_id in document_ids for former_id in self._replaced.get(document_id, ())]
         if former:
             seen = self._seen.contains(former).tolist()
-            gone = [one for one, is_seen in zip(former, seen, strict=True) if not is_seen]
+            gone = [former_id for former_id, is_seen in zip(former, seen, strict=True) if not is_seen]
             self._tally.counts.deleted += self._output.replace(gone)
 
-    def _candidates(self, batch: Sequence[Located]) -> list[Candidate]:
+    def _candidates(self, batch: Sequence[Located]) -> list[ChangeCandidate]:
         """The last document of each id, with its fingerprint."""
-        candidates: dict[str, Candidate] = {}
+        candidates: dict[str, ChangeCandidate] = {}
         for (where, document, _), candidate in zip(batch, self._changes.candidates(batch), strict=True):
             self._tally.found_sources.add(document.source)
             if document.state is not None and (expires := document.state.get("expires")) is not None:
@@ -297,7 +297,7 @@ class Run:
         again = self._seen.add(ids)
         if again.any():
             pairs = zip(ids, again.tolist(), strict=True)
-            self._tally.add_repeated(int(again.sum()), (one for one, is_again in pairs if is_again))
+            self._tally.add_repeated(int(again.sum()), (document_id for document_id, is_again in pairs if is_again))
 
     # -- columnar rows ---------------------------------------------------------------------------------------
 
@@ -329,16 +329,16 @@ class Run:
         )
         if self._witness is not None:
             written = set(changed)
-            self._witness.unchanged([one for row, one in enumerate(rows.ids) if row not in written])
+            self._witness.unchanged([document_id for row, document_id in enumerate(rows.ids) if row not in written])
         self._output.end_batch()
 
     def _write_rows_as_documents(self, rows: RowBatch) -> None:
         documents = []
-        for one in map(self._check, rows.documents()):
-            if isinstance(one, Located):
-                documents.append(one)
+        for item in map(self._check, rows.documents()):
+            if isinstance(item, Located):
+                documents.append(item)
             else:
-                self._pass_over(one)
+                self._pass_over(item)
         self._write_documents(documents)
 
     # -- mirroring -------------------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ def _rejected(where: str, document: Document, reason: str) -> Rejected:
     return Rejected(where, reason, document.source, document.origin, document.id)
 
 
-def _ids_beside(candidates: Sequence[Candidate], changed: Sequence[Candidate]) -> list[str]:
+def _ids_beside(candidates: Sequence[ChangeCandidate], changed: Sequence[ChangeCandidate]) -> list[str]:
     """The ids of the candidates that are not changed."""
-    changed_ids = {one.document.id for one in changed}
-    return [one.document.id for one in candidates if one.document.id not in changed_ids]
+    changed_ids = {candidate.document.id for candidate in changed}
+    return [candidate.document.id for candidate in candidates if candidate.document.id not in changed_ids]

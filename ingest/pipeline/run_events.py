@@ -37,7 +37,7 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RunProgress:
     """Documents and chunks processed so far, not yet durable. Reported at the beginning and after every batch.
 
     `files` of the `total_files` of the sources are processed, as far as documents tell; None where a source is an
@@ -51,7 +51,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class DocumentProblem:
     """A document that failed. `where` is "file" or "file:line"."""
 
     where: str
@@ -66,7 +66,7 @@ class Notice:
 
 
 @dataclass(slots=True)
-class Counts:
+class RunCounters:
     """The counters of a run; `Summary` says what each of them counts."""
 
     documents: int = 0
@@ -140,7 +140,7 @@ class EmbedSummary:
         return {"event": "done", **asdict(self), "seconds": round(self.seconds, 3)}
 
 
-Event: TypeAlias = Committed | Progress | Problem | Notice | Summary | EmbedSummary
+Event: TypeAlias = Committed | RunProgress | DocumentProblem | Notice | Summary | EmbedSummary
 
 
 class Tally:
@@ -148,7 +148,7 @@ class Tally:
 
     def __init__(self, report: Callable[[Event], None], embedded: int = 0) -> None:
         self.report = report
-        self.counts = Counts(embedded=embedded)
+        self.counts = RunCounters(embedded=embedded)
         self.failed_sources: set[str] = set()
         """Names of sources with at least one failed document."""
         self.unread_sources: set[str] = set()
@@ -190,10 +190,10 @@ class Tally:
     def add_repeated(self, count: int, ids: Iterable[str] = ()) -> None:
         """Documents had ids that occurred in an earlier batch; some of these ids."""
         self.repeated_ids += count
-        for one in ids:
+        for document_id in ids:
             if len(self._repeated) > MAX_NAMED:
                 break
-            self._repeated[one] = None
+            self._repeated[document_id] = None
 
     def skip(self, where: str, hint: str) -> None:
         """A document has no text: no failure, and not counted as read."""
@@ -225,7 +225,7 @@ class Tally:
         self.failed_sources.add(rejected.source)
         if rejected.folder and rejected.origin == ".":
             self.unread_sources.add(rejected.source)
-        self.report(Problem(rejected.where, escape_unprintable(rejected.reason[:MAX_REASON])))
+        self.report(DocumentProblem(rejected.where, escape_unprintable(rejected.reason[:MAX_REASON])))
 
     def note(self, text: str) -> None:
         self.report(Notice(text))
@@ -246,7 +246,7 @@ class Tally:
         if not self.repeated_ids:
             return
         documents = "1 document repeats" if self.repeated_ids == 1 else f"{self.repeated_ids} documents repeat"
-        names = [escape_unprintable(one) for one in self._repeated]
+        names = [escape_unprintable(document_id) for document_id in self._repeated]
         named = f" ({', '.join(names[:MAX_NAMED])}{', ...' if len(names) > MAX_NAMED else ''})" if names else ""
         self.note(f"{documents} the id of an earlier one{named}: the last of each id was kept")
 
@@ -265,7 +265,7 @@ class Tally:
     def note_stored_drafts(self, document_ids: Sequence[str], cure: str) -> None:
         """Name stored documents that are not published any more."""
         if document_ids:
-            self.stored_drafts = [escape_unprintable(one) for one in document_ids[:MAX_NAMED]]
+            self.stored_drafts = [escape_unprintable(document_id) for document_id in document_ids[:MAX_NAMED]]
             stored = "1 stored document is" if len(document_ids) == 1 else f"{len(document_ids):,} stored documents are"
             names = _named(self.stored_drafts, len(document_ids))
             self.note(f"{stored} not published any more: {cure} ({names})")
@@ -273,10 +273,10 @@ class Tally:
     def note_empty(self, source: str, reason: str) -> None:
         """A source has no document at all."""
         self.empty.append(escape_unprintable(source))
-        self.report(Problem(escape_unprintable(source), reason))
+        self.report(DocumentProblem(escape_unprintable(source), reason))
 
     def report_progress(self) -> None:
-        self.report(Progress(self.counts.documents, self.counts.chunks))
+        self.report(RunProgress(self.counts.documents, self.counts.chunks))
 
     def summary(self, seconds: float, *, refused: str | None, dry_run: bool) -> Summary:
         return Summary(

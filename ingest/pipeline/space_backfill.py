@@ -13,7 +13,7 @@ from aidre.engine.ports import Source
 from aidre.engine.storage import SpaceState, with_precision
 from aidre.ingest.pipeline.embedding import StoredChunkEmbedder, StoredChunkEncoder
 from aidre.ingest.pipeline.ingest import chunker_for
-from aidre.ingest.pipeline.run_events import Committed, EmbedSummary, Event, Notice, Progress
+from aidre.ingest.pipeline.run_events import Committed, EmbedSummary, Event, Notice, RunProgress
 
 _CURE: Final = "ingest into a new collection that has the spaces, and drop this one"
 
@@ -71,5 +71,5 @@ def drop_space(store: Source, collection: str, space_id: str) -> int:
 
 def _event(filled: BackfillProgress) -> Event:
     if filled.generation is None:
-        return Progress(filled.documents, filled.chunks)
+        return RunProgress(filled.documents, filled.chunks)
     return Committed(filled.generation, filled.documents, filled.chunks)

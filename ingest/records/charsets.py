@@ -214,11 +214,11 @@ def _guess(content: bytes) -> str | None:
     if are_others:
         best = min(found, key=_rank, default=None)
         return best.encoding if best is not None and best.chaos <= _MAX_MESS else None
-    measured = {name: one for one in found for name in one.could_be_from_charset}
-    ours, other = measured.get("cp1252"), measured.get("cp1250")
-    if other is None or ours is other or other.chaos > _MAX_MESS or not other.coherence:
+    measured = {name: match for match in found for name in match.could_be_from_charset}
+    western, other = measured.get("cp1252"), measured.get("cp1250")
+    if other is None or western is other or other.chaos > _MAX_MESS or not other.coherence:
         return None
-    is_clear = ours is None or ours.chaos - other.chaos > _CLEAR or other.coherence - ours.coherence > _CLEAR
+    is_clear = western is None or western.chaos - other.chaos > _CLEAR or other.coherence - western.coherence > _CLEAR
     return "cp1250" if is_clear else None
 
 

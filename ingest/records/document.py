@@ -59,7 +59,7 @@ def to_document(
     schema.org object is the object of the document.
     """
     get = row.get
-    reading = _Reading(file.notes)
+    reading = _MemberReading(file.notes)
     is_plain = schema_object is None
     metadata = reading.read("metadata", lambda: _read_metadata(row, with_others=is_plain)) or {}
     updated_at, canonical = get("updated_at"), get("canonical")
@@ -94,7 +94,7 @@ def to_document(
     )
 
 
-class _Reading(NamedTuple):
+class _MemberReading(NamedTuple):
     """How optional members are read: one that cannot be is left out and noted, or fails where there are no `notes`."""
 
     notes: Notes | None

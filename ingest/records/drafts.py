@@ -30,17 +30,17 @@ _VALUED_DIRECTIVES = frozenset({"unavailable_after", "max-snippet", "max-image-p
 """Directives with a colon, which would otherwise be read as the name of a robot."""
 
 
-class Publication(NamedTuple):
+class DraftStatus(NamedTuple):
     """`reason` says why a document is not published, None for one that is. `until` is when that changes (RFC 3339)."""
 
     reason: str | None = None
     until: str | None = None
 
 
-PUBLISHED = Publication()
+PUBLISHED = DraftStatus()
 
 
-def read_publication(members: Mapping[str, Json], now: datetime) -> Publication:
+def read_publication(members: Mapping[str, Json], now: datetime) -> DraftStatus:
     """By `draft`, `published`, `publish`, `publishDate` and `expiryDate` of a front matter, in upper or lower case.
 
     A date that cannot be read leaves the document out: nothing is published by mistake.
@@ -49,21 +49,21 @@ def read_publication(members: Mapping[str, Json], now: datetime) -> Publication:
     for name, value in members.items():
         key = name.lower()
         if key in _UNPUBLISHED_FLAGS and _to_flag(value) in _UNPUBLISHED_FLAGS[key]:
-            return Publication(_shown(name, value))
+            return DraftStatus(_shown(name, value))
         if key in ("publishdate", "expirydate") and value is not None and value != "":
             date = read_date(value)
             if date is None:
-                return Publication(f"{_shown(name, value)} is not a date that can be read")
+                return DraftStatus(f"{_shown(name, value)} is not a date that can be read")
             is_over = datetime.fromisoformat(date) <= now
             if is_over and key == "expirydate":
-                return Publication(f"{name} {date} has passed")
+                return DraftStatus(f"{name} {date} has passed")
             if not is_over and key == "publishdate":
-                return Publication(f"{name} {date} is ahead", date)
+                return DraftStatus(f"{name} {date} is ahead", date)
             until = date if key == "expirydate" else until
-    return Publication(None, until)
+    return DraftStatus(None, until)
 
 
-def read_robots(values: Sequence[str], now: datetime) -> Publication:
+def read_robots(values: Sequence[str], now: datetime) -> DraftStatus:
     """By values of X-Robots-Tag headers, or of a page's meta elements, that are for all robots or for this one."""
     until: str | None = None
     for agent, directive in _directives(values):
@@ -72,16 +72,16 @@ def read_robots(values: Sequence[str], now: datetime) -> Publication:
             continue
         refusal = next((word for word in _WORD_BREAK.split(name) if word in ("noindex", "none")), None)
         if refusal is not None:
-            return Publication(refusal)
+            return DraftStatus(refusal)
         date = _read_date(value.strip()) if name.strip() == "unavailable_after" else None
         if date is not None and date <= now:
-            return Publication(f"unavailable_after {to_timestamp(date)} has passed")
+            return DraftStatus(f"unavailable_after {to_timestamp(date)} has passed")
         if date is not None:
             until = to_timestamp(date)
-    return Publication(None, until)
+    return DraftStatus(None, until)
 
 
-def mark_expiry(document: Document, publication: Publication) -> Document:
+def mark_expiry(document: Document, publication: DraftStatus) -> Document:
     """The document with the moment at which it is published no more in its state, so that it is read again then."""
     return document if publication.until is None else replace(document, state={"expires": publication.until})
 

@@ -38,7 +38,7 @@ _FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class TextTemplate:
     """Text with columns in between: `pieces` are text at even indices and names of columns at odd ones."""
 
     pieces: tuple[str, ...]
@@ -58,7 +58,7 @@ class Template:
         return "".join(texts)
 
 
-MemberSource: TypeAlias = str | tuple[str, ...] | Template
+MemberSource: TypeAlias = str | tuple[str, ...] | TextTemplate
 """A column, several columns to be joined, or a template."""
 
 
@@ -108,11 +108,11 @@ class ColumnMapping:
             return dict(row)
         if self.metadata is not None:
             return {name: row[name] for name in ROW_MEMBERS if name in row and name not in self.consumed}
-        kept = {name: value for name, value in row.items() if name not in self.consumed}
+        unmapped = {name: value for name, value in row.items() if name not in self.consumed}
         for column in self.columns:
             if "." in column and column not in row:
-                _remove_path(kept, column.split("."))
-        return kept
+                _remove_path(unmapped, column.split("."))
+        return unmapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ def parse_column_mapping(table: Mapping[str, Any], where: str) -> ColumnMapping 
     return ColumnMapping(members, vectors, metadata, columns, frozenset((*columns, *members))) if table else None
 
 
-def _parse_template(text: str, key: str) -> Template:
+def _parse_template(text: str, key: str) -> TextTemplate:
     pieces = [""]
     end = 0
     for match in _FIELD.finditer(text):
@@ -205,7 +205,7 @@ def _parse_template(text: str, key: str) -> Template:
         else:
             raise ConfigurationError(f'{key} has a brace without a column: write "{{column}}", or "{{{{" for a brace')
     pieces[-1] += text[end:]
-    return Template(tuple(pieces))
+    return TextTemplate(tuple(pieces))
 
 
 def _parse_names(value: Any, key: str) -> tuple[str, ...]:
@@ -217,13 +217,13 @@ def _parse_names(value: Any, key: str) -> tuple[str, ...]:
 def _columns_of(source: MemberSource) -> Sequence[str]:
     if type(source) is str:
         return (source,)
-    return source.columns if isinstance(source, Template) else tuple(source)
+    return source.columns if isinstance(source, TextTemplate) else tuple(source)
 
 
 def _read_member(row: Mapping[str, Json], member: str, source: MemberSource) -> Json:
     if type(source) is str:
         return get_column(row, source)
-    if isinstance(source, Template):
+    if isinstance(source, TextTemplate):
         return source.fill(row, member)
     values = [value for column in source if (value := get_column(row, column)) is not None]
     return ("\n\n" if member == "text" else " ").join(_to_text(value, member) for value in values) or None

@@ -200,11 +200,11 @@ class _Child:
         self._owner = os.getpid()
         self.documents = self.held = 0
         self._is_ended = False
-        self._requests, theirs = socket.socketpair()
-        with theirs:
+        self._requests, child_end = socket.socketpair()
+        with child_end:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", *program],
-                stdin=theirs.fileno(),
+                stdin=child_end.fileno(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 bufsize=0,

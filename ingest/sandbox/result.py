@@ -145,7 +145,7 @@ def headings(found: Json, length: int) -> tuple[Heading, ...]:
     if type(found) is not list or len(found) > MAX_HEADINGS:
         raise _nonsense("headings")
     made = tuple(_heading(each, length) for each in found)
-    if any(one.start > other.start for one, other in pairwise(made)):
+    if any(heading.start > other.start for heading, other in pairwise(made)):
         raise _nonsense("headings")
     return made
 

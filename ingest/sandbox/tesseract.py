@@ -61,12 +61,12 @@ def find_tesseract() -> Tesseract | None:
     if file is None:
         return None
     try:
-        asked = subprocess.run(
+        process = subprocess.run(
             [file, "--list-langs"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_ASK_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    head, *names = (asked.stdout + asked.stderr).decode("utf-8", "replace").splitlines() or [""]
+    head, *names = (process.stdout + process.stderr).decode("utf-8", "replace").splitlines() or [""]
     folder = _FOLDER.search(head)
     data = folder[1] if folder is not None else os.environ.get("TESSDATA_PREFIX", "")
     return Tesseract(file, data, frozenset(map(str.strip, names)) - {"osd", ""}) if data else None
@@ -172,7 +172,7 @@ def _answer_of(process: subprocess.Popen[bytes]) -> bytes:
     return bytes(answer)
 
 
-class _Word(NamedTuple):
+class _RecognisedWord(NamedTuple):
     paragraph: tuple[str, str]
     line: str
     confidence: float
@@ -193,10 +193,10 @@ def to_text(rows: Iterable[str]) -> str:
     return "\n\n".join(paragraphs)
 
 
-def _words(rows: Iterable[str]) -> Iterator[_Word]:
+def _words(rows: Iterable[str]) -> Iterator[_RecognisedWord]:
     for row in rows:
         cells = row.split("\t")
         if len(cells) != _COLUMNS or cells[0] != _WORD or not cells[-1].strip():
             continue
         with suppress(ValueError):
-            yield _Word((cells[2], cells[3]), cells[4], float(cells[10]), cells[11].strip())
+            yield _RecognisedWord((cells[2], cells[3]), cells[4], float(cells[10]), cells[11].strip())

@@ -88,8 +88,8 @@ def available() -> Walls:
     libc = ctypes.CDLL(None, use_errno=True)
     version = libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_ASK_VERSION))
     action = ctypes.c_uint32(_END)
-    asked = _machine() and libc.syscall(_machine()["seccomp"], _ASK_ACTION, 0, ctypes.byref(action))
-    return Walls(max(0, version), asked == 0)
+    status = _machine() and libc.syscall(_machine()["seccomp"], _ASK_ACTION, 0, ctypes.byref(action))
+    return Walls(max(0, version), status == 0)
 
 
 def check_walls() -> None:

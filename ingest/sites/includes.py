@@ -111,7 +111,7 @@ class Expansion:
             details = "".join(group or "" for group in match.groups()[2:])
             included = None if target is None else self._include(form, target, path, details)
             if included is not None:
-                return "\n".join(match[1] + one if one else one for one in included.split("\n"))
+                return "\n".join(match[1] + line if line else line for line in included.split("\n"))
         return written
 
     def _include(self, form: str, target: str, path: str, details: str) -> str | None:
@@ -173,7 +173,7 @@ def _select(text: str, form: str, section: str, details: str) -> str:
 
 def _between(text: str, marks: re.Pattern[str], name: str) -> str:
     """The lines between the marks of that name; nothing without them."""
-    kept: list[str] = []
+    lines: list[str] = []
     inside = False
     for line in text.split("\n"):
         match = marks.search(line) if len(line) <= 2000 else None
@@ -181,5 +181,5 @@ def _between(text: str, marks: re.Pattern[str], name: str) -> str:
             if match[2] == name:
                 inside = match[1] in ("start", "tag", None)
         elif inside:
-            kept.append(line)
-    return "\n".join(kept)
+            lines.append(line)
+    return "\n".join(lines)

@@ -39,7 +39,7 @@ from aidre.ingest.sites.generators import (
 )
 from aidre.ingest.sites.includes import Expansion
 from aidre.ingest.sites.links import UrlStyle, rewrite_links, split_target, styled
-from aidre.ingest.sites.settings.place import PAGES, Folder, Generator, Place, Source, below, left_out
+from aidre.ingest.sites.settings.place import PAGES, Folder, Generator, PagePlace, SiteFile, below, left_out
 
 _MAX_FOLDERS = 20_000
 _MAX_DEPTH = 8
@@ -72,7 +72,7 @@ def recognise(root: Path, *, deep: bool = True) -> list[Recognised]:
 
     Without `deep` the folders inside are not looked at.
     """
-    inside = sorted(_inside(root, _MAX_DEPTH if deep else 0), key=lambda one: -len(one.folder.root.parts))
+    inside = sorted(_inside(root, _MAX_DEPTH if deep else 0), key=lambda site: -len(site.folder.root.parts))
     return [*inside, *_above(root)]
 
 
@@ -88,10 +88,10 @@ def _inside(root: Path, max_depth: int) -> Iterator[Recognised]:
                 names = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
         except OSError:
             continue
-        one = _load(Folder(folder, top), names, root)
-        if one is not None:
+        site = _load(Folder(folder, top), names, root)
+        if site is not None:
             found += 1
-            yield one
+            yield site
         if depth < max_depth:
             inner = (name for name, is_folder in names.items() if is_folder and name not in _NEVER)
             pending += [(folder / name, depth + 1) for name in inner if not name.startswith((".", "~$"))]
@@ -99,7 +99,7 @@ def _inside(root: Path, max_depth: int) -> Iterator[Recognised]:
 
 def _top(root: Path) -> Path:
     """The folder with `.git` that a folder is in, if it is near: parts of a configuration may be there; else itself."""
-    return next((one for one in (root, *list(root.parents)[:_MAX_ABOVE]) if _is_top(one)), root)
+    return next((parent for parent in (root, *list(root.parents)[:_MAX_ABOVE]) if _is_top(parent)), root)
 
 
 def _is_top(folder: Path) -> bool:
@@ -113,9 +113,9 @@ def _above(root: Path) -> Iterator[Recognised]:
             return
         for candidate in (folder, *(folder / name for name in _BESIDE)):
             if candidate != here and os.path.isdir(candidate) and not os.path.islink(candidate):  # noqa: PTH112, PTH114
-                one = _load(Folder(candidate, folder), dict.fromkeys(_names(candidate), True), root)
-                if one is not None:
-                    yield one
+                site = _load(Folder(candidate, folder), dict.fromkeys(_names(candidate), True), root)
+                if site is not None:
+                    yield site
         here = folder
 
 
@@ -196,7 +196,7 @@ _MARKUP = frozenset({".rst", ".rest", ".adoc", ".asciidoc"})
 _GUESSED = ("", ".md", ".mdx", ".qmd", "/index.md", "/index.mdx", "/README.md")
 """What a link to a page leaves out."""
 
-NO_PLACE = Place()
+NO_PLACE = PagePlace()
 _INDEXES = ("index.md", "_index.md", "README.md", "index.mdx", "index.qmd")
 
 
@@ -218,9 +218,9 @@ class Sites:
     ) -> None:
         self.root, self.name, self.url_base, self.style = root, name, url_base, style
         self.as_of = as_of
-        recognised = (_Site(self, found) for found in recognise(root, deep=deep))
+        recognised = (_RecognisedSite(self, found) for found in recognise(root, deep=deep))
         self._sites = [site for site in recognised if not site.has_built(".")]
-        self._places: dict[str, tuple[_Site, Place] | None] = {}
+        self._places: dict[str, tuple[_RecognisedSite, PagePlace] | None] = {}
         self._folders: dict[str, float] = {}
         self._links: dict[str, str | None] = {}
         self._notes: NoteNames | None = None
@@ -232,9 +232,9 @@ class Sites:
                 yield f"{self.name}: {site.describe(self.style)}"
                 yield from (f"{self.name}: {note}" for note in site.generator.notes)
 
-    def page(self, file: File) -> Page:
+    def page(self, file: File) -> RecognisedPage:
         """The page of a file of the source."""
-        return Page.of(self, file.origin)
+        return RecognisedPage.of(self, file.origin)
 
     def url_of(self, origin: str) -> str | None:
         """The address of a file; None if it has none, or the home page's is not known."""
@@ -267,14 +267,14 @@ class Sites:
             self._folders[folder] = min((_or_last(place.order) for place in pages), default=inf)
         return self._folders[folder]
 
-    def _place_of(self, origin: str) -> Place:
+    def _place_of(self, origin: str) -> PagePlace:
         found = self.find(origin)
         return found[1] if found else NO_PLACE
 
     def link_to(self, origin: str) -> str | None:
         """The address of a file that a page links to; None if it has none, or is not published."""
         if origin not in self._links:
-            page = Page.of(self, origin)
+            page = RecognisedPage.of(self, origin)
             is_left_out = page.left_out(self.as_of) is not None or (
                 self.as_of is not None and read_publication(self.matter(origin) or {}, self.as_of).reason is not None
             )
@@ -291,7 +291,7 @@ class Sites:
         # Path.is_file fails for a name that is too long.
         return not origin.startswith("../") and os.path.isfile(self.root / origin)  # noqa: PTH113
 
-    def find(self, origin: str) -> tuple[_Site, Place] | None:
+    def find(self, origin: str) -> tuple[_RecognisedSite, PagePlace] | None:
         """The nearest site that has a place for a file, and the place."""
         if origin not in self._places:
             placed = ((site, site.place(origin)) for site in self._sites)
@@ -308,7 +308,7 @@ class Sites:
         return read_front_matter(File(self.root / origin, self.name, origin, within=self.root))
 
 
-class _Site:
+class _RecognisedSite:
     """A recognised site. `pages` counts the files that it was asked about and that are pages."""
 
     def __init__(self, sites: Sites, found: Recognised) -> None:
@@ -331,7 +331,7 @@ class _Site:
         path = self.path_of(origin)
         return any(path == folder or below(path, folder) is not None for folder in self.generator.built)
 
-    def place(self, origin: str) -> Place | None:
+    def place(self, origin: str) -> PagePlace | None:
         path = self.path_of(origin)
         if self.has_built(origin):
             return left_out(f"built by {self.generator.name}, or code")
@@ -342,7 +342,7 @@ class _Site:
                 matter.append(self._sites.matter(origin))
             return matter[0]
 
-        return self.generator.place(Source(path, self.folder, read_matter))
+        return self.generator.place(SiteFile(path, self.folder, read_matter))
 
     def describe(self, style: UrlStyle) -> str:
         named = f"a site of {self.generator.name} ({self.config})"
@@ -358,16 +358,16 @@ class _Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RecognisedPage:
     """A file as a page of a site; without a site, of a folder of texts."""
 
     _sites: Sites
     _origin: str
-    _site: _Site | None
-    _place: Place
+    _site: _RecognisedSite | None
+    _place: PagePlace
 
     @classmethod
-    def of(cls, sites: Sites, origin: str) -> Page:
+    def of(cls, sites: Sites, origin: str) -> RecognisedPage:
         found = sites.find(origin)
         return cls(sites, origin, found[0] if found else None, found[1] if found else NO_PLACE)
 

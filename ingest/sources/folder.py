@@ -155,11 +155,11 @@ def walk(source: FileSource, on_outside_link: Callable[[str], object]) -> Iterat
     if source.only is not None:
         yield source.root / source.only
         return
-    yield from _Walk(source, source.root.resolve(), on_outside_link).files()
+    yield from _FolderWalk(source, source.root.resolve(), on_outside_link).files()
 
 
 @dataclass(slots=True)
-class _Walk:
+class _FolderWalk:
     """State of a walk: the folders visited, and the links to folders and to files, which follow all others."""
 
     source: FileSource

@@ -82,17 +82,17 @@ def survey_sources(sources: Sequence[Source]) -> Survey:
 def settle_ids(survey: Survey, writer: Sink | None) -> FileIds:
     """The ids of the files in view of what the collection has; nothing may be pending."""
     settled = [_SettledIds(found, survey.files, writer) for found in survey.naming.values()]
-    current = {own_id for one in settled for own_id in one.unique.values()}
+    current = {own_id for source in settled for own_id in source.unique.values()}
     replaced: dict[str, list[str]] = defaultdict(list)
-    for one in settled:
-        for document_id, origin in one.stored:
-            new_id = one.id_of(origin)
+    for source in settled:
+        for document_id, origin in source.stored:
+            new_id = source.id_of(origin)
             if document_id != new_id and document_id not in current:
                 replaced[new_id].append(document_id)
     return FileIds(
-        frozenset(path_id for one in settled for path_id in one.called_by_path()),
+        frozenset(path_id for source in settled for path_id in source.called_by_path()),
         replaced,
-        [notice for one in settled for notice in one.notices()],
+        [notice for source in settled for notice in source.notices()],
     )
 
 

@@ -53,7 +53,7 @@ _MAX_FILE_NAME = 60
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _ArchivePart:
     """A block of a file of the archive; the last part of all has `others` instead."""
 
     number: int
@@ -95,14 +95,16 @@ def read_zip(file: File, rules: VectorRules) -> Iterator[Item]:
         note(file, f"{files} of other kinds skipped ({describe_kinds(others)})")
 
 
-def _to_part(raw: memoryview[int]) -> _Part:
+def _to_part(raw: memoryview[int]) -> _ArchivePart:
     content = bytes(raw)
     line, _, rest = content.partition(b"\n")
     try:
         head: dict[str, Any] = orjson.loads(line)
         if "others" in head:
-            return _Part(-1, "", None, memoryview(b""), Counter({str(k): int(v) for k, v in head["others"].items()}))
-        return _Part(int(head["number"]), str(head["name"]), head.get("problem"), memoryview(rest))
+            return _ArchivePart(
+                -1, "", None, memoryview(b""), Counter({str(k): int(v) for k, v in head["others"].items()})
+            )
+        return _ArchivePart(int(head["number"]), str(head["name"]), head.get("problem"), memoryview(rest))
     except (ValueError, TypeError, KeyError, AttributeError):
         raise InvalidDocument("cannot be read: its parser gave an invalid answer") from None
 
@@ -118,7 +120,7 @@ def _to_member(file: File, name: str, folder: Path) -> File:
     )
 
 
-def _write(path: Path, blocks: Iterator[_Part]) -> str | None:
+def _write(path: Path, blocks: Iterator[_ArchivePart]) -> str | None:
     """Write the blocks of a file; returns why it cannot be read."""
     problem = None
     with path.open("wb") as output:

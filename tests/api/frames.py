@@ -14,7 +14,7 @@ from aidre.api.access.guard import Guard
 from aidre.api.access.web_origins import WebOrigins
 from aidre.api.config.settings import parse_settings
 from aidre.api.http.metrics import Metrics
-from aidre.api.server.frame import Frame, FrameMiddleware
+from aidre.api.server.frame import FrameMiddleware, RequestFrame
 from aidre.api.server.mounted import ErrorResponses
 from aidre.engine.errors import AidreError
 
@@ -52,9 +52,11 @@ class Door:
 
 
 def framed(app: ASGIApp, guard: Guard, metrics: Metrics | None = None, **options: Any) -> FrameMiddleware:
-    """An application in its frame; `options` are those of `Frame`."""
+    """An application in its frame; `options` are those of `RequestFrame`."""
     origins = WebOrigins(guard._settings)
-    return FrameMiddleware(app, Frame(guard, origins, ErrorResponses([], refused), metrics or Metrics(()), **options))
+    return FrameMiddleware(
+        app, RequestFrame(guard, origins, ErrorResponses([], refused), metrics or Metrics(()), **options)
+    )
 
 
 def refused(request: Request, error: AidreError) -> Response:

@@ -15,7 +15,19 @@ import orjson
 from msgspec.structs import FieldInfo
 
 from aidre.api.config.settings import Settings
-from aidre.api.config.toml import KINDS, Day, Duration, Period, Rate, Secret, Section, bare, bounds, is_section, members
+from aidre.api.config.toml import (
+    KINDS,
+    Day,
+    Duration,
+    Interval,
+    Rate,
+    Secret,
+    Section,
+    bare,
+    bounds,
+    is_section,
+    members,
+)
 from tests import ROOT
 
 PAGE = ROOT / "docs" / "configuration.md"
@@ -23,7 +35,7 @@ MARK = "<!-- Generated from api/config/ by `make reference`; what stands below i
 HEAD = "| key | type | default | example | meaning |\n|---|---|---|---|---|\n"
 EXAMPLES: Mapping[Any, Any] = {
     Duration: "90s",
-    Period: "5m",
+    Interval: "5m",
     Rate: "600/minute",
     Secret: "env:SECRET",
     Day: Day(2027, 1, 31),

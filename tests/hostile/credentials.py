@@ -24,7 +24,7 @@ from aidre.api.access.jwt import TokenVerifier
 from aidre.api.http.http_errors import Unauthorized, Unprocessable
 from aidre.api.http.messages import parse_rfc3339
 from aidre.api.protocols.intent.intent_messages import VERSIONS, read_event, read_retrieve
-from aidre.api.protocols.intent.partners import Service
+from aidre.api.protocols.intent.partners import IntentService
 from aidre.api.protocols.intent.signed_envelope import AuthenticationFailed
 from tests.hostile.fuzzed_json import SPELLED, spelled, spellings, value_of
 from tests.hostile.parsing import Parser, one_line
@@ -79,7 +79,7 @@ def signatures(folder: Path) -> Parser:
     """The five fields of Agentic Intent, forged and rightly signed, and the messages under them."""
     fill(folder / "store", "docs", [a_document("d", "alpha")])
     with serving(folder / "store", INTENT) as client:
-        service = Service(client.app.state.retrieval, folder, clock=lambda: NOW)
+        service = IntentService(client.app.state.retrieval, folder, clock=lambda: NOW)
 
     def authenticate(message: Message, signature: bytes) -> None:
         right = any(

@@ -20,7 +20,7 @@ import xxhash
 from aidre.api.http import digest_of
 from aidre.api.http.sqlite import connect, create_tables, register_checksum
 from aidre.api.protocols.intent import event_ledger as ledger_module
-from aidre.api.protocols.intent.event_ledger import Exchange, piece_of, pseudonym_of
+from aidre.api.protocols.intent.event_ledger import RecordedExchange, piece_of, pseudonym_of
 from aidre.api.protocols.intent.receipts import Nonce
 from tests.hostile.nursery import Say, asked, waiting
 from tests.hostile.receipts import KEY, LOG, NOW, URL, Kept, access, check, citation, receipts_in
@@ -161,8 +161,8 @@ def _nonces(name: str) -> list[bytes]:
     return [Nonce.of(KEY, f"{kind} {name}").digest for kind in ("access", "citation")]
 
 
-def _exchange(name: str) -> Exchange:
-    return Exchange.of(KEY, name, f"session {name}")
+def _exchange(name: str) -> RecordedExchange:
+    return RecordedExchange.of(KEY, name, f"session {name}")
 
 
 def _chunk(name: str) -> tuple[bytes, bytes, str, str]:

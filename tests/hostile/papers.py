@@ -19,7 +19,7 @@ from aidre.api.cli.backup import log_problems
 from aidre.api.config.toml import Rate
 from aidre.api.http.http_errors import BadRequest
 from aidre.api.protocols.intake.bind_key import BindKey
-from aidre.api.protocols.intake.offer_ledger import Ledger as Binds
+from aidre.api.protocols.intake.offer_ledger import OfferLedger as Binds
 from aidre.api.protocols.intent.event_ledger import LEDGER_FILE as INTENT, read_events
 from aidre.api.protocols.nlweb.promise_table import PromiseTable
 from aidre.api.protocols.provenance.keys import read_keys

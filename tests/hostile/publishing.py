@@ -16,8 +16,8 @@ from unittest import mock
 
 from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.bucket import BucketAddress
-from aidre.engine.maintenance.fleet.catalog import Published
-from aidre.engine.maintenance.publisher import Publisher
+from aidre.engine.maintenance.fleet.catalog import PublishResult
+from aidre.engine.maintenance.publisher import StorePublisher
 from aidre.engine.maintenance.replica import Replica
 from aidre.engine.maintenance.verify import verify
 from tests.hostile.nursery import Child, Say, waiting
@@ -145,7 +145,7 @@ class Life:
             self._counts.new += found == new
         if found is not None:
             self._pull()
-        [published] = _published(Publisher(Store(self._store), self._place.bucket))
+        [published] = _published(StorePublisher(Store(self._store), self._place.bucket))
         assert published.generation == Store(self._store).current(NAME)
         self._published = new
         assert self._fresh() == new
@@ -197,10 +197,10 @@ def plan_of(kind: str, point: int, kill: Callable[[], None]) -> Callable[[Asked]
 def _publish(say: Say, store: Path, address: BucketAddress) -> None:
     """In a child."""
     os.environ.update(CREDENTIALS)
-    _published(Publisher(Store(store), Place(address).bucket))
+    _published(StorePublisher(Store(store), Place(address).bucket))
 
 
-def _published(publisher: Publisher) -> list[Published]:
+def _published(publisher: StorePublisher) -> list[PublishResult]:
     return publisher.publish([NAME])
 
 

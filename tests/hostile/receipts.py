@@ -21,9 +21,9 @@ import orjson
 
 from aidre.api.http.http_errors import NotFound
 from aidre.api.protocols.intake.bind_key import BindKey
-from aidre.api.protocols.intake.offer_ledger import Ledger as Binds, StoredBind, StoredOffer
+from aidre.api.protocols.intake.offer_ledger import OfferLedger as Binds, StoredBind, StoredOffer
 from aidre.api.protocols.intent import event_ledger as ledger_module
-from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, Candidate, Exchange, read_events
+from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, PassageCandidate, RecordedExchange, read_events
 from aidre.api.protocols.intent.intent_messages import CitationEvent
 from aidre.api.protocols.intent.receipts import Nonce, Receipts
 from aidre.api.protocols.intent.signed_envelope import AuthenticationFailed
@@ -71,8 +71,8 @@ def an_offer(name: str) -> StoredOffer:
 
 async def retrieve(receipts: Receipts, name: str) -> None:
     """The receipt of one answer; its nonce is spent with it."""
-    candidate = Candidate(f"{name}#chunk_1", name, b"digest", 10, 2, URL)
-    exchange = Exchange.of(KEY, name, f"session {name}")
+    candidate = PassageCandidate(f"{name}#chunk_1", name, b"digest", 10, 2, URL)
+    exchange = RecordedExchange.of(KEY, name, f"session {name}")
     nonce = Nonce.of(KEY, f"access {name}")
     await receipts.reserve(nonce, exchange, [candidate], (5, 100), lambda _: access(name))
 

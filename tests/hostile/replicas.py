@@ -18,7 +18,7 @@ from pathlib import Path
 from unittest import mock
 
 from aidre.engine.collection.store import Store
-from aidre.engine.maintenance.publisher import Publisher
+from aidre.engine.maintenance.publisher import StorePublisher
 from aidre.engine.maintenance.verify import verify
 from tests.hostile.client import Answer, Connection, posted, request
 from tests.hostile.report import Report
@@ -126,7 +126,7 @@ def publish(store: Path, s3: S3, place: S3Place, number: int) -> tuple[int, int]
     if number % 3 == 2:
         delete(store, COLLECTION, [f"{number - 1}-{one}" for one in range(1, NEW)])
     with proxy_of(s3) as proxy:
-        [published] = Publisher(Store(store), place.through(proxy).bucket).publish([COLLECTION])
+        [published] = StorePublisher(Store(store), place.through(proxy).bucket).publish([COLLECTION])
         sent = sum(len(asked.head) + len(asked.body) for asked in proxy.asked if asked.method in ("PUT", "POST"))
     return sent, published.bytes
 

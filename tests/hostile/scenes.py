@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aidre.api.cli.events import export
-from aidre.api.config import Intake
+from aidre.api.config import IntakeSettings
 from aidre.api.protocols.intake import bind_key
-from aidre.api.protocols.intake.offer_ledger import Ledger as Binds
+from aidre.api.protocols.intake.offer_ledger import OfferLedger as Binds
 from aidre.api.protocols.intent import event_ledger as ledger_module
 from aidre.api.protocols.intent.receipts import Receipts
 from aidre.api.protocols.provenance.keys import make_key, read_keys
@@ -505,13 +505,13 @@ def _with_home(folder: Path) -> None:
 def _bind_key_made(folder: Path, acknowledge: Acknowledge) -> None:
     draw = mock.Mock(token_hex=lambda size: BIND_SECRET if size == bind_key.SECRET_BYTES else secrets.token_hex(size))
     with _at_home(folder), mock.patch.multiple(bind_key, BindKey=str, secrets=draw):  # a BindKey is slow to make
-        bind_key.find_bind_key(Intake(), folder / STORE)
+        bind_key.find_bind_key(IntakeSettings(), folder / STORE)
     acknowledge()
 
 
 def _is_bind_key_there(folder: Path, acknowledged: int) -> None:
     with _at_home(folder):
-        secret = bind_key._read_secret(Intake(), folder / STORE)
+        secret = bind_key._read_secret(IntakeSettings(), folder / STORE)
     assert secret == BIND_SECRET or (secret is None and not acknowledged), f"the key is {secret}"
 
 

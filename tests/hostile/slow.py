@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from aidre.api.http.request import BODY_SECONDS
-from aidre.api.server.connection import Connection as Served
+from aidre.api.server.connection import ServerConnection as Served
 from benchmarks.harness.load import processor_seconds
 from tests.hostile.client import Connection, posted
 from tests.hostile.crowd import RAMP_SECONDS

@@ -11,7 +11,7 @@ from typing import Literal
 import pytest
 
 from aidre.api.cli.backup import log_problems
-from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, Ledger, read_events
+from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, EventLedger, read_events
 from aidre.engine.errors import StorageFailed
 from tests.hostile import cuts, disks, receipts, steps
 from tests.hostile.nursery import Say, started
@@ -52,8 +52,8 @@ def test_receipts_on_a_disk_that_cannot_be_written_are_read_and_not_added_to(
             assert [event["event_id"] for event in read_events(disk / LOG / LEDGER_FILE)] == expected
             assert [problem for problem in log_problems(disk) if not problem.derived] == []
             with pytest.raises(StorageFailed):
-                Ledger(disk / LOG / LEDGER_FILE)
-        with closing(Ledger(disk / LOG / LEDGER_FILE)):
+                EventLedger(disk / LOG / LEDGER_FILE)
+        with closing(EventLedger(disk / LOG / LEDGER_FILE)):
             assert [event["event_id"] for event in read_events(disk / LOG / LEDGER_FILE)] == expected
 
 

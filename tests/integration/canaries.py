@@ -23,7 +23,7 @@ from aidre.engine.schema_text import BODIES, LABELS, PARTS, SUMMARIES, TITLES
 from aidre.ingest.formats.jsonld import PART_TYPES
 from aidre.ingest.pipeline.ingest import ingest
 from aidre.ingest.pipeline.run import IngestOptions
-from aidre.ingest.pipeline.run_events import Event, Problem
+from aidre.ingest.pipeline.run_events import DocumentProblem, Event
 from aidre.ingest.records import parse_mappings
 from tests.support.clients import AIDRE, TEXT, Client
 from tests.support.intent_platform import Platform, Sent
@@ -185,7 +185,9 @@ def fill_with_canaries(folder: Path) -> Path:
             options=options,
             report=reported.append,
         )
-        assert (summary.failed, summary.skipped) == (0, 0), [event for event in reported if isinstance(event, Problem)]
+        assert (summary.failed, summary.skipped) == (0, 0), [
+            event for event in reported if isinstance(event, DocumentProblem)
+        ]
     return store.path
 
 

@@ -41,7 +41,7 @@ import aidre
 from aidre.api.app import create_app
 from aidre.api.cli.main import run
 from aidre.api.config.settings import parse_settings
-from aidre.api.server.connection import Connection
+from aidre.api.server.connection import ServerConnection
 from aidre.engine import open_source
 from aidre.engine.embedding import embedder as embedding
 from aidre.engine.model import Json
@@ -191,7 +191,7 @@ def crossings() -> dict[str, Crossing]:
 
 
 def _crossing(store: Path, path: str, texts: Sequence[str]) -> Crossing:
-    server = Server(create_app(open_source(store), parse_settings("")), Connection)
+    server = Server(create_app(open_source(store), parse_settings("")), ServerConnection)
     with server.run(), closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=WAIT_SECONDS)) as client:
         for text in WARMING:
             _post(client, path, text)

@@ -31,7 +31,7 @@ from aidre.api.config.settings import parse_settings
 from aidre.engine import open_source
 from aidre.engine.embedding import embedder as embedding
 from aidre.engine.embedding.graph import HashingEmbedder
-from aidre.engine.embedding.weights import Weights
+from aidre.engine.embedding.weights import ModelWeights
 from aidre.engine.errors import AidreError
 from aidre.engine.model import EmbeddingSpace, Json
 from tests import ROOT
@@ -106,7 +106,7 @@ class PlainModel:
         return [len(text.split()) for text in texts]
 
 
-def load_plain(space: EmbeddingSpace, _: Weights) -> PlainModel:
+def load_plain(space: EmbeddingSpace, _: ModelWeights) -> PlainModel:
     return PlainModel(space)
 
 

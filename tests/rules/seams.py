@@ -11,7 +11,8 @@ ENGINE_SEAM: Mapping[str, Collection[str]] = {
     "aidre.engine.ports": ANY,
     "aidre.engine.types": ANY,
     "aidre.engine.collection": {
-        *("DocumentLocator", "Snapshot", "Sources", "Store", "Writer", "check_upsert", "find_vectors", "local_store"),
+        *("DocumentLocator", "Snapshot", "SourceStates", "Store", "Writer"),
+        *("check_upsert", "find_vectors", "local_store"),
         "stale_spaces",
     },
     "aidre.engine.embedding": {"Embedder", "available_cores", "cosine_floor", "reads_language"},
@@ -39,7 +40,8 @@ ENGINE_SEAM: Mapping[str, Collection[str]] = {
         *("SegmentEntry", "durable", "now", "precision_of", "to_utf8", "upkeep", "with_precision"),
     },
     "aidre.ingest.pipeline": {
-        *("Committed", "Counts", "Event", "IngestOptions", "Mirror", "Notice", "Progress", "Run", "SeenIds", "Summary"),
+        *("Committed", "Event", "IngestOptions", "Mirror", "Notice"),
+        *("Run", "RunCounters", "RunProgress", "SeenIds", "Summary"),
         *("Tally", "find_stored_drafts", "ingest", "save_read_times"),
     },
     "aidre.ingest.records": {"File", "Item", "Rejected", "RowBatch", "Unpublished", "VectorRules"},

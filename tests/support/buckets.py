@@ -20,10 +20,10 @@ import pytest
 
 from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.bucket import Bucket, BucketAddress
-from aidre.engine.maintenance.fleet.catalog import Published
-from aidre.engine.maintenance.publisher import Publisher
+from aidre.engine.maintenance.fleet.catalog import PublishResult
+from aidre.engine.maintenance.publisher import StorePublisher
 from aidre.engine.maintenance.replica import Replica
-from aidre.engine.maintenance.statement import Signer
+from aidre.engine.maintenance.statement import StatementSigner
 from tests.support.clocks import WAIT_SECONDS
 from tests.support.fault_proxy import Asked, Fault, FaultyServer, Plan, answering, refusal
 from tests.support.stores import NAME
@@ -88,10 +88,10 @@ class Place:
         """Every object, and what no listing shows."""
         return self.contents()
 
-    def publisher(self, store: Path, signer: Signer | None = None) -> Publisher:
-        return Publisher(Store(store), self.bucket, signer)
+    def publisher(self, store: Path, signer: StatementSigner | None = None) -> StorePublisher:
+        return StorePublisher(Store(store), self.bucket, signer)
 
-    def publish(self, store: Path, signer: Signer | None = None, **how: bool) -> Published:
+    def publish(self, store: Path, signer: StatementSigner | None = None, **how: bool) -> PublishResult:
         """Publishes one collection, as a process of its own would."""
         [published] = self.publisher(store, signer).publish([NAME], **how)
         return published

@@ -28,8 +28,8 @@ from aidre.engine.types import (
     CollectionStatus,
     Facet,
     Hit,
-    Layout,
     PlainChunk,
+    ResultLayout,
     RetrievedChunk,
 )
 from tests.support.stores import TIME
@@ -102,7 +102,7 @@ class DictReader:
     def search_all(self, queries: Sequence[Query]) -> list[list[Hit]]:
         return [self.search(query) for query in queries]
 
-    def splice(self, hits: Sequence[Hit], scores: Sequence[bytes], layout: Layout) -> bytes | None:
+    def splice(self, hits: Sequence[Hit], scores: Sequence[bytes], layout: ResultLayout) -> bytes | None:
         return None
 
     def estimated_seconds(self, query: Query) -> float:

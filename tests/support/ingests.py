@@ -19,7 +19,7 @@ from aidre.engine.embedding.graph import HashingEmbedder
 from aidre.engine.model import EmbeddingSpace
 from aidre.ingest.pipeline.ingest import ingest
 from aidre.ingest.pipeline.run import IngestOptions
-from aidre.ingest.pipeline.run_events import Committed, Event, Notice, Problem, Summary
+from aidre.ingest.pipeline.run_events import Committed, DocumentProblem, Event, Notice, Summary
 
 WORDS = EmbeddingSpace("words", 32, "cosine", normalized=True, provider="aidre", model="hashing")
 BROUGHT = EmbeddingSpace("brought", 4, "cosine")
@@ -84,7 +84,7 @@ class Bench:
 
     @property
     def problems(self) -> list[str]:
-        return [f"{event.where}: {event.reason}" for event in self.events if isinstance(event, Problem)]
+        return [f"{event.where}: {event.reason}" for event in self.events if isinstance(event, DocumentProblem)]
 
     @property
     def notices(self) -> list[str]:

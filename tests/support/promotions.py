@@ -23,9 +23,9 @@ from aidre.engine.errors import PublishConflict
 from aidre.engine.maintenance import publisher, replica
 from aidre.engine.maintenance.promotion import Tenure, promote
 from aidre.engine.maintenance.publication import Publication, checksum, manifest_key, named_files
-from aidre.engine.maintenance.publisher import Publisher
+from aidre.engine.maintenance.publisher import StorePublisher
 from aidre.engine.maintenance.replica import Replica, replicated_url
-from aidre.engine.maintenance.statement import Signer
+from aidre.engine.maintenance.statement import StatementSigner
 from aidre.engine.storage import REPLICA, durable
 from aidre.engine.storage.manifest import Manifest, decode_manifest
 from tests.support.interleaving import Choose, Host, Inline, Killed, MemoryBucket, Objects, World
@@ -47,14 +47,14 @@ def commit(folder: Path, collection: str, name: str) -> int:
 class Template:
     """A home node that has published one generation, and two replicas of it: copied for each run."""
 
-    def __init__(self, folder: Path, signer: Signer | None = None) -> None:
+    def __init__(self, folder: Path, signer: StatementSigner | None = None) -> None:
         self.folder, self.signer = folder, signer
         self.objects = Objects()
         bucket = MemoryBucket(self.objects, World(lambda waiting: (0, "")))
         with Store(folder / HOME).writer(NAME, spaces=[SPACE]) as writer:
             put(writer, ["begun"], ROWS[:1])
             writer.commit()
-        Publisher(Store(folder / HOME), bucket, signer).publish([NAME])
+        StorePublisher(Store(folder / HOME), bucket, signer).publish([NAME])
         for name in (FIRST, SECOND):
             Replica(bucket, folder / name).prepare()
             Replica(bucket, folder / name).pull()
@@ -125,7 +125,7 @@ class Promotions:
                 with self.world.undisturbed():
                     commit(folder, collection, f"{host}-{number}")
             try:
-                publisher = Publisher(Store(folder), self.bucket, self.template.signer)
+                publisher = StorePublisher(Store(folder), self.bucket, self.template.signer)
                 [published] = publisher.publish([collection])
             except PublishConflict as conflict:
                 self.refused["fenced" if "belongs to term" in str(conflict) else "lost"] += 1
@@ -199,12 +199,12 @@ class Promotions:
                 continue
             if Tenure(folder, self.bucket).number >= highest:
                 homes.append(host)
-                Publisher(Store(folder), self.bucket, self.template.signer).publish(Store(folder).collections())
+                StorePublisher(Store(folder), self.bucket, self.template.signer).publish(Store(folder).collections())
                 continue
             commit(folder, NAME, f"{host}-fenced")
             history = list(self.objects.history)
             try:
-                Publisher(Store(folder), self.bucket, self.template.signer).publish([NAME])
+                StorePublisher(Store(folder), self.bucket, self.template.signer).publish([NAME])
             except PublishConflict as conflict:
                 assert "belongs to term" in str(conflict)
             else:
@@ -222,7 +222,7 @@ class Promotions:
         before = everything(Store(fresh).open(NAME))
         promote(self.bucket, fresh, signer=self.template.signer)
         commit(fresh, NAME, "at last")
-        Publisher(Store(fresh), self.bucket, self.template.signer).publish(Store(fresh).collections())
+        StorePublisher(Store(fresh), self.bucket, self.template.signer).publish(Store(fresh).collections())
         assert everything(Store(fresh).open(NAME)) == sorted([*before, "at last"])
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from aidre.api.app import create_app
 from aidre.api.config.settings import Settings, parse_settings
-from aidre.api.server.connection import Connection
+from aidre.api.server.connection import ServerConnection
 from aidre.engine.collection.store import Store
 from tests.support.clocks import WAIT_SECONDS, until
 
@@ -25,7 +25,7 @@ GRACE_SECONDS = 5
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
-class CountingConnection(Connection):
+class CountingConnection(ServerConnection):
     """A connection that says how much has come from its client."""
 
     taken = 0
@@ -49,7 +49,7 @@ class Server:
     def __init__(
         self,
         application: Any,
-        protocol: type[Connection] = Connection,
+        protocol: type[ServerConnection] = ServerConnection,
         loop_factory: LoopFactory | None = None,
         **options: Any,
     ) -> None:
@@ -141,7 +141,7 @@ class Server:
 
 
 @contextmanager
-def running(application: Any, protocol: type[Connection] = Connection) -> Iterator[Server]:
+def running(application: Any, protocol: type[ServerConnection] = ServerConnection) -> Iterator[Server]:
     """A server of an application that knows no lifespan."""
     server = Server(application, protocol, lifespan="off")
     with server.run():
@@ -170,7 +170,7 @@ def _open_to_pages(settings: Settings) -> Settings:
 class Served(Server):
     """The whole of aidre over a store, which says how many requests went the general way."""
 
-    def __init__(self, store: Path, configuration: str, protocol: type[Connection] = Connection) -> None:
+    def __init__(self, store: Path, configuration: str, protocol: type[ServerConnection] = ServerConnection) -> None:
         self.app = create_app(Store(store), _open_to_pages(parse_settings(configuration)))
         self.running = self.app.state.guard.running
         self.asked = 0

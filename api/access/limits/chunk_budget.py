@@ -94,15 +94,15 @@ class ChunkBudget:
         """The new number of exact hashes, count and chance. While `chance` is 1, the registers hold the hashes."""
         registers = self._file.body[start : start + REGISTERS]
         if chance == 1.0:
-            kept = dict.fromkeys(struct.unpack_from(f"<{exact}Q", registers))
-            kept.update(dict.fromkeys(hashes))
-            if len(kept) <= EXACT_CHUNKS:
-                struct.pack_into(f"<{len(kept)}Q", registers, 0, *kept)
-                return len(kept), float(len(kept)), 1.0
+            distinct = dict.fromkeys(struct.unpack_from(f"<{exact}Q", registers))
+            distinct.update(dict.fromkeys(hashes))
+            if len(distinct) <= EXACT_CHUNKS:
+                struct.pack_into(f"<{len(distinct)}Q", registers, 0, *distinct)
+                return len(distinct), float(len(distinct)), 1.0
             registers[:] = bytes(REGISTERS)
-            first = list(kept)[:exact]
+            first = list(distinct)[:exact]
             _, chance = _add_to_sketch(registers, first, 0.0, 1.0)
-            count, hashes = float(exact), list(kept)[exact:]
+            count, hashes = float(exact), list(distinct)[exact:]
         return 0, *_add_to_sketch(registers, hashes, count, chance)
 
     def close(self) -> None:

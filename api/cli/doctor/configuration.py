@@ -66,7 +66,7 @@ def _faults(tables: Mapping[str, Any]) -> Iterator[str]:
         if fault is None:
             return
         yield fault
-        smaller = next((one for one in _without_one(rest) if fault_of(one) != fault), None)
+        smaller = next((reduced for reduced in _without_one(rest) if fault_of(reduced) != fault), None)
         if smaller is None:
             return
         rest = smaller

@@ -85,13 +85,13 @@ def _unloadable() -> Iterator[Finding]:
     except subprocess.TimeoutExpired:
         yield Finding("warning", "libraries", f"were not loaded within {_PROBE_SECONDS} s", "run doctor again")
         return
-    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
-    for name, error in told:
+    reports = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    for name, error in reports:
         if error is not None:
             yield Finding("refuses", name, f"cannot be loaded: {' '.join(error.split())}", "reinstall it with pip")
-    if done.returncode and told:
+    if done.returncode and reports:
         text = f"{ENDS_PROCESS} (exit status {done.returncode})"
-        yield Finding("refuses", told[-1][0], text, "reinstall it; a processor may lack what it was compiled for")
+        yield Finding("refuses", reports[-1][0], text, "reinstall it; a processor may lack what it was compiled for")
 
 
 def interpreter(subject: Subject) -> Iterator[Finding]:
@@ -159,7 +159,7 @@ def model(subject: Subject) -> Iterator[Finding]:
         else:
             text = f"sha256:{state.digest[:16]}, in {state.folder}; its graph is made at the first use, in some seconds"
             yield Finding("note", what, text)
-    names = [one.name for one in installed_models()]
+    names = [model.name for model in installed_models()]
     yield Finding("ok", "models", f"on this machine: {', '.join(names) or 'none'} (`aidre model list`)")
 
 

@@ -71,12 +71,12 @@ def open_files(subject: Subject) -> Iterator[Finding]:
     """A server raises the soft limit to the hard one; each connection is a file, and each file of a collection."""
     from aidre.api.server import count_open_files
 
-    kept = 0
+    open_count = 0
     with suppress(AidreError):  # which the check of the store tells
-        kept = count_open_files() if subject.opened else 0
-    least = _FEW_FILES + kept
+        open_count = count_open_files() if subject.opened else 0
+    least = _FEW_FILES + open_count
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    shown = f", of which the collections take {kept:,}" if kept else ""
+    shown = f", of which the collections take {open_count:,}" if open_count else ""
     if hard != resource.RLIM_INFINITY and hard < least:
         cure = f"raise it: LimitNOFILE=65536 in the systemd unit, or `ulimit -Hn 65536`, at least {least:,}"
         yield Finding("warning", "open files", f"at most {hard:,}{shown}, so few connections are taken", cure)

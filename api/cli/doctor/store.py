@@ -150,8 +150,8 @@ def _held_inodes() -> set[int] | None:
 
 def _holder(path: Path) -> str:
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-        return f"process {int(said['pid'])} on {str(said['host'])[:64]}"
+        holder = json.loads(path.read_text(encoding="utf-8"))
+        return f"process {int(holder['pid'])} on {str(holder['host'])[:64]}"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"
 

@@ -16,7 +16,7 @@ import msgspec
 from aidre.api.access import visibility_in_force
 from aidre.api.cli import maintenance
 from aidre.api.cli.report import quality
-from aidre.api.cli.report.quality import Bucket, Copies, Searches, search_titles
+from aidre.api.cli.report.quality import LengthRange, NearCopies, Searches, search_titles
 from aidre.api.cli.report.sample import draw
 from aidre.api.config import Settings
 from aidre.api.http import rfc3339
@@ -54,7 +54,7 @@ class Excerpt:
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class SampleExtent:
     """What the sample is: chunks of `total` that were compared by length, chunks and documents that were looked at."""
 
     total: int
@@ -75,21 +75,21 @@ class CollectionFacts:
     lacking: tuple[str, ...]
     sizes: Mapping[str, int]
     sources: tuple[ReadSource, ...]
-    extent: Extent
+    extent: SampleExtent
     untitled: int
     untitled_of: int
     languages: Mapping[str, int]
     languages_detected: bool
-    lengths: tuple[Bucket, ...]
+    lengths: tuple[LengthRange, ...]
     longest: tuple[Excerpt, ...]
     shortest: tuple[Excerpt, ...]
-    copies: Copies | None
+    copies: NearCopies | None
     searches: Searches | None
     unavailable: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class UnopenedCollection:
     """A collection that cannot be opened, and why."""
 
     name: str
@@ -97,7 +97,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class StoreReport:
     """`seconds` is how long it took to make."""
 
     store: str
@@ -106,27 +106,29 @@ class Report:
     made_at: str
     seconds: float
     collections: tuple[CollectionFacts, ...]
-    failures: tuple[Failure, ...]
+    failures: tuple[UnopenedCollection, ...]
 
 
-def report_of(store: Source, names: Sequence[str], settings: Settings) -> Report:
+def report_of(store: Source, names: Sequence[str], settings: Settings) -> StoreReport:
     """The report on the named collections."""
     begun, made_at = time.monotonic(), rfc3339(time.time())
-    found, failures = list[CollectionFacts](), list[Failure]()
+    found, failures = list[CollectionFacts](), list[UnopenedCollection]()
     for name in names:
         try:
             found.append(_collection_facts(store, name, settings))
         except AidreError as error:
-            failures.append(Failure(name, str(error)))
+            failures.append(UnopenedCollection(name, str(error)))
     seconds = round(time.monotonic() - begun, 1)
     engine = settings.store.backend
-    return Report(str(store.path.absolute()), engine, version("aidre"), made_at, seconds, tuple(found), tuple(failures))
+    return StoreReport(
+        str(store.path.absolute()), engine, version("aidre"), made_at, seconds, tuple(found), tuple(failures)
+    )
 
 
-def facts_of(report: Report) -> Iterator[dict[str, Json]]:
+def facts_of(report: StoreReport) -> Iterator[dict[str, Json]]:
     """One JSON object for each collection; one that cannot be opened has `name` and `reason`."""
-    for one in (*report.collections, *report.failures):
-        yield {"store": report.store, "made_at": report.made_at, **msgspec.to_builtins(one)}
+    for record in (*report.collections, *report.failures):
+        yield {"store": report.store, "made_at": report.made_at, **msgspec.to_builtins(record)}
 
 
 def _collection_facts(store: Source, name: str, settings: Settings) -> CollectionFacts:
@@ -155,7 +157,7 @@ def _collection_facts(store: Source, name: str, settings: Settings) -> Collectio
         lacking=tuple(maintenance.lacking(reader.can)),
         sizes=_sizes(status) if inventory is None else inventory.sizes,
         sources=_sources(inventory, read_times),
-        extent=Extent(sample.total, sample.scanned, len(sample.chunks), len(sample.documents), sample.is_head),
+        extent=SampleExtent(sample.total, sample.scanned, len(sample.chunks), len(sample.documents), sample.is_head),
         untitled=untitled if inventory is None else inventory.untitled,
         untitled_of=len(sample.documents) if inventory is None else reader.documents,
         languages=languages,

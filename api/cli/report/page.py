@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from aidre.api.cli import console
-from aidre.api.cli.report.facts import CollectionFacts, Excerpt, Report
-from aidre.api.cli.report.quality import Copies, Searches
+from aidre.api.cli.report.facts import CollectionFacts, Excerpt, StoreReport
+from aidre.api.cli.report.quality import NearCopies, Searches
 from aidre.engine.types import SpaceStatus
 
 _STYLE: Final = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ _COLORS: Final = 8
 _NOTHING: Final = "–"
 
 
-def render(report: Report) -> str:
+def render(report: StoreReport) -> str:
     """The page, which is whole: it needs no other file."""
     sections = [_collection(number, facts) for number, facts in enumerate(report.collections)]
     failures = "".join(
@@ -47,18 +47,22 @@ def render(report: Report) -> str:
     )
 
 
-def _head(report: Report) -> str:
+def _head(report: StoreReport) -> str:
     facts = report.collections
     tiles = _tiles(
         (
             ("collections", f"{len(facts) + len(report.failures):,}"),
-            ("documents", f"{sum(one.status['documents'] for one in facts):,}"),
-            ("chunks", f"{sum(one.status['chunks'] for one in facts):,}"),
-            ("on disk", console.format_bytes(sum(sum(one.sizes.values()) for one in facts))),
-            ("kernel", next((one.status["kernel"] for one in facts if one.status["kernel"]), None) or report.engine),
+            ("documents", f"{sum(collection.status['documents'] for collection in facts):,}"),
+            ("chunks", f"{sum(collection.status['chunks'] for collection in facts):,}"),
+            ("on disk", console.format_bytes(sum(sum(collection.sizes.values()) for collection in facts))),
+            (
+                "kernel",
+                next((collection.status["kernel"] for collection in facts if collection.status["kernel"]), None)
+                or report.engine,
+            ),
         )
     )
-    links = "".join(f'<a href="#c{number}">{_text(one.name)}</a>' for number, one in enumerate(facts))
+    links = "".join(f'<a href="#c{number}">{_text(collection.name)}</a>' for number, collection in enumerate(facts))
     return (
         f"<header><h1>What is in this store</h1><p><code>{_text(report.store)}</code></p>"
         f'<p class="quiet">Made {_time(report.made_at)} by aidre {_text(report.version)} in {report.seconds:g} s, for '
@@ -66,7 +70,7 @@ def _head(report: Report) -> str:
     )
 
 
-def _foot(report: Report) -> str:
+def _foot(report: StoreReport) -> str:
     return (
         '<footer class="quiet"><p>Numbers without a note are of everything that is stored. Lengths, copies and '
         "searches are of samples whose size stands beside them; the same store gives the same samples.</p></footer>\n"
@@ -226,17 +230,17 @@ def _searches(searches: Searches | None, reason: str | None) -> str:
         return _card("Sample searches", verdict + notes)
     rows = [
         (
-            f"{_text(one.title)}<br><code>{_text(one.document_id)}</code>",
-            f"{one.place}" if one.place else "not in ten",
-            _text(one.first_title or one.first_id or _NOTHING),
+            f"{_text(title_search.title)}<br><code>{_text(title_search.document_id)}</code>",
+            f"{title_search.place}" if title_search.place else "not in ten",
+            _text(title_search.first_title or title_search.first_id or _NOTHING),
         )
-        for one in searches.missed
+        for title_search in searches.missed
     ]
     table = _table(("title asked for", "place", "first answer"), rows, numbers={1})
     return _card("Sample searches", f"{verdict}{notes}<details open><summary>Not first</summary>{table}</details>")
 
 
-def _copies(copies: Copies | None, chunks: int, reason: str | None) -> str:
+def _copies(copies: NearCopies | None, chunks: int, reason: str | None) -> str:
     if copies is None or not copies.compared:
         return _card("Near-duplicates", f"<p>{_text(reason or 'There is nothing to compare.')}</p>")
     share = copies.copied / copies.compared

@@ -37,7 +37,7 @@ _SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class LengthRange:
     """Sampled chunks of at least `start` characters and less than `end` (None: no bound)."""
 
     start: int
@@ -59,7 +59,7 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
+class NearCopies:
     """Of `compared` sampled chunks `copied` have a near-duplicate somewhere in the collection, `exact` the same text;
     `elsewhere` have it in another document. `examples` are some of the pairs."""
 
@@ -77,10 +77,10 @@ class Copies:
         return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def lengths(sample: Sample) -> tuple[Bucket, ...]:
+def lengths(sample: Sample) -> tuple[LengthRange, ...]:
     counts = Counter(max(bound for bound in _BOUNDS if bound <= len(chunk.text)) for chunk in sample.chunks)
     ends = (*_BOUNDS[1:], None)
-    return tuple(Bucket(start, end, counts[start]) for start, end in zip(_BOUNDS, ends, strict=True))
+    return tuple(LengthRange(start, end, counts[start]) for start, end in zip(_BOUNDS, ends, strict=True))
 
 
 def detected_languages(sample: Sample) -> Mapping[str, int]:
@@ -92,7 +92,7 @@ def detected_languages(sample: Sample) -> Mapping[str, int]:
     return dict(Counter(lexicon.tags[number] for number in lexicon.languages.tolist()).most_common())
 
 
-def find_copies(reader: Reader, sample: Sample) -> Copies | None:
+def find_copies(reader: Reader, sample: Sample) -> NearCopies | None:
     """None where the collection has no space to find neighbours in."""
     space = next(iter(reader.collection.spaces), None)
     if space is None or not sample.chunks:
@@ -102,7 +102,7 @@ def find_copies(reader: Reader, sample: Sample) -> Copies | None:
     found = [copy for chunk in compared if (copy := _nearest_copy(reader, space, chunk)) is not None]
     exact = sum(copy.similarity == 1 for copy in found)
     elsewhere = sum(not copy.same_document for copy in found)
-    return Copies(len(compared), len(found), exact, elsewhere, tuple(_without_mirrored(found)[:_SHOWN]))
+    return NearCopies(len(compared), len(found), exact, elsewhere, tuple(_without_mirrored(found)[:_SHOWN]))
 
 
 def _nearest_copy(reader: Reader, space: EmbeddingSpace, chunk: RetrievedChunk) -> Copy | None:
@@ -173,8 +173,8 @@ def search_titles(reader: Reader, sample: Sample, settings: Settings) -> Searche
     mode, _ = resolve_mode(State(reader, settings.collection(reader.collection.name).policy), Question(1, text="title"))
     embed = search.embedding_of(settings)
     for chunk, title in _titled(sample):
-        asked = search.Asked(title, _HITS, correct=False, operators=False)
-        hits = search.find(reader, asked, settings, notes.setdefault, embed).hits
+        arguments = search.SearchArguments(title, _HITS, correct=False, operators=False)
+        hits = search.find(reader, arguments, settings, notes.setdefault, embed).hits
         found = [hit.document_id == chunk.document_id or hit.title == title for hit in hits]
         place = found.index(True) + 1 if any(found) else None
         places.append(place)

@@ -34,7 +34,7 @@ STRICT = b'"use strict";\n'
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ServedPage:
     """A page and the fields of its answers."""
 
     content: bytes
@@ -43,7 +43,7 @@ class Page:
 
 def assembled(
     markup: str, styles: Sequence[str], scripts: Sequence[str], *, vary: str = "", images: bool = False
-) -> Page:
+) -> ServedPage:
     """The page of some files of this folder. With `images` it may show those of documents; without, `main` is
     marked."""
     parts = [(b"style", _without_spaces(_joined(styles))), (b"script", STRICT + _squeezed(_joined(scripts)))]
@@ -59,15 +59,15 @@ def assembled(
         **({"Vary": vary} if vary else {}),
         "Content-Security-Policy": allowed,
     }
-    return Page(content, headers)
+    return ServedPage(content, headers)
 
 
-def with_data(page: Page, data: bytes) -> Page:
+def with_data(page: ServedPage, data: bytes) -> ServedPage:
     """The page with JSON-LD in its head. The policy needs no hash for it: browsers do not run it."""
     element = b'<script type="application/ld+json">%b</script></head>' % data.replace(b"<", b"\\u003c")
     content = page.content.replace(b"</head>", element, 1)
     allowed = page.headers["Content-Security-Policy"]
-    return Page(content, {**page.headers, "ETag": f'"{etag_digest(content + allowed.encode())}-h"'})
+    return ServedPage(content, {**page.headers, "ETag": f'"{etag_digest(content + allowed.encode())}-h"'})
 
 
 def policy(page: bytes, *, images: bool = False) -> str:

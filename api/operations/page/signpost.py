@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from aidre.api.http import JSON, Link, Message, accept_header, answer_unless_known, cacheable_response, quality
 from aidre.api.operations import link_header, site_data
-from aidre.api.operations.page.assembly import HTML, Page, assembled, with_data
+from aidre.api.operations.page.assembly import HTML, ServedPage, assembled, with_data
 
 SCRIPTS = (
     "dom.js",
@@ -55,14 +55,14 @@ async def root(request: Request) -> Response:
     return response
 
 
-def _page(request: Request) -> Page:
+def _page(request: Request) -> ServedPage:
     """The page with the data of this site, put together once."""
     state = request.app.state
     if not hasattr(state, "page"):
         settings = state.retrieval.settings
         page = PAGE if settings.server.images else PLAIN
         state.page = with_data(page, orjson.dumps(site_data(settings)))
-    made: Page = state.page
+    made: ServedPage = state.page
     return made
 
 

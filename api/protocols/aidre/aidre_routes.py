@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aidre.api.config import Settings
-from aidre.api.http import AIDRE_JSON, JSON, PROBLEM_JSON, Content, Error, Operation, Parameter, link
+from aidre.api.http import AIDRE_JSON, JSON, PROBLEM_JSON, BodyContent, Error, Operation, Parameter, link
 from aidre.api.protocols.aidre import browsing, changes, document_endpoints, reading, search, suggestions
 from aidre.api.protocols.aidre.browsing import CHUNKS_DEFAULT, DOCUMENTS_DEEPEST, DOCUMENTS_DEFAULT
 from aidre.api.protocols.aidre.changes import CHANGES_DEFAULT
@@ -73,7 +73,7 @@ def _limit(what: str, default: int, example: int) -> Parameter:
 
 TYPES = (JSON, AIDRE_JSON)
 """Generated clients take the first one of an answer."""
-ERROR = Content(Error, (*TYPES, PROBLEM_JSON), "An error")
+ERROR = BodyContent(Error, (*TYPES, PROBLEM_JSON), "An error")
 NAME = Parameter("name", "path", "The name of a collection", "docs")
 NARROWED = Parameter("collection", "query", "Look in this collection only", "docs")
 SINCE = Parameter("since", "query", "The `next` of an earlier answer; left out: from the beginning", "")
@@ -125,8 +125,8 @@ WRITES: tuple[Operation, ...] = (
         summary="Write documents",
         description="Each row is a document, with the members of a row of JSON Lines; one with a known id replaces it. "
         "All rows are written or none; they are durable when the answer comes. Needs the scope `write`.",
-        request=Content({"type": "array", "items": ROW}, also={"application/x-ndjson": {"type": "string"}}),
-        answers={200: Content(Written, TYPES)},
+        request=BodyContent({"type": "array", "items": ROW}, also={"application/x-ndjson": {"type": "string"}}),
+        answers={200: BodyContent(Written, TYPES)},
         parameters=(NAME, KEY),
     ),
     _write(
@@ -136,8 +136,10 @@ WRITES: tuple[Operation, ...] = (
         summary="Change members of documents",
         description=f"The body has an object of changed members by id: {CHANGES} All are changed or none. Needs the "
         "scope `write`.",
-        request=Content({"type": "object", "additionalProperties": CHANGED}, also={MERGE_PATCH: {"type": "object"}}),
-        answers={200: Content(Patched, TYPES)},
+        request=BodyContent(
+            {"type": "object", "additionalProperties": CHANGED}, also={MERGE_PATCH: {"type": "object"}}
+        ),
+        answers={200: BodyContent(Patched, TYPES)},
         parameters=(NAME, KEY),
     ),
     _write(
@@ -149,8 +151,8 @@ WRITES: tuple[Operation, ...] = (
         "when the answer comes. A filter that could delete what it "
         "seems to spare is refused: by a field that no document has, unless `allow_unknown` is true; by `id`, `title`, "
         "`text` or `section` where that is a metadata field. Needs the scope `write`.",
-        request=Content(Deletion),
-        answers={200: Content(Deleted, TYPES)},
+        request=BodyContent(Deletion),
+        answers={200: BodyContent(Deleted, TYPES)},
         parameters=(NAME, KEY),
     ),
     _write(
@@ -159,8 +161,8 @@ WRITES: tuple[Operation, ...] = (
         name="patchDocument",
         summary="Change members of a document",
         description=f"{CHANGES} Percent-encode the id. Needs the scope `write`.",
-        request=Content(CHANGED, also={MERGE_PATCH: {"type": "object"}}),
-        answers={200: Content(Patched, TYPES)},
+        request=BodyContent(CHANGED, also={MERGE_PATCH: {"type": "object"}}),
+        answers={200: BodyContent(Patched, TYPES)},
         parameters=(NAME, DOCUMENT, KEY),
     ),
     _write(
@@ -169,7 +171,7 @@ WRITES: tuple[Operation, ...] = (
         name="deleteDocument",
         summary="Delete a document",
         description="Durable when the answer comes. Needs the scope `write`.",
-        answers={200: Content(Deleted, TYPES)},
+        answers={200: BodyContent(Deleted, TYPES)},
         parameters=(NAME, DOCUMENT, KEY),
     ),
 )
@@ -181,7 +183,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="discover",
         summary="What is served here",
         description="Spaces, modes, defaults, limits and endpoints, as far as the caller may use them.",
-        answers={200: Content(Discovery, TYPES)},
+        answers={200: BodyContent(Discovery, TYPES)},
         errors=(500,),
         conditional=True,
     ),
@@ -190,7 +192,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="listCollections",
         summary="All collections",
         description="The collections that the caller may search.",
-        answers={200: Content(CollectionList, TYPES)},
+        answers={200: BodyContent(CollectionList, TYPES)},
         errors=(406, 500),
         links={"first": link("showCollection", "One of them", name=f"{BODY}/collections/0/name")},
         conditional=True,
@@ -200,7 +202,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="showCollection",
         summary="One collection",
         description="One of the collections that the caller may search.",
-        answers={200: Content(CollectionAnswer, TYPES)},
+        answers={200: BodyContent(CollectionAnswer, TYPES)},
         errors=(404, 406, 500),
         parameters=(NAME,),
         links={"changes": link("listChanges", "What happens to its chunks", name=f"{BODY}/name")},
@@ -211,7 +213,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="listChanges",
         summary="What happened to the chunks of a collection since a token",
         description=BEHAVIOUR["changes"],
-        answers={200: Content(ChangePage, TYPES)},
+        answers={200: BodyContent(ChangePage, TYPES)},
         errors=(400, 404, 406, 410, 500),
         parameters=(NAME, SINCE, LIMIT),
         links={
@@ -224,7 +226,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="suggest",
         summary="A text with its last word completed",
         description=BEHAVIOUR["suggest"],
-        answers={200: Content(SuggestAnswer, TYPES)},
+        answers={200: BodyContent(SuggestAnswer, TYPES)},
         errors=(400, 403, 404, 406, 500),
         parameters=(NAME, TYPED, COMPLETIONS),
         conditional=True,
@@ -234,7 +236,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="showProfile",
         summary="What a collection holds",
         description="Sizes, languages, calibration, and the fields that are worth a filter.",
-        answers={200: Content(Profile, TYPES)},
+        answers={200: BodyContent(Profile, TYPES)},
         errors=(404, 406, 500),
         parameters=(NAME,),
         conditional=True,
@@ -244,7 +246,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="listDocuments",
         summary="The documents of a collection",
         description="In the order of storage.",
-        answers={200: Content(DocumentList, TYPES)},
+        answers={200: BodyContent(DocumentList, TYPES)},
         errors=(400, 404, 406, 500),
         parameters=(NAME, LISTED, SKIPPED),
         conditional=True,
@@ -254,7 +256,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="showDocument",
         summary="One document with its chunks in order",
         description="The chunks have their text if the collection returns texts. Percent-encode the id.",
-        answers={200: Content(DocumentAnswer, TYPES)},
+        answers={200: BodyContent(DocumentAnswer, TYPES)},
         errors=(400, 404, 406, 500),
         parameters=(NAME, DOCUMENT, CHUNKS, SKIPPED_CHUNKS),
         conditional=True,
@@ -265,8 +267,8 @@ OPERATIONS: tuple[Operation, ...] = (
         name="queryDocuments",
         summary="Whole documents, by id or by a filter",
         description=f"{READING['query']}. Each document is charged as its chunks where it has its text, else as one.",
-        request=Content(DocumentQuery),
-        answers={200: Content(DocumentPage, TYPES)},
+        request=BodyContent(DocumentQuery),
+        answers={200: BodyContent(DocumentPage, TYPES)},
         errors=(400, 404, 406, 408, 409, 413, 415, 422, 500),
         parameters=(NAME,),
     ),
@@ -276,8 +278,8 @@ OPERATIONS: tuple[Operation, ...] = (
         name="countDocuments",
         summary="How many documents pass a filter, and the values of their fields",
         description="`facets` where the collection returns texts.",
-        request=Content(CountQuery),
-        answers={200: Content(DocumentCount, TYPES)},
+        request=BodyContent(CountQuery),
+        answers={200: BodyContent(DocumentCount, TYPES)},
         errors=(400, 404, 406, 408, 413, 415, 422, 500),
         parameters=(NAME,),
     ),
@@ -288,8 +290,8 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="The chunks nearest to a text or a vector",
         description="Send exactly one of `query` and `query_vector`. `mode` says "
         f"{BEHAVIOUR['mode']}. {BEHAVIOUR['media_types']}.",
-        request=Content(SearchRequest),
-        answers={200: Content(SearchAnswer, TYPES)},
+        request=BodyContent(SearchRequest),
+        answers={200: BodyContent(SearchAnswer, TYPES)},
         errors=(400, 404, 406, 408, 409, 413, 415, 422, 500),
         links={
             "next": link(
@@ -304,7 +306,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="showChunk",
         summary="One chunk by its id",
         description="The chunk, with its text if the collection returns texts. Percent-encode the id.",
-        answers={200: Content(Chunk, TYPES)},
+        answers={200: BodyContent(Chunk, TYPES)},
         errors=(404, 406, 409, 500),
         parameters=(Parameter("id", "path", "The id of a chunk", "docs/backup.md#chunk_1"), NARROWED),
         conditional=True,

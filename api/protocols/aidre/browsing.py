@@ -152,7 +152,7 @@ def profile_of(collection: VisibleCollection, read_times: Mapping[str, float], *
         updated_at=status["updated_at"],
         read_at=present(read_times.get(collection.name)),
         languages=dict(status["languages"]),
-        spaces=[_profiled_space(one) for one in status["spaces"] if one["state"] == "live"],
+        spaces=[_profiled_space(space) for space in status["spaces"] if space["state"] == "live"],
         sites=_sites(snapshot) if may_count else UNSET,
         facets=offered_facets(collection, counts_texts=counts_texts) if may_count else UNSET,
         request_id="",
@@ -178,7 +178,7 @@ def _profiled_space(space: SpaceStatus) -> ProfiledSpace:
         dimensions=space["dimensions"],
         bytes=sum(space["bytes"].values()),
         is_exact=not is_scanned,
-        recall={str(one["results"]): one["mean"] for one in depths},
+        recall={str(depth["results"]): depth["mean"] for depth in depths},
         milliseconds=milliseconds_of(space),
     )
 

@@ -26,7 +26,7 @@ from aidre.api.protocols.aidre.search_messages import (
     ReturnFields,
 )
 from aidre.api.protocols.aidre.suggestions import SUGGESTIONS_DEFAULT, SUGGESTIONS_MAX
-from aidre.api.protocols.provenance import Provenance
+from aidre.api.protocols.provenance import ProvenanceSigners
 from aidre.api.retrieval import LIFETIME_SECONDS, Retrieval, VisibleCollection
 from aidre.engine.index.fields import MAX_DEPTH, MAX_NODES, MAX_VALUES
 from aidre.engine.model import COSTED_RESULTS, MAX_NORM, RECALLS, Mode
@@ -132,7 +132,7 @@ OF_WORDS = {
 """Extensions where a collection may tell words of its texts."""
 
 
-def document(retrieval: Retrieval, caller: Caller, provenance: Provenance | None) -> Discovery:
+def document(retrieval: Retrieval, caller: Caller, provenance: ProvenanceSigners | None) -> Discovery:
     collections = list(retrieval.collections.visible(caller, "aidre"))
     modes = _modes(collections)
     settings = retrieval.settings
@@ -188,22 +188,22 @@ def _nlweb(retrieval: Retrieval, caller: Caller) -> dict[str, Any]:
 def _recall(collections: list[VisibleCollection]) -> dict[str, Any]:
     """The extension `recall`: what may be asked for, and by public collection its default and what each recall costs in
     its spaces, as the document is the same for every caller; absent where no engine measures it."""
-    measured = [one for one in collections if one.snapshot.can.recall]
+    measured = [collection for collection in collections if collection.snapshot.can.recall]
     if collections and not measured:
         return {}
     costs = {
-        one.name: {
-            "default": one.settings.recall,
-            "milliseconds": {space["id"]: milliseconds_of(space) for space in one.snapshot.status()["spaces"]},
+        collection.name: {
+            "default": collection.settings.recall,
+            "milliseconds": {space["id"]: milliseconds_of(space) for space in collection.snapshot.status()["spaces"]},
         }
-        for one in measured
-        if one.visibility == "public"
+        for collection in measured
+        if collection.visibility == "public"
     }
     return {"recall": {"values": [*RECALLS, 1.0], "results": COSTED_RESULTS, "collections": costs}}
 
 
 def _tells_words(collections: list[VisibleCollection]) -> bool:
-    return not collections or any(tells_words(one.state) for one in collections)
+    return not collections or any(tells_words(collection.state) for collection in collections)
 
 
 def _endpoints(retrieval: Retrieval, caller: Caller, collections: list[VisibleCollection]) -> Endpoints:
@@ -235,29 +235,30 @@ def _may_write(settings: Settings, caller: Caller) -> bool:
 
 def _modes(collections: list[VisibleCollection]) -> list[Mode]:
     """Every mode that some collection has, or will have once it has a model, the default one first."""
-    if collections and not any(is_lexical(one.state) for one in collections):
+    if collections and not any(is_lexical(collection.state) for collection in collections):
         return ["dense"]
-    is_hybrid = not collections or any(one.snapshot.can.hybrid for one in collections)
+    is_hybrid = not collections or any(collection.snapshot.can.hybrid for collection in collections)
     return ["hybrid", "dense", "lexical"] if is_hybrid else ["dense", "lexical"]
 
 
 def _capabilities(collections: list[VisibleCollection], caller: Caller) -> dict[str, bool]:
     return {
-        "query_text": any(one.text_modes for one in collections),
+        "query_text": any(collection.text_modes for collection in collections),
         "query_vector": any(
-            one.snapshot.collection.spaces and may_query_by_vector(caller, one.settings) for one in collections
+            collection.snapshot.collection.spaces and may_query_by_vector(caller, collection.settings)
+            for collection in collections
         ),
-        "return_text": any(one.settings.return_text for one in collections),
+        "return_text": any(collection.settings.return_text for collection in collections),
         "return_semantic_payload": True,
-        "return_vectors": caller.vectors and any(one.settings.return_vectors for one in collections),
-        "delta_sync": not collections or any(one.snapshot.can.changes for one in collections),
+        "return_vectors": caller.vectors and any(collection.settings.return_vectors for collection in collections),
+        "delta_sync": not collections or any(collection.snapshot.can.changes for collection in collections),
         "filter": True,
         "pagination": True,
     }
 
 
 def _spaces(collections: list[VisibleCollection]) -> list[EmbeddingSpace]:
-    spaces = {space.id: space for one in collections for space in one.snapshot.collection.spaces}
+    spaces = {space.id: space for collection in collections for space in collection.snapshot.collection.spaces}
     return [
         EmbeddingSpace(
             id=space.id,
@@ -282,7 +283,7 @@ def _published(model: str) -> str:
 def _defaults(retrieval: Retrieval, modes: Sequence[Mode], collections: list[VisibleCollection]) -> Defaults:
     default = retrieval.settings.server.default_collection
     return Defaults(
-        collection=present(default if any(one.name == default for one in collections) else None),
+        collection=present(default if any(collection.name == default for collection in collections) else None),
         top_k=retrieval.settings.limits.top_k_default,
         mode=modes[0],
         changes=CHANGES_DEFAULT,

@@ -49,7 +49,7 @@ from aidre.api.writing import (
     PatchDocuments,
     PutRows,
     StoredAnswer,
-    WriteAnswer,
+    WriterReply,
 )
 from aidre.engine.errors import CollectionMissing, InvalidFilter
 from aidre.engine.index.fields import parse_filter
@@ -71,7 +71,7 @@ async def put_documents(request: Request) -> Response:
     media_type, _ = parse_content_type(request.headers.get("content-type", ""))
     make = partial(PutRows, collection=name, body=body, format="lines" if media_type in LINE_TYPES else "array")
 
-    def render(answer: WriteAnswer) -> Written:
+    def render(answer: WriterReply) -> Written:
         return Written(
             collection=name,
             generation=answer.generation,
@@ -90,14 +90,14 @@ async def patch_documents(request: Request) -> Response:
     variant = negotiate(request)
     name, document_id = _checked_collection(request), request.path_params.get("id")
     body = await read_content(request, PATCH_TYPES, retrieval_of(request).settings.limits.write_bytes)
-    members = await asyncio.to_thread(parse_object, body)
-    changes: dict[str, Any] = members if document_id is None else {document_id: members}
-    for changed, one in changes.items():
-        if type(one) is not dict:
+    content = await asyncio.to_thread(parse_object, body)
+    changes: dict[str, Any] = content if document_id is None else {document_id: content}
+    for changed, members in changes.items():
+        if type(members) is not dict:
             raise BadRequest("send an object of changed members by id: each is an object", member=changed)
     make = partial(PatchDocuments, collection=name, changes=orjson.dumps(changes))
 
-    def render(answer: WriteAnswer) -> Patched:
+    def render(answer: WriterReply) -> Patched:
         return Patched(
             collection=name,
             generation=answer.generation,
@@ -114,7 +114,7 @@ async def delete_document(request: Request) -> Response:
     variant = negotiate(request)
     name, document_id = _checked_collection(request), request.path_params["id"]
 
-    def render(answer: WriteAnswer) -> Deleted:
+    def render(answer: WriterReply) -> Deleted:
         if not answer.deleted:
             raise NotFound("there is no document with this id")
         return _deleted(request, name, answer)
@@ -129,24 +129,24 @@ async def delete_documents(request: Request) -> Response:
     variant = negotiate(request)
     name = _checked_collection(request)
     body = await read_content(request, ARRAY_TYPES, retrieval_of(request).settings.limits.body_bytes)
-    asked = read_message(parse_object(body), Deletion)
-    if (asked.ids is None) == (asked.filter is None):
+    deletion = read_message(parse_object(body), Deletion)
+    if (deletion.ids is None) == (deletion.filter is None):
         raise BadRequest(
             'send exactly one of ids and filter: {"ids": [...]} or {"filter": ...} says which documents to delete',
             members=["ids", "filter"],
         )
-    make: MakeRequest = partial(DeleteDocuments, collection=name, document_ids=asked.ids or [])
-    if asked.filter is not None:
+    make: MakeRequest = partial(DeleteDocuments, collection=name, document_ids=deletion.ids or [])
+    if deletion.filter is not None:
         try:
-            await asyncio.to_thread(parse_filter, asked.filter)
+            await asyncio.to_thread(parse_filter, deletion.filter)
         except InvalidFilter as error:
             raise InvalidFilter(error.message, member="filter") from error
-        filter = orjson.dumps(asked.filter)
-        make = partial(DeletePassing, collection=name, filter=filter, allow_unknown=asked.allow_unknown)
+        filter = orjson.dumps(deletion.filter)
+        make = partial(DeletePassing, collection=name, filter=filter, allow_unknown=deletion.allow_unknown)
     return await _write(request, make, body, partial(_deleted, request, name), variant.media_type)
 
 
-def _deleted(request: Request, name: str, answer: WriteAnswer) -> Deleted:
+def _deleted(request: Request, name: str, answer: WriterReply) -> Deleted:
     return Deleted(
         collection=name, generation=answer.generation, deleted=answer.deleted, request_id=request_id(request)
     )
@@ -167,7 +167,7 @@ async def _write(
     if isinstance(known, StoredAnswer):
         return Response(known.body, 200, {"Cache-Control": "no-store", "Idempotency-Replayed": "true"}, media_type)
     claim = _Claim(keys, account, key)
-    # A caller who goes away leaves the write to its end: it acts on what is stored now, and who repeats it later, when
+    # A write goes on when its caller disconnects: it acts on what is stored now, and who repeats it later, when
     # somebody else may have written, gets its answer.
     settling = asyncio.ensure_future(claim.settle(_answer(request, make, body, render)))
     settling.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to be told
@@ -195,7 +195,7 @@ class _Claim(NamedTuple):
 
 
 async def _note(keys: IdempotencyKeys, method: Callable[..., None], *arguments: Any) -> None:
-    """Note what became of a write. Where that cannot be noted, the answer of the write is as true."""
+    """Record the outcome of a write. Where it cannot be recorded, the answer is sent all the same."""
     try:
         await asyncio.shield(keys.run(method, *arguments))
     except Unavailable as error:

@@ -84,32 +84,32 @@ def read_limits(body: Mapping[str, Any], least: float) -> dict[str, Any]:
     floats."""
     read: dict[str, Any] = {}
     if isinstance(body.get("facets"), list):
-        read["facets"] = [{**one} if isinstance(one, dict) else one for one in body["facets"]]
+        read["facets"] = [{**facet} if isinstance(facet, dict) else facet for facet in body["facets"]]
     if isinstance(body.get("highlight"), dict):
         read["highlight"] = {**body["highlight"]}
-    for one in (*read.get("facets", ()), read.get("highlight")):
-        if isinstance(one, dict):
-            read_integers(one, "limit", "spans", "snippets", "snippet_chars", least=least)
+    for limited in (*read.get("facets", ()), read.get("highlight")):
+        if isinstance(limited, dict):
+            read_integers(limited, "limit", "spans", "snippets", "snippet_chars", least=least)
     return read
 
 
 def parse_facets(requests: Sequence[str | FacetRequest] | None) -> tuple[types.FacetRequest, ...]:
     """Raises BadRequest, InvalidFilter."""
-    asked = [_parse_facet(one, f"facets[{number}]") for number, one in enumerate(requests or ())]
-    names = [one.field for one in asked]
+    facets = [_parse_facet(facet, f"facets[{number}]") for number, facet in enumerate(requests or ())]
+    names = [facet.field for facet in facets]
     for number, name in enumerate(names):
         if name in names[:number]:
             raise BadRequest(f"facets names {printable_name(name)} twice: send it once", member=f"facets[{number}]")
-    return tuple(asked)
+    return tuple(facets)
 
 
 def _parse_facet(request: str | FacetRequest, path: str) -> types.FacetRequest:
-    asked = FacetRequest(request) if isinstance(request, str) else request
-    if not asked.field or len(asked.field) > MAX_CHARACTERS:
+    facet = FacetRequest(request) if isinstance(request, str) else request
+    if not facet.field or len(facet.field) > MAX_CHARACTERS:
         raise BadRequest(f"{path} must name a field in 1 to {MAX_CHARACTERS:,} characters", member=path)
-    ranges = tuple((one.from_, one.to) for one in asked.ranges or ())
-    limit = min(asked.limit or FACET_VALUES, MAX_FACET_VALUES)
-    parsed = types.FacetRequest(asked.field, limit, ranges, bool(asked.exclude_own))
+    ranges = tuple((bounds.from_, bounds.to) for bounds in facet.ranges or ())
+    limit = min(facet.limit or FACET_VALUES, MAX_FACET_VALUES)
+    parsed = types.FacetRequest(facet.field, limit, ranges, bool(facet.exclude_own))
     parsed_ranges(parsed, path)  # a range that is refused is named by its place in the request
     return parsed
 
@@ -146,8 +146,8 @@ def check_extensions(question: Question, collection: VisibleCollection) -> None:
     """Raises UnsupportedReturnField where the collection withholds its text, Unprocessable where its engine cannot."""
     can = collection.snapshot.can
     highlights = question.highlight is not None
-    asked = ("facets", bool(question.facets), can.facets), ("highlight", highlights, can.highlight)
-    for name, is_asked, is_possible in asked:
+    extras = ("facets", bool(question.facets), can.facets), ("highlight", highlights, can.highlight)
+    for name, is_asked, is_possible in extras:
         if is_asked and not collection.settings.return_text:
             raise UnsupportedReturnField(f"this collection does not return text, so it has no {name}", field=name)
         if is_asked and not is_possible:
@@ -156,22 +156,22 @@ def check_extensions(question: Question, collection: VisibleCollection) -> None:
             )
 
 
-def check_facets(asked: Sequence[types.FacetRequest], collection: VisibleCollection) -> None:
+def check_facets(requests: Sequence[types.FacetRequest], collection: VisibleCollection) -> None:
     """Raises UnsupportedReturnField for a facet of a text, where chunks are counted."""
-    for number, one in enumerate(asked):
-        if tells_text(field_name(one.field), collection.snapshot, collection.settings):
+    for number, request in enumerate(requests):
+        if tells_text(field_name(request.field), collection.snapshot, collection.settings):
             raise UnsupportedReturnField(
-                f"facets[{number}] names {printable_name(one.field)}, a text, and texts are counted here "
+                f"facets[{number}] names {printable_name(request.field)}, a text, and texts are counted here "
                 "(limits.chunks_per_day): leave it out",
                 field="facets",
             )
 
 
-def check_order(asked: FieldOrder, collection: VisibleCollection) -> None:
+def check_order(order: FieldOrder, collection: VisibleCollection) -> None:
     """Raises UnsupportedReturnField for the order of a text, which is withheld or counted."""
-    if tells_text(asked.field, collection.snapshot, collection.settings):
+    if tells_text(order.field, collection.snapshot, collection.settings):
         raise UnsupportedReturnField(
-            f"order.field {printable_name(asked.field)} is a text, which this collection does not return: "
+            f"order.field {printable_name(order.field)} is a text, which this collection does not return: "
             "order by another field",
             field="order",
         )
@@ -179,22 +179,24 @@ def check_order(asked: FieldOrder, collection: VisibleCollection) -> None:
 
 def extensions(collections: Sequence[VisibleCollection]) -> dict[str, Any]:
     """The members of `extensions` in the discovery document: what some collection has."""
-    open_ones = [one.snapshot.can for one in collections if one.settings.return_text]
+    open_ones = [collection.snapshot.can for collection in collections if collection.settings.return_text]
     return {
         **({"facets": FACETS} if not collections or any(can.facets for can in open_ones) else {}),
         **({"highlight": HIGHLIGHT} if not collections or any(can.highlight for can in open_ones) else {}),
     }
 
 
-def render_facets(asked: Sequence[types.FacetRequest], counted: Sequence[types.Facet]) -> bytes:
+def render_facets(requests: Sequence[types.FacetRequest], counted: Sequence[types.Facet]) -> bytes:
     """The JSON of the member `facets`."""
-    return json.encode({one.field: _facet(one, facet) for one, facet in zip(asked, counted, strict=True)})
+    return json.encode(
+        {request.field: _facet(request, facet) for request, facet in zip(requests, counted, strict=True)}
+    )
 
 
-def _facet(asked: types.FacetRequest, counted: types.Facet) -> Facet:
+def _facet(request: types.FacetRequest, counted: types.Facet) -> Facet:
     ranges = [
         FacetRangeCount(count, present(low), present(high))
-        for (low, high), count in zip(asked.ranges, counted.ranges, strict=True)
+        for (low, high), count in zip(request.ranges, counted.ranges, strict=True)
     ]
     return Facet(
         documents=counted.documents,
@@ -221,12 +223,12 @@ def render_passages(found: Answer, *, with_ids: bool, with_text: bool) -> list[b
             _passages(found, hits, marks, with_ids=with_ids, with_text=with_text)
             for hits, marks in zip(found.passages, highlights, strict=False)
         )
-        passages = [b'"passages":%b' % json.encode(one) for one in shown]
+        passages = [b'"passages":%b' % json.encode(passage) for passage in shown]
     if found.copies is None or not any(found.copies):
         return passages
     return [
-        b'%b,"copies":%b' % (one, orjson.dumps(told_copies(hits))) if hits else one
-        for one, hits in zip(passages, found.copies, strict=True)
+        b'%b,"copies":%b' % (passage, orjson.dumps(told_copies(hits))) if hits else passage
+        for passage, hits in zip(passages, found.copies, strict=True)
     ]
 
 

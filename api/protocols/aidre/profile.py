@@ -84,8 +84,8 @@ def offered_facets(collection: VisibleCollection, *, counts_texts: bool) -> list
         if not counts_texts:
             fields = [name for name in fields if not tells_text(name, snapshot, collection.settings)]
         names = dict.fromkeys((*ALWAYS, *fields))
-        offered = [one for name in names if (one := _offered(name, snapshot.facet(field_name(name), limit=1)))]
-        offered.sort(key=lambda one: (one.field != "type", -one.documents, one.distinct, one.field))
+        offered = [facet for name in names if (facet := _offered(name, snapshot.facet(field_name(name), limit=1)))]
+        offered.sort(key=lambda facet: (facet.field != "type", -facet.documents, facet.distinct, facet.field))
         known = offered[:MAX_OFFERED]
         _cache.put(key, known)
     return known

@@ -81,7 +81,7 @@ READING = {
 """The member `read` of the extensions in the discovery document."""
 
 
-class Read(NamedTuple):
+class ReadDocuments(NamedTuple):
     """Some documents, None for an id that is not there; `end` is where the next page begins, None after the last."""
 
     documents: list[StoredDocument | None]
@@ -92,7 +92,7 @@ class Read(NamedTuple):
 class Listing(NamedTuple):
     """What a request asks for. `newest` has the deletions of today, `start` is the position of its page."""
 
-    asked: DocumentQuery
+    query: DocumentQuery
     collection: VisibleCollection
     reader: Reader
     newest: Reader
@@ -100,36 +100,36 @@ class Listing(NamedTuple):
     start: int
     is_first: bool
 
-    def read(self) -> Read:
-        limit = min(self.asked.limit or DOCUMENTS_DEFAULT, DOCUMENTS_MAX)
+    def read(self) -> ReadDocuments:
+        limit = min(self.query.limit or DOCUMENTS_DEFAULT, DOCUMENTS_MAX)
         shown: list[StoredDocument | None] = []
         charged: list[str] = []
         size, end = 0, self.start
         for chunks, after in self._groups():
             if len(shown) == limit or size >= PAGE_BYTES:
-                return Read(shown, charged, end)
+                return ReadDocuments(shown, charged, end)
             end = after
             if chunks is None:
                 shown.append(None)
                 continue
             if self.newest is not self.reader and not self.newest.document(chunks[0].document_id):
                 continue  # deleted since
-            one = shown_document(chunks, self.asked, self.collection)
-            shown.append(one)
-            charged += [chunk.id for chunk in (chunks if one.text is not UNSET else chunks[:1])]
+            document = shown_document(chunks, self.query, self.collection)
+            shown.append(document)
+            charged += [chunk.id for chunk in (chunks if document.text is not UNSET else chunks[:1])]
             size += sum(len(chunk.text) + len(chunk.json_payload or b"") for chunk in chunks)
-        return Read(shown, charged, None)
+        return ReadDocuments(shown, charged, None)
 
     def _groups(self) -> Iterator[tuple[Sequence[RetrievedChunk] | None, int]]:
         """The chunks of each document from the position on, and the position after it."""
-        asked, end = self.asked, self.start
-        if asked.ids is not None:
-            for document_id in asked.ids[self.start :]:
+        query, end = self.query, self.start
+        if query.ids is not None:
+            for document_id in query.ids[self.start :]:
                 end += 1
                 yield self.reader.document(document_id) or None, end
             return
-        skipped = (asked.offset or 0) if self.is_first else 0
-        order = to_order(asked.order_by)
+        skipped = (query.offset or 0) if self.is_first else 0
+        order = to_order(query.order_by)
         if order:
             end += skipped
             found = documents(self.reader, self.filter)
@@ -147,11 +147,11 @@ class Listing(NamedTuple):
 
 
 def shown_document(
-    chunks: Sequence[RetrievedChunk], asked: DocumentQuery, collection: VisibleCollection
+    chunks: Sequence[RetrievedChunk], query: DocumentQuery, collection: VisibleCollection
 ) -> StoredDocument:
     """A document with what was asked for and the collection returns."""
     first, settings = chunks[0], collection.settings
-    named = None if asked.fields is None else frozenset(asked.fields)
+    named = None if query.fields is None else frozenset(query.fields)
     shows_text = settings.return_text if named is None else "text" in named
     whole: Document = stored_document(chunks if shows_text else chunks[:1], vectors=False)
     members = {name: present(getattr(whole, name)) for name in MEMBERS if named is None or name in named}
@@ -163,7 +163,7 @@ def shown_document(
     schema_object = whole.schema_object
     if schema_object is not None:
         schema_object = visible_object(schema_object, first, settings)
-    vectors = {space: vector.tolist() for space, vector in first.vectors().items()} if asked.vectors else None
+    vectors = {space: vector.tolist() for space, vector in first.vectors().items()} if query.vectors else None
     return StoredDocument(
         first.document_id,
         metadata=dict(whole.metadata),
@@ -180,29 +180,29 @@ def parse_query(body: dict[str, Any]) -> DocumentQuery:
     """Raises BadRequest, InvalidInput."""
     members = {**body}
     read_integers(members, "limit", "offset", least=MIN_FLOAT_INTEGER)
-    asked = read_message(members, DocumentQuery)
-    if asked.ids is not None:
-        beside = [name for name in ("filter", "order_by", "offset") if getattr(asked, name) is not None]
+    query = read_message(members, DocumentQuery)
+    if query.ids is not None:
+        beside = [name for name in ("filter", "order_by", "offset") if getattr(query, name) is not None]
         if beside:
             raise BadRequest(f"send ids or {beside[0]}, not both", members=["ids", beside[0]])
-    if asked.fields is not None and asked.vectors:
+    if query.fields is not None and query.vectors:
         raise BadRequest("send fields or vectors, not both", members=["fields", "vectors"])
-    to_order(asked.order_by)
-    return asked
+    to_order(query.order_by)
+    return query
 
 
-def check_granted(asked: DocumentQuery, collection: VisibleCollection, vectors_granted: bool) -> None:
+def check_granted(query: DocumentQuery, collection: VisibleCollection, vectors_granted: bool) -> None:
     """Raises UnsupportedReturnField for what is not granted."""
-    if asked.vectors and not (collection.settings.return_vectors and vectors_granted):
+    if query.vectors and not (collection.settings.return_vectors and vectors_granted):
         raise UnsupportedReturnField("vectors are not returned here", field="vectors")
-    if asked.fields is not None and "text" in asked.fields and not collection.settings.return_text:
+    if query.fields is not None and "text" in query.fields and not collection.settings.return_text:
         raise UnsupportedReturnField("this collection does not return text", field="text")
 
 
-def binding_of(asked: DocumentQuery, filter: Filter | None, caller: str, collection: str) -> bytes:
+def binding_of(query: DocumentQuery, filter: Filter | None, caller: str, collection: str) -> bytes:
     """The listing that a cursor continues, as bytes; the limit may change between pages."""
     digest = None if filter is None else filter_digest(filter).hex()
-    listed = [asked.ids, asked.order_by, asked.offset or 0, asked.fields, bool(asked.vectors)]
+    listed = [query.ids, query.order_by, query.offset or 0, query.fields, bool(query.vectors)]
     return orjson.dumps(["documents", caller, collection, digest, *listed])
 
 
@@ -222,24 +222,24 @@ async def _read_body(request: Request) -> dict[str, Any]:
 async def query_documents(request: Request) -> Response:
     variant = negotiate(request)
     retrieval, caller = retrieval_of(request), caller_of(request)
-    asked = parse_query(await _read_body(request))
+    query = parse_query(await _read_body(request))
     name = request.path_params["name"]
     await retrieval.reach(request, name)
     try:
-        collection = await retrieval.find(name, asked.cursor, caller, "aidre")
+        collection = await retrieval.find(name, query.cursor, caller, "aidre")
     except CollectionMissing:
         if not is_unmade(request, name):
             raise
-        nothing: list[StoredDocument | None] = [None] * len(asked.ids or ())
+        nothing: list[StoredDocument | None] = [None] * len(query.ids or ())
         empty = DocumentPage(collection=name, generation=0, documents=nothing, request_id=request_id(request))
         return _fresh(msgspec.json.encode(empty), variant.media_type)
-    check_granted(asked, collection, caller.vectors)
+    check_granted(query, collection, caller.vectors)
     retrieval.check_budget(caller)
-    filter = None if asked.filter is None else await retrieval.read_filter(asked.filter, collection)
-    binding = binding_of(asked, filter, caller.name, collection.name)
-    reader, position = await retrieval.resumed(asked.cursor, collection, binding)
+    filter = None if query.filter is None else await retrieval.read_filter(query.filter, collection)
+    binding = binding_of(query, filter, caller.name, collection.name)
+    reader, position = await retrieval.resumed(query.cursor, collection, binding)
     newest, start = collection.snapshot, 0 if position is None else position.offset
-    listing = Listing(asked, collection, reader, newest, filter, start, position is None)
+    listing = Listing(query, collection, reader, newest, filter, start, position is None)
     found = await retrieval.in_thread(listing.read)
     retrieval.check_budget(caller)  # concurrent requests may have spent it
     retrieval.charge_budget(caller, collection, found.chunk_ids)
@@ -262,8 +262,8 @@ async def count_documents(request: Request) -> Response:
     variant = negotiate(request)
     retrieval, caller = retrieval_of(request), caller_of(request)
     body = await _read_body(request)
-    asked = read_message({**body, **read_limits(body, MIN_FLOAT_INTEGER)}, CountQuery)
-    facets = parse_facets(asked.facets)
+    query = read_message({**body, **read_limits(body, MIN_FLOAT_INTEGER)}, CountQuery)
+    facets = parse_facets(query.facets)
     name = request.path_params["name"]
     await retrieval.reach(request, name)
     try:
@@ -271,14 +271,14 @@ async def count_documents(request: Request) -> Response:
     except CollectionMissing:
         if not is_unmade(request, name):
             raise
-        nothing = {one.field: Facet(0, 0, 0, []) for one in facets} if facets else UNSET
+        nothing = {request.field: Facet(0, 0, 0, []) for request in facets} if facets else UNSET
         empty = DocumentCount(name, 0, 0, request_id(request), facets=nothing)
         return _fresh(msgspec.json.encode(empty), variant.media_type)
     check_counted(facets, collection)
     if retrieval.counts_chunks:
         check_facets(facets, collection)
     retrieval.check_budget(caller)
-    filter = None if asked.filter is None else await retrieval.read_filter(asked.filter, collection, is_free=True)
+    filter = None if query.filter is None else await retrieval.read_filter(query.filter, collection, is_free=True)
     reader = collection.snapshot
     count = await retrieval.in_thread(partial(reader.count_documents, filter))
     counted = await retrieval.in_thread(partial(count_facets, reader, facets, filter)) if facets else ()
@@ -359,7 +359,7 @@ def _address(value: Any, url: str | None, depth: int = 0) -> str | None:
     elif isinstance(value, dict):
         members = by_property(value)
         parts = [members[name] for name in _ADDRESSES if name in members]
-    return next((found for one in parts if (found := _address(one, url, depth + 1)) is not None), None)
+    return next((found for part in parts if (found := _address(part, url, depth + 1)) is not None), None)
 
 
 def _absolute(address: str, url: str | None) -> str | None:

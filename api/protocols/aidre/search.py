@@ -80,12 +80,12 @@ from aidre.api.protocols.aidre.search_messages import (
     SearchRequest,
     Understood,
 )
-from aidre.api.protocols.provenance import Provenance
+from aidre.api.protocols.provenance import ProvenanceSigners
 from aidre.api.retrieval import Served, VisibleCollection, retrieval_of, visible_payload
 from aidre.engine.model import FUSED_RANKS, Query, Visibility
 from aidre.engine.native import native
 from aidre.engine.retrieve import RELEVANT, Answer, Question
-from aidre.engine.types import Layout, RetrievedChunk
+from aidre.engine.types import ResultLayout, RetrievedChunk
 
 BODY_TYPES = frozenset({AIDRE_JSON, JSON})
 METADATA = b',"metadata":{%%b,"visibility":"%b","etag":"%b\\"%%b%b\\""}'
@@ -112,7 +112,7 @@ DEFAULT_FIELDS = ReturnFields()
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class ParsedSearch:
     """A search request: the question, its filter as JSON, and what the answer is to be like."""
 
     question: Question
@@ -136,7 +136,7 @@ class EtagParts(NamedTuple):
 # -- parsing ---------------------------------------------------------------------------------------------------------
 
 
-def parse_content(content: bytes, limits: Limits) -> Search:
+def parse_content(content: bytes, limits: Limits) -> ParsedSearch:
     """The search request in a body. Raises BadRequest.
 
     The kernel reads the vector. What a client sends beside it is the same in most of its requests, and parsed once.
@@ -148,20 +148,20 @@ def parse_content(content: bytes, limits: Limits) -> Search:
     numbers, rest = found
     parse_rest = _parse_rest if len(rest) <= MAX_CACHED_BODY else _parse_rest.__wrapped__
     try:
-        asked = parse_rest(rest, limits.top_k_default, limits.top_k_max, limits.query_chars)
+        search = parse_rest(rest, limits.top_k_default, limits.top_k_max, limits.query_chars)
     except BadRequest:
         return parse(parse_object(content), limits)  # so that positions in the error are those of the body
-    question = asked.question._replace(vector=np.frombuffer(numbers, np.float32))
-    return Search(question, asked.filter, asked.collection, asked.top_k, asked.fields)
+    question = search.question._replace(vector=np.frombuffer(numbers, np.float32))
+    return ParsedSearch(question, search.filter, search.collection, search.top_k, search.fields)
 
 
 @lru_cache(maxsize=MAX_CACHED_BODIES)
-def _parse_rest(rest: bytes, top_k_default: int, top_k_max: int, query_chars: int) -> Search:
+def _parse_rest(rest: bytes, top_k_default: int, top_k_max: int, query_chars: int) -> ParsedSearch:
     """A request with an empty vector."""
     return parse(parse_object(rest), Limits(top_k_default=top_k_default, top_k_max=top_k_max, query_chars=query_chars))
 
 
-def parse(body: Mapping[str, Any], limits: Limits) -> Search:
+def parse(body: Mapping[str, Any], limits: Limits) -> ParsedSearch:
     """A search request (5, 6, 18, 20). Raises BadRequest.
 
     The vector is read apart from the struct, in a fifth of the time; the test `test_both_ways_to_read_a_vector` holds
@@ -204,7 +204,7 @@ def parse(body: Mapping[str, Any], limits: Limits) -> Search:
         weight=None if request.weights is None else parse_weights(request.weights),
         fusion=request.fusion,
     )
-    return Search(question, request.filter, request.collection, request.top_k, request.return_ or DEFAULT_FIELDS)
+    return ParsedSearch(question, request.filter, request.collection, request.top_k, request.return_ or DEFAULT_FIELDS)
 
 
 def _parse_vector(value: Any) -> NDArray[np.float32] | None:
@@ -281,7 +281,7 @@ def render(
     *,
     identifier: str,
     variant: Variant,
-    provenance: Provenance | None = None,
+    provenance: ProvenanceSigners | None = None,
 ) -> bytes:
     """The search response (7, 16), spliced from the JSON stored at ingest."""
     highlights = answer.highlights
@@ -301,7 +301,7 @@ def render(
         more = [_more_members(chunk, fields, collection) for chunk, _ in answer.hits]
         if highlights:
             pairs = zip(more, highlights, strict=True)
-            more = [b'%b,"highlight":%b' % (members, render_highlight(one)) for members, one in pairs]
+            more = [b'%b,"highlight":%b' % (members, render_highlight(highlight)) for members, highlight in pairs]
         results = layout.between.join(
             _result(chunk, score, layout, members)
             for (chunk, _), score, members in zip(answer.hits, scores, more, strict=True)
@@ -312,7 +312,7 @@ def render(
     return b'%b,"results":[%b],"meta":%b%b' % (start, results, msgspec.json.encode(meta), end)
 
 
-def _result(chunk: RetrievedChunk, score: bytes, layout: Layout, more: bytes) -> bytes:
+def _result(chunk: RetrievedChunk, score: bytes, layout: ResultLayout, more: bytes) -> bytes:
     id, source, metadata, etag = chunk.fragments
     return b"".join((
         layout.before_id, id if layout.ids else b"", layout.before_score, score, layout.before_source, source,
@@ -322,13 +322,13 @@ def _result(chunk: RetrievedChunk, score: bytes, layout: Layout, more: bytes) ->
 
 
 @lru_cache(maxsize=MAX_CACHED_SPLICES)
-def _layout(ids: bool, metadata: bool, etag_parts: EtagParts) -> Layout:
+def _layout(ids: bool, metadata: bool, etag_parts: EtagParts) -> ResultLayout:
     before_id, before_score = (b'{"id":', b',"score":') if ids else (b"{", b'"score":')
     before_metadata = before_etag = after_etag = b""
     if metadata:
         filled = METADATA % (etag_parts.visibility, etag_parts.weak, etag_parts.suffix)
         before_metadata, before_etag, after_etag = filled.split(b"%b")
-    return Layout(
+    return ResultLayout(
         before_id, before_score, b',"source":', before_metadata, before_etag, after_etag + b"}", b",", ids, metadata
     )
 
@@ -348,7 +348,7 @@ def _more_members(chunk: RetrievedChunk, fields: ReturnFields, collection: Visib
     return members
 
 
-def _etag_parts(collection: VisibleCollection, variant: Variant, provenance: Provenance | None) -> EtagParts:
+def _etag_parts(collection: VisibleCollection, variant: Variant, provenance: ProvenanceSigners | None) -> EtagParts:
     """They differ for everything that changes the body of GET /chunks/{id} beside the stored content."""
     signer = None if provenance is None else provenance.chunks.mark
     return _cached_etag_parts(collection.visibility, collection.settings.return_text, variant.mark, signer)
@@ -428,9 +428,9 @@ def _fusion(query: Query) -> Fusion | UnsetType:
 # -- endpoints -------------------------------------------------------------------------------------------------------
 
 
-def _provenance(request: Request) -> Provenance | None:
+def _provenance(request: Request) -> ProvenanceSigners | None:
     """What signs; None without a key."""
-    provenance: Provenance | None = request.app.state.provenance
+    provenance: ProvenanceSigners | None = request.app.state.provenance
     return provenance
 
 
@@ -449,10 +449,10 @@ async def search(request: Request) -> Response:
     variant = negotiate(request)
     retrieval, caller = retrieval_of(request), caller_of(request)
     limits = retrieval.settings.limits
-    asked = parse_content(await read_content(request, BODY_TYPES, limits.body_bytes), limits)
-    question = asked.question
-    await retrieval.reach(request, asked.collection)
-    collection = await retrieval.find(asked.collection, question.cursor, caller, "aidre")
+    parsed = parse_content(await read_content(request, BODY_TYPES, limits.body_bytes), limits)
+    question = parsed.question
+    await retrieval.reach(request, parsed.collection)
+    collection = await retrieval.find(parsed.collection, question.cursor, caller, "aidre")
     if question.vector is not None and not may_query_by_vector(caller, collection.settings):
         guard: Guard = request.app.state.guard
         raise guard.lacking(
@@ -462,20 +462,20 @@ async def search(request: Request) -> Response:
             keyless="queries by vector of this collection need a key with the scope vectors: send it, or a text query",
             known="this key may not query this collection by vector: its scopes lack vectors; send a text query",
         )
-    check_granted(asked.fields, collection, caller.vectors)
+    check_granted(parsed.fields, collection, caller.vectors)
     if question.facets or question.highlight is not None:
         check_extensions(question, collection)
     if retrieval.counts_chunks:
         check_facets(question.facets, collection)
     if question.order is not None and (retrieval.counts_chunks or not collection.settings.return_text):
         check_order(question.order, collection)
-    served = await retrieval.ask(collection, question, caller, "aidre", filter=asked.filter)
+    served = await retrieval.ask(collection, question, caller, "aidre", filter=parsed.filter)
     started = perf_counter()
     content = render(
         served.collection,
         served.answer,
-        asked.fields,
-        _meta(served, asked.top_k),
+        parsed.fields,
+        _meta(served, parsed.top_k),
         identifier=request_id(request),
         variant=variant,
         provenance=_provenance(request),
@@ -488,7 +488,7 @@ async def search(request: Request) -> Response:
 async def list_collections(request: Request) -> Response:
     variant = negotiate(request)
     visible = retrieval_of(request).collections.visible(caller_of(request), "aidre")
-    listed = CollectionList(collections=[render_collection(one) for one in visible], request_id="")
+    listed = CollectionList(collections=[render_collection(collection) for collection in visible], request_id="")
     return conditional_message(request, variant, listed)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from aidre.api.config import MIN_SECRET_CHARS, Intake
+from aidre.api.config import MIN_SECRET_CHARS, IntakeSettings
 from aidre.engine.errors import ConfigurationError, StorageFailed
 from aidre.engine.storage import create_private_file, make_folder, sync_folder, sync_name
 
@@ -52,7 +52,7 @@ class BindKey:
         return hmac.digest(self._digests, content, "sha256")
 
 
-def find_bind_key(settings: Intake, store: Path) -> BindKey:
+def find_bind_key(settings: IntakeSettings, store: Path) -> BindKey:
     """The configured or stored key; creates one if there is none. Raises ConfigurationError."""
     if settings.bind_key is not None:
         return BindKey(settings.bind_key)
@@ -65,13 +65,13 @@ def find_bind_key(settings: Intake, store: Path) -> BindKey:
     return BindKey(secret)
 
 
-def existing_bind_key(settings: Intake, store: Path) -> BindKey | None:
+def existing_bind_key(settings: IntakeSettings, store: Path) -> BindKey | None:
     """The configured or stored key; None if none was created yet. Raises ConfigurationError."""
     secret = settings.bind_key or _read_secret(settings, store)
     return None if secret is None else BindKey(secret)
 
 
-def _key_paths(settings: Intake, store: Path) -> Iterator[Path]:
+def _key_paths(settings: IntakeSettings, store: Path) -> Iterator[Path]:
     """The files that may hold the key, preferred first. Raises ConfigurationError for a path inside the store."""
     resolved_store = store.resolve()
     if settings.key_file is not None:
@@ -86,7 +86,7 @@ def _key_paths(settings: Intake, store: Path) -> Iterator[Path]:
         yield folder / "aidre" / "bind-key"
 
 
-def _read_secret(settings: Intake, store: Path) -> str | None:
+def _read_secret(settings: IntakeSettings, store: Path) -> str | None:
     for path in _key_paths(settings, store):
         try:
             secret = path.read_text(encoding="ascii").strip()
@@ -100,7 +100,7 @@ def _read_secret(settings: Intake, store: Path) -> str | None:
     return None
 
 
-def _make_secret(settings: Intake, store: Path) -> str:
+def _make_secret(settings: IntakeSettings, store: Path) -> str:
     """Write a new secret to the first path that can be written, and return the secret in force."""
     paths = list(_key_paths(settings, store))
     for path in paths:

@@ -21,7 +21,7 @@ from aidre.api.access import Guard, caller_of
 from aidre.api.config import RATE_PERIODS, OfferedIntake, Rate, schema_violation
 from aidre.api.http import (
     JSON,
-    Content,
+    BodyContent,
     NotFound,
     Operation,
     Parameter,
@@ -169,7 +169,7 @@ def _reject(request: Request, error: AidreError) -> ASGIApp | None:
     return Rejection(error, _read_body, refuse) if request.scope["path"].startswith("/intakes/") else None
 
 
-_operation = partial(Operation, tag="Agent Intake", error=Content(IntakeFailure, description="An error"))
+_operation = partial(Operation, tag="Agent Intake", error=BodyContent(IntakeFailure, description="An error"))
 
 OPERATIONS: tuple[Operation, ...] = (
     _operation(
@@ -178,7 +178,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="showIntakes",
         summary="The manifest of intakes",
         description="The provider and its intakes: what each takes, and what comes of it.",
-        answers={200: Content(IntakeManifest)},
+        answers={200: BodyContent(IntakeManifest)},
         errors=(500,),
         conditional=True,
     ),
@@ -188,8 +188,8 @@ OPERATIONS: tuple[Operation, ...] = (
         name="bindOffer",
         summary="Accept an offer",
         description="The same data get the same answer again, also after the offer has expired.",
-        request=Content(BindRequest),
-        answers={200: Content(BindAnswer)},
+        request=BodyContent(BindRequest),
+        answers={200: BodyContent(BindAnswer)},
         errors=(400, 404, 408, 409, 410, 413, 415, 500),
     ),
     _operation(
@@ -198,8 +198,8 @@ OPERATIONS: tuple[Operation, ...] = (
         name="submitIntake",
         summary="Submit data and get an offer",
         description="The data fit the input_schema of the intake. Where nothing relevant is found, it is declined.",
-        request=Content(IntakeRequest),
-        answers={200: Content(IntakeAnswer)},
+        request=BodyContent(IntakeRequest),
+        answers={200: BodyContent(IntakeAnswer)},
         errors=(400, 404, 408, 413, 415, 500),
         parameters=(Parameter("id", "path", "The id of an intake", "find-a-plumber"),),
         links={

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from aidre.api.config import Intake
+from aidre.api.config import IntakeSettings
 from aidre.api.http import connect, create_tables, rfc3339, transaction, truncate_wal
 from aidre.api.protocols.intake.bind_key import existing_bind_key
 from aidre.engine.errors import ConfigurationError, StorageFailed
@@ -100,7 +100,7 @@ OFFER_COLUMNS = "id, session, intake, requires, expires, retention"
 BIND_COLUMNS = "offer, session, intake, bound, answer, key, digest, sealed, forget, attempts"
 
 
-class Ledger:
+class OfferLedger:
     """One connection, for one thread at a time. Every method may raise StorageFailed."""
 
     def __init__(self, folder: Path) -> None:
@@ -216,7 +216,7 @@ def _storage_errors() -> Iterator[None]:
         raise StorageFailed(f"offers and binds cannot be stored: {error}") from error
 
 
-def decrypted_binds(store: Path, settings: Intake, folder: Path) -> Iterator[dict[str, Any]]:
+def decrypted_binds(store: Path, settings: IntakeSettings, folder: Path) -> Iterator[dict[str, Any]]:
     """All binds in the folder of receipts, oldest first; no server has to run. `bind_data` is None after
     delivery to a webhook or the end of the retention period.
 
@@ -224,7 +224,7 @@ def decrypted_binds(store: Path, settings: Intake, folder: Path) -> Iterator[dic
     """
     if not (folder / LEDGER_FILE).exists():
         return
-    ledger = Ledger(folder)
+    ledger = OfferLedger(folder)
     try:
         key = existing_bind_key(settings, store)
         undecryptable: list[str] = []

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import UNSET, structs, to_builtins
 
 from aidre.api.config import (
-    Intake,
+    IntakeSettings,
     OfferedIntake,
     Settings,
     declared_retention,
@@ -99,7 +99,7 @@ def bind_endpoint(base_url: str) -> str:
     return f"{base_url}/intakes/bind"
 
 
-def _intake(intake: OfferedIntake, settings: Intake, base_url: str) -> DeclaredIntake:
+def _intake(intake: OfferedIntake, settings: IntakeSettings, base_url: str) -> DeclaredIntake:
     name = intake.name or intake.id
     privacy = intake.privacy
     return DeclaredIntake(

@@ -32,7 +32,7 @@ from aidre.api.http import rfc3339
 from aidre.api.protocols.intake.bind_key import BindKey, find_bind_key
 from aidre.api.protocols.intake.intake_envelope import PROTOCOL_VERSION, IntakeError, invalid, unavailable
 from aidre.api.protocols.intake.intake_messages import BindAnswer, IntakeAnswer, OfferItem, parse_uuid
-from aidre.api.protocols.intake.offer_ledger import Ledger, StoredBind, StoredOffer
+from aidre.api.protocols.intake.offer_ledger import OfferLedger, StoredBind, StoredOffer
 from aidre.api.protocols.intake.offers import (
     bind_endpoint,
     build_offer,
@@ -140,7 +140,7 @@ class IntakeService:
         self._key = find_bind_key(self.settings.intake, retrieval.snapshots.source.path) if binds else None
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="intake")
         self._hook = ThreadPoolExecutor(1, thread_name_prefix="webhook")
-        self._ledger: Ledger | None = None
+        self._ledger: OfferLedger | None = None
         self._wake = asyncio.Event()
         self._closing = False
         self._worker: asyncio.Task[None] | None = None
@@ -302,10 +302,10 @@ class IntakeService:
     async def _on_disk(self, work: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._disk, work, *arguments)
 
-    def _open_ledger(self) -> Ledger:
+    def _open_ledger(self) -> OfferLedger:
         """The ledger, opened on first use: a store that is read-only now may be writable later."""
         if self._ledger is None:
-            self._ledger = Ledger(self._folder)
+            self._ledger = OfferLedger(self._folder)
         return self._ledger
 
     def _add_offer(self, offer: StoredOffer, account: bytes) -> None:

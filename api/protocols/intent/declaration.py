@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any
 from urllib.parse import urlsplit
 
-from aidre.api.config import HOSTNAME, Intent, Settings
+from aidre.api.config import HOSTNAME, IntentSettings, Settings
 from aidre.api.http import present
 from aidre.api.protocols.intent.hmac_signing import (
     KEY_ID_FIELD,
@@ -76,7 +76,7 @@ def build_declaration(settings: Settings, started: date, version: Version) -> In
     )
 
 
-def _keys(intent: Intent) -> dict[str, Any]:
+def _keys(intent: IntentSettings) -> dict[str, Any]:
     """The extension that says how requests are signed and where a partner gets the key for it."""
     return {
         "aidre.keys": {
@@ -93,12 +93,12 @@ def build_capabilities(settings: Settings, version: Version) -> IntentCapabiliti
     return IntentCapabilities(version=version, retrieval=_retrieval(settings.intent))
 
 
-def _retrieval(intent: Intent) -> IntentRetrieval:
+def _retrieval(intent: IntentSettings) -> IntentRetrieval:
     supports = IntentSupports(chunks=intent.chunks, citations=intent.citations, full_article=intent.full_article)
     return IntentRetrieval(supports=supports, max_chunks=intent.max_chunks, max_tokens=intent.max_tokens)
 
 
-def _compliance(intent: Intent, started: date) -> IntentCompliance:
+def _compliance(intent: IntentSettings, started: date) -> IntentCompliance:
     compliance = intent.compliance
     return IntentCompliance(
         revocable=compliance.revocable,

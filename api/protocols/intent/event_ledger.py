@@ -97,7 +97,7 @@ Chunk: TypeAlias = "tuple[bytes, bytes, str, str | None]"
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PassageCandidate:
     """A chunk that may be returned; `chunk_limit` bounds how many chunks of its document one key may ever receive.
 
     `present_pieces` returns `piece_of` every chunk that the document has now, or None if they cannot be read.
@@ -113,7 +113,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class RecordedExchange:
     """One answer to a request in a session. The ids are digests, so the file reveals none; `answer` is random.
 
     `account` is the key in one collection.
@@ -125,7 +125,7 @@ class Exchange:
     account: bytes
 
     @classmethod
-    def of(cls, key_id: str, request_id: str, session_id: str, collection: str = "") -> Exchange:
+    def of(cls, key_id: str, request_id: str, session_id: str, collection: str = "") -> RecordedExchange:
         return cls(
             digest_of("request", key_id, request_id),
             digest_of("session", key_id, session_id),
@@ -169,7 +169,7 @@ def pseudonym_of(name: str) -> str:
     return (_cached_digest if len(name) <= MAX_CACHED_NAME_CHARS else digest_of)(name).hex()
 
 
-class Ledger:
+class EventLedger:
     """One connection, for one thread at a time. Every method may raise StorageFailed."""
 
     def __init__(self, path: Path) -> None:
@@ -203,12 +203,14 @@ class Ledger:
                     case ["spent", nonce, expires]:
                         self.spend(digest(nonce), float(expires), float(expires))
                     case ["taken", request, session, answer, at, rows, *account]:
-                        exchange = Exchange(digest(request), digest(session), digest(answer), digest("".join(account)))
+                        exchange = RecordedExchange(
+                            digest(request), digest(session), digest(answer), digest("".join(account))
+                        )
                         self.add_chunks(
                             exchange, [(digest(row[0]), digest(row[1]), *row[2:]) for row in rows], float(at)
                         )
                     case ["given back", request, answer, *account]:
-                        self.release(Exchange(digest(request), b"", digest(answer), digest("".join(account))))
+                        self.release(RecordedExchange(digest(request), b"", digest(answer), digest("".join(account))))
                     case _:
                         raise ValueError("an unknown kind of record")
         except (ValueError, TypeError, LookupError) as error:
@@ -243,7 +245,12 @@ class Ledger:
         return self._connection.execute(SPEND, (nonce, expires, now)).rowcount == 1
 
     def reserve(
-        self, exchange: Exchange, candidates: Sequence[Candidate], max_chunks: int, max_tokens: int, now: float
+        self,
+        exchange: RecordedExchange,
+        candidates: Sequence[PassageCandidate],
+        max_chunks: int,
+        max_tokens: int,
+        now: float,
     ) -> tuple[int, ...]:
         """Reserve the first candidates that fit all limits, and return their indices.
 
@@ -272,14 +279,16 @@ class Ledger:
         self.add_chunks(exchange, reserved, now)
         return tuple(indices)
 
-    def _received(self, exchange: Exchange, document_ids: Iterable[str]) -> dict[str, _Received]:
+    def _received(self, exchange: RecordedExchange, document_ids: Iterable[str]) -> dict[str, _Received]:
         """By document id: what the session and the account of an exchange have received of it."""
         digests = {document_id: _cached_digest(document_id) for document_id in document_ids}
         by_session = self._pieces("returned_chunks", "session", exchange.session, digests.values())
         by_account = self._pieces("given_chunks", "account", exchange.account, digests.values())
         return {id: _Received(digest, by_session[digest], by_account[digest]) for id, digest in digests.items()}
 
-    def _compare_with_present(self, account: bytes, received: _Received, candidate: Candidate, now: float) -> None:
+    def _compare_with_present(
+        self, account: bytes, received: _Received, candidate: PassageCandidate, now: float
+    ) -> None:
         """Let what the document no longer has stop counting for the account, and forget it if it is old."""
         present = None if received.compared else candidate.present_pieces()
         received.compared = True
@@ -301,11 +310,11 @@ class Ledger:
             pieces[document].add(piece)
         return pieces
 
-    def add_chunks(self, exchange: Exchange, chunks: Iterable[Chunk], at: float) -> None:
+    def add_chunks(self, exchange: RecordedExchange, chunks: Iterable[Chunk], at: float) -> None:
         ids = exchange.request, exchange.answer, exchange.session, exchange.account
         self._connection.executemany(ADD_CHUNK, [(*ids, *chunk, at) for chunk in chunks])
 
-    def release(self, exchange: Exchange) -> None:
+    def release(self, exchange: RecordedExchange) -> None:
         """Undo the reservations of an answer that was not sent; what another answer returned as well stays given."""
         ids = exchange.request, exchange.answer, exchange.account
         self._connection.execute(

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 from aidre.api.http import (
     JSON,
     BadRequest,
-    Content,
+    BodyContent,
     Operation,
     Parameter,
     RateLimited,
@@ -58,7 +58,7 @@ from aidre.api.protocols.intent.intent_messages import (
     read_event,
     read_retrieve,
 )
-from aidre.api.protocols.intent.partners import Service
+from aidre.api.protocols.intent.partners import IntentService
 from aidre.api.protocols.intent.passages import SignedRequest, render_citations, render_content, retrieve_passages
 from aidre.api.protocols.intent.receipts import Nonce, build_access_event
 from aidre.api.protocols.intent.signed_envelope import (
@@ -181,12 +181,12 @@ def _cacheable(request: Request, content: IntentDeclaration | IntentCapabilities
 
 def _version(request: Request) -> Version:
     """The version that X-AIP-Version asks for; the default one where it asks for none, or for an unknown one."""
-    asked = request.headers.get(VERSION_FIELD)
-    return cast(Version, asked) if asked in VERSIONS else DEFAULT_VERSION
+    version = request.headers.get(VERSION_FIELD)
+    return cast(Version, version) if version in VERSIONS else DEFAULT_VERSION
 
 
-def _service(request: Request) -> Service:
-    service: Service = request.app.state.intent
+def _service(request: Request) -> IntentService:
+    service: IntentService = request.app.state.intent
     return service
 
 
@@ -209,7 +209,7 @@ def mount(retrieval: Retrieval, folder: Path) -> Mounted:
     """`folder` is for the ledger."""
     if not retrieval.settings.intent.declared:
         return Mounted(error_codes=get_args(Reason), state={"intent": None})
-    service = Service(retrieval, folder)
+    service = IntentService(retrieval, folder)
     return Mounted(
         routes=routes,
         error_codes=get_args(Reason),
@@ -256,7 +256,9 @@ SIGNED = (
 )
 ERRORS = (400, 401, 408, 413, 415, 422, 500)
 
-_operation = partial(Operation, tag="Agentic Intent", error=Content(RetrieveAnswer, description="A denial or an error"))
+_operation = partial(
+    Operation, tag="Agentic Intent", error=BodyContent(RetrieveAnswer, description="A denial or an error")
+)
 _get = partial(_operation, method="get", parameters=(VERSION,), conditional=True, errors=(500,))
 _post = partial(_operation, method="post", parameters=SIGNED)
 
@@ -266,22 +268,22 @@ OPERATIONS: tuple[Operation, ...] = (
         name="declareIntent",
         summary="The publisher's declaration",
         description="Who the publisher is, the declared domains, and the terms of access.",
-        answers={200: Content(IntentDeclaration)},
+        answers={200: BodyContent(IntentDeclaration)},
     ),
     _get(
         path=CAPABILITIES,
         name="showCapabilities",
         summary="The capabilities of retrieval",
         description="What answers may have, and how much.",
-        answers={200: Content(IntentCapabilities)},
+        answers={200: BodyContent(IntentCapabilities)},
     ),
     _post(
         path=RETRIEVE,
         name="retrieve",
         summary="Passages within a declared domain",
         description="Signed both ways. A denial is a decision of the publisher, an error a technical failure.",
-        request=Content(RetrieveRequest),
-        answers={200: Content(RetrieveAnswer)},
+        request=BodyContent(RetrieveRequest),
+        answers={200: BodyContent(RetrieveAnswer)},
         errors=ERRORS,
     ),
     _post(
@@ -289,8 +291,11 @@ OPERATIONS: tuple[Operation, ...] = (
         name="reportCitation",
         summary="Report a citation of returned passages",
         description="An event that was recorded before is answered with 200.",
-        request=Content(CitationReport),
-        answers={202: Content(EventAnswer, description="Recorded"), 200: Content(EventAnswer, description="Known")},
+        request=BodyContent(CitationReport),
+        answers={
+            202: BodyContent(EventAnswer, description="Recorded"),
+            200: BodyContent(EventAnswer, description="Known"),
+        },
         errors=(*ERRORS, 404, 409),
     ),
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-from aidre.api.config import Intent
+from aidre.api.config import IntentSettings
 from aidre.api.protocols.intent.intent_messages import URI
 from aidre.engine.ports import Reader
 
@@ -22,7 +22,7 @@ ROUNDING_TOLERANCE = 1e-9
 """0.29 * 100 is 28.99... in floats: without the tolerance it would be rounded down to 28."""
 
 
-def document_chunk_limit(intent: Intent, document_chunks: int) -> int:
+def document_chunk_limit(intent: IntentSettings, document_chunks: int) -> int:
     """The number of a document's chunks that one key may ever receive.
 
     It is less than `document_chunks` unless the publisher returns full articles, and 0 for a document of one chunk.
@@ -50,7 +50,7 @@ def is_citable(url: str | None) -> bool:
         return False
 
 
-def explain_unservable(intent: Intent, collection: str, reader: Reader) -> Iterator[str]:
+def explain_unservable(intent: IntentSettings, collection: str, reader: Reader) -> Iterator[str]:
     """Warnings about documents of a collection that can never be served; none if no editorial domain opens it."""
     if all(domain.collection != collection for domain in intent.editorial_domains.values()):
         return

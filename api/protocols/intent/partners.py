@@ -48,7 +48,7 @@ DUMMY_SECRET = secrets.token_urlsafe(24)
 """Stands in for the secret of an unknown key, so that an unknown key costs the same time as a known one."""
 
 
-class Service:
+class IntentService:
     """One per process. `folder` holds the receipts; `clock` returns Unix time."""
 
     def __init__(self, retrieval: Retrieval, folder: Path, clock: Callable[[], float] = time.time) -> None:

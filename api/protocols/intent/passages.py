@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any
 
 from aidre.api.access import Caller
-from aidre.api.config import EditorialDomain, Intent
+from aidre.api.config import EditorialDomain, IntentSettings
 from aidre.api.http import present
-from aidre.api.protocols.intent.event_ledger import Candidate, Exchange, piece_of
+from aidre.api.protocols.intent.event_ledger import PassageCandidate, RecordedExchange, piece_of
 from aidre.api.protocols.intent.intent_messages import IntentChunk, IntentCitation, IntentContent, RetrieveRequest
 from aidre.api.protocols.intent.limits import document_chunk_limit, estimate_tokens, is_citable
 from aidre.api.protocols.intent.receipts import Nonce, Receipts
@@ -40,15 +40,15 @@ class SignedRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class SelectedPassage:
     """A chunk that may be returned, with its text read already: nothing may fail once its receipt is written."""
 
-    candidate: Candidate
+    candidate: PassageCandidate
     text: str
     title: str | None
 
 
-def check_state(intent: Intent, now: float) -> None:
+def check_state(intent: IntentSettings, now: float) -> None:
     """Raises Denied if the publisher has disabled access or its sunset date has passed."""
     sunset = intent.compliance.sunset
     is_over = sunset is not None and datetime.fromtimestamp(now, UTC).date() > sunset
@@ -56,7 +56,7 @@ def check_state(intent: Intent, now: float) -> None:
         raise Denied("access_disabled", "the publisher does not grant access at the moment")
 
 
-def find_domain(intent: Intent, domains: Sequence[str]) -> EditorialDomain:
+def find_domain(intent: IntentSettings, domains: Sequence[str]) -> EditorialDomain:
     """The narrowest declared domain that equals one of `domains` or contains it; of equals the first. Raises Denied."""
     split = [domain.split(".") for domain in domains]
     enclosing = [".".join(words[:length]) for words in split for length in range(len(words), 0, -1)]
@@ -68,7 +68,7 @@ def find_domain(intent: Intent, domains: Sequence[str]) -> EditorialDomain:
 
 async def retrieve_passages(
     retrieval: Retrieval, receipts: Receipts, signed: SignedRequest, now: float
-) -> Sequence[Passage]:
+) -> Sequence[SelectedPassage]:
     """The passages to return; their receipt is on disk.
 
     Raises Denied, NoResults, LatencyBudgetExceeded, RateLimited and AuthenticationFailed.
@@ -77,8 +77,8 @@ async def retrieve_passages(
     search = _authorized_search(retrieval, signed, now)
     budget = request.latency_budget if intent.enforce_latency_budget else None
     deadline = None if budget is None else asyncio.get_running_loop().time() + budget
-    exchange = Exchange.of(signed.key_id, request.request_id, request.session_id, search.collection.name)
-    selected: list[Passage] = []
+    exchange = RecordedExchange.of(signed.key_id, request.request_id, request.session_id, search.collection.name)
+    selected: list[SelectedPassage] = []
     hits, cursor, may_hold_reservation = intent.max_chunks * 3 // 2 + 1, None, False
     try:
         while True:
@@ -86,7 +86,7 @@ async def retrieve_passages(
                 served = await search.page(hits, cursor)
                 offered = await _servable_passages(retrieval, intent, served)
             has_next = served.next_cursor is not None and served.answer.may_go_on
-            page, may_hold_reservation = _Page(selected, offered, has_next), True
+            page, may_hold_reservation = _PassagePage(selected, offered, has_next), True
             candidates = [passage.candidate for passage in offered]
             limits = intent.max_chunks - len(selected), intent.max_tokens - _token_count(selected)
             make_event = partial(_access_event, search, signed, page)
@@ -107,7 +107,7 @@ async def retrieve_passages(
     return selected
 
 
-def _authorized_search(retrieval: Retrieval, signed: SignedRequest, now: float) -> _Search:
+def _authorized_search(retrieval: Retrieval, signed: SignedRequest, now: float) -> _PassageSearch:
     intent = retrieval.settings.intent
     check_state(intent, now)
     domain = find_domain(intent, signed.request.domains)
@@ -117,24 +117,24 @@ def _authorized_search(retrieval: Retrieval, signed: SignedRequest, now: float) 
     # The domain grants access to its collection, even a private one, and to no other.
     caller = Caller(f"intent {signed.key_id}", frozenset({domain.collection}), vectors=False)
     collection = retrieval.collections.find(domain.collection, caller, "intent")
-    return _Search(retrieval, collection, caller, signed.request.text, domain.filter)
+    return _PassageSearch(retrieval, collection, caller, signed.request.text, domain.filter)
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class _PassagePage:
     """The passages of one page of hits, after those selected from earlier pages."""
 
-    selected: Sequence[Passage]
-    offered: Sequence[Passage]
+    selected: Sequence[SelectedPassage]
+    offered: Sequence[SelectedPassage]
     has_next: bool
 
-    def select(self, indices: Sequence[int]) -> list[Passage]:
+    def select(self, indices: Sequence[int]) -> list[SelectedPassage]:
         """The selection with the offered passages at `indices` added."""
         return [*self.selected, *(self.offered[index] for index in indices)]
 
 
 def _access_event(
-    search: _Search, signed: SignedRequest, page: _Page, indices: Sequence[int]
+    search: _PassageSearch, signed: SignedRequest, page: _PassagePage, indices: Sequence[int]
 ) -> Mapping[str, Any] | None:
     """The access event if this page completes the selection, else None.
 
@@ -148,7 +148,7 @@ def _access_event(
     return signed.make_event([passage.candidate.tokens for passage in selected])
 
 
-def _needs_page(intent: Intent, selected: Sequence[Passage], has_next: bool) -> bool:
+def _needs_page(intent: IntentSettings, selected: Sequence[SelectedPassage], has_next: bool) -> bool:
     """Whether to search the next page: only while another passage of average size would fit."""
     if not has_next or len(selected) >= intent.max_chunks:
         return False
@@ -156,12 +156,12 @@ def _needs_page(intent: Intent, selected: Sequence[Passage], has_next: bool) -> 
     return not selected or intent.max_tokens - used >= used / len(selected)
 
 
-def _token_count(passages: Sequence[Passage]) -> int:
+def _token_count(passages: Sequence[SelectedPassage]) -> int:
     return sum(passage.candidate.tokens for passage in passages)
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class _PassageSearch:
     """The search of one request in the collection that its domain opens."""
 
     retrieval: Retrieval
@@ -181,10 +181,10 @@ class _Search:
         self.retrieval.charge_budget(self.caller, self.collection, chunk_ids)
 
 
-async def _servable_passages(retrieval: Retrieval, intent: Intent, served: Served) -> list[Passage]:
+async def _servable_passages(retrieval: Retrieval, intent: IntentSettings, served: Served) -> list[SelectedPassage]:
     """The relevant hits of documents that may be served, best first: a partner pays for what fits."""
-    documents: dict[Hashable, _Document] = {}
-    servable: list[tuple[str, str, bytes, _Document]] = []
+    documents: dict[Hashable, _DocumentFacts] = {}
+    servable: list[tuple[str, str, bytes, _DocumentFacts]] = []
     stored_counts: list[int | None] = []
     for hit in served.answer.relevant:
         document_key, chunk_id, text, tokens, digest = hit.chunk.passage
@@ -192,19 +192,19 @@ async def _servable_passages(retrieval: Retrieval, intent: Intent, served: Serve
             continue
         document = documents.get(document_key)
         if document is None:
-            document = documents[document_key] = _Document.of(hit.chunk, intent)
+            document = documents[document_key] = _DocumentFacts.of(hit.chunk, intent)
         if document.chunk_limit > 0:
             servable.append((chunk_id, text, digest, document))
             stored_counts.append(tokens)
     counts = await _token_counts(retrieval, served.collection, stored_counts, [text for _, text, _, _ in servable])
     return [
-        Passage(document.candidate(chunk_id, digest, tokens), text, document.title)
+        SelectedPassage(document.candidate(chunk_id, digest, tokens), text, document.title)
         for (chunk_id, text, digest, document), tokens in zip(servable, counts, strict=True)
     ]
 
 
 @dataclass(frozen=True, slots=True)
-class _Document:
+class _DocumentFacts:
     """The facts that all hits of a document share; `chunk_limit` is 0 if none of its chunks may be served.
 
     `hit` is one of its chunks.
@@ -217,14 +217,14 @@ class _Document:
     hit: RetrievedChunk
 
     @classmethod
-    def of(cls, chunk: RetrievedChunk, intent: Intent) -> _Document:
+    def of(cls, chunk: RetrievedChunk, intent: IntentSettings) -> _DocumentFacts:
         url = chunk.url
         is_cited = not intent.citations or is_citable(url)
         limit = document_chunk_limit(intent, chunk.document_chunk_count) if is_cited else 0
         return cls(chunk.document_id, url, chunk.title, limit, chunk)
 
-    def candidate(self, chunk_id: str, digest: bytes, tokens: int) -> Candidate:
-        return Candidate(chunk_id, self.id, digest, tokens, self.chunk_limit, self.url, self.present_pieces)
+    def candidate(self, chunk_id: str, digest: bytes, tokens: int) -> PassageCandidate:
+        return PassageCandidate(chunk_id, self.id, digest, tokens, self.chunk_limit, self.url, self.present_pieces)
 
     def present_pieces(self) -> frozenset[bytes] | None:
         """The pieces that the document has now; None if they cannot be read."""
@@ -253,7 +253,7 @@ async def _token_counts(
     return [next(remaining) if count is None else count for count in stored]
 
 
-def render_content(passages: Sequence[Passage]) -> IntentContent:
+def render_content(passages: Sequence[SelectedPassage]) -> IntentContent:
     return IntentContent(
         chunks=[
             IntentChunk(id=passage.candidate.chunk_id, text=passage.text, token_count=passage.candidate.tokens)
@@ -262,7 +262,7 @@ def render_content(passages: Sequence[Passage]) -> IntentContent:
     )
 
 
-def render_citations(passages: Sequence[Passage], publisher: str) -> list[IntentCitation]:
+def render_citations(passages: Sequence[SelectedPassage], publisher: str) -> list[IntentCitation]:
     """One citation per document, with the ids of its returned chunks."""
     chunk_ids: dict[tuple[str, str | None], list[str]] = {}
     for passage in passages:

@@ -18,8 +18,14 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import orjson
 
-from aidre.api.http import Conflict, HttpError, NotFound, Unprocessable, digest_of
-from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, Candidate, Exchange, Ledger, pseudonym_of
+from aidre.api.http import ConflictingRequest, HttpError, NotFound, Unprocessable, digest_of
+from aidre.api.protocols.intent.event_ledger import (
+    LEDGER_FILE,
+    EventLedger,
+    PassageCandidate,
+    RecordedExchange,
+    pseudonym_of,
+)
 from aidre.api.protocols.intent.group_commit import GroupCommit
 from aidre.api.protocols.intent.hmac_signing import WINDOW_SECONDS, format_rfc3339
 from aidre.api.protocols.intent.intent_messages import CitationEvent
@@ -30,7 +36,7 @@ from aidre.engine.errors import AidreError, StorageFailed
 logger = logging.getLogger("aidre")
 
 T = TypeVar("T")
-Operation: TypeAlias = Callable[[Ledger], T]
+Operation: TypeAlias = Callable[[EventLedger], T]
 """A part of a commit. An HttpError fails the operation alone, any other error the whole commit."""
 
 NONCE_LIFETIME_SECONDS = 3 * WINDOW_SECONDS
@@ -58,7 +64,7 @@ class Receipts:
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
         self.path = folder / LEDGER_FILE
         self._clock = clock
-        self._ledger: Ledger | None = None
+        self._ledger: EventLedger | None = None
         self._spending: list[Nonce] = []
         self._group: GroupCommit[Operation[Any], Any] = GroupCommit(self._commit_batch, "receipts", self._maintain)
 
@@ -70,8 +76,8 @@ class Receipts:
     async def reserve(
         self,
         nonce: Nonce,
-        exchange: Exchange,
-        candidates: Sequence[Candidate],
+        exchange: RecordedExchange,
+        candidates: Sequence[PassageCandidate],
         limits: tuple[int, int],
         make_event: Callable[[Sequence[int]], Mapping[str, Any] | None],
     ) -> tuple[int, ...]:
@@ -81,7 +87,7 @@ class Receipts:
         AuthenticationFailed if another request has spent the nonce.
         """
 
-        def operation(ledger: Ledger) -> tuple[int, ...]:
+        def operation(ledger: EventLedger) -> tuple[int, ...]:
             self._spend(ledger, nonce)
             indices = ledger.reserve(exchange, candidates, *limits, self._clock())
             event = make_event(indices)
@@ -91,7 +97,7 @@ class Receipts:
 
         return await self._commit(operation)
 
-    async def release(self, exchange: Exchange) -> None:
+    async def release(self, exchange: RecordedExchange) -> None:
         """Undo the reservations of an answer that was not sent."""
         with suppress(AidreError):  # on failure the session may receive less than its limit allows
             await self._commit(lambda ledger: ledger.release(exchange))
@@ -99,19 +105,19 @@ class Receipts:
     async def record_citation(self, nonce: Nonce, key_id: str, citation: CitationEvent) -> Literal["kept", "same"]:
         """Record a citation of returned chunks; "same" if it was recorded before.
 
-        Raises AuthenticationFailed for a spent nonce, UnknownRequest, Unprocessable and Conflict.
+        Raises AuthenticationFailed for a spent nonce, UnknownRequest, Unprocessable and ConflictingRequest.
         """
-        exchange = Exchange.of(key_id, citation.request_id, "")
+        exchange = RecordedExchange.of(key_id, citation.request_id, "")
         event = {**citation.event, "platform": {"id": key_id}}
         digest = digest_of("event", key_id, citation.event_id)
         facts = digest_of(citation.request_id, citation.source_url, citation.display_surface, *citation.chunk_ids)
 
-        def operation(ledger: Ledger) -> Literal["kept", "same"]:
+        def operation(ledger: EventLedger) -> Literal["kept", "same"]:
             self._spend(ledger, nonce)
             _check_citation(citation, ledger.returned_chunks(exchange.request))
             status = ledger.record_citation(digest, facts, self._clock())
             if status == "other":
-                raise Conflict("another event has this event_id: give each its own", member="event_id")
+                raise ConflictingRequest("another event has this event_id: give each its own", member="event_id")
             if status == "same":
                 return "same"
             ledger.add_event(event)
@@ -119,7 +125,7 @@ class Receipts:
 
         return await self._commit(operation)
 
-    def _spend(self, ledger: Ledger, nonce: Nonce) -> None:
+    def _spend(self, ledger: EventLedger, nonce: Nonce) -> None:
         if nonce.spent:
             return
         now = self._clock()
@@ -140,7 +146,7 @@ class Receipts:
             await self._commit(lambda _: None)
 
     def _commit_batch(self, operations: Sequence[Operation[Any]]) -> list[Any]:
-        ledger = self._ledger = self._ledger or Ledger(self.path)
+        ledger = self._ledger = self._ledger or EventLedger(self.path)
         self._spending.clear()
         with ledger.transaction():
             results = [_run(operation, ledger) for operation in operations]
@@ -164,7 +170,7 @@ class Receipts:
             self._ledger = None
 
 
-def _run(operation: Operation[Any], ledger: Ledger) -> Any:
+def _run(operation: Operation[Any], ledger: EventLedger) -> Any:
     try:
         return operation(ledger)
     except HttpError as error:

@@ -30,7 +30,7 @@ from aidre.api.http import (
     read_body,
     renders_errors_with,
 )
-from aidre.api.protocols.nlweb.answer.answering import Service
+from aidre.api.protocols.nlweb.answer.answering import AskService
 from aidre.api.protocols.nlweb.mcp_server import INVALID_PARAMS, create_server
 from aidre.api.protocols.nlweb.nlweb_envelope import to_failure
 from aidre.api.protocols.nlweb.stream import cancel_on_disconnect
@@ -58,9 +58,9 @@ DRAIN_SECONDS = 10.0
 
 
 class McpEndpoint:
-    """Serves the protocol over one `Service`; loads the SDK on first use."""
+    """Serves the protocol over one `AskService`; loads the SDK on first use."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: AskService) -> None:
         self._service = service
         self._running: asyncio.Task[None] | None = None
         self._manager: asyncio.Future[StreamableHTTPSessionManager] | None = None
@@ -80,7 +80,7 @@ class McpEndpoint:
         return await cancel_on_disconnect(request.receive, _exchange(manager, scope, body))
 
     async def serve_stdio(self, *, cites_chunks: bool = True) -> None:
-        """Serves one client on standard input and output until the input ends. `cites_chunks` as in `Service`.
+        """Serves one client on standard input and output until the input ends. `cites_chunks` as in `AskService`.
 
         Models are loaded after the first answer, that to `initialize`, which clients wait for at their start.
         """
@@ -132,7 +132,7 @@ class McpEndpoint:
             started.set_exception(error)
 
 
-def _create_session_manager(service: Service) -> StreamableHTTPSessionManager:
+def _create_session_manager(service: AskService) -> StreamableHTTPSessionManager:
     """Without security settings: Host and Origin were checked before every route."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
@@ -205,8 +205,8 @@ def refuse_rpc(request: Request, error: AidreError) -> Response:
     note_error_code(request, failure.failure_code)
     code = SERVER_ERROR if failure.status in {401, 403, 429} else INVALID_REQUEST
     code = INTERNAL_ERROR if failure.status >= 500 else code
-    told = {"code": code, "message": failure.message, "data": {"code": failure.failure_code}}
-    content = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": told})
+    rpc_error = {"code": code, "message": failure.message, "data": {"code": failure.failure_code}}
+    content = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": rpc_error})
     return Response(content, failure.status, {"Cache-Control": "no-store", **failure.headers}, JSON)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from aidre.api.access import ANONYMOUS, Caller, caller_of
-from aidre.api.protocols.nlweb.answer.answering import Service
+from aidre.api.protocols.nlweb.answer.answering import AskService
 from aidre.api.protocols.nlweb.mcp_tools import DATA_NOTICE, Tool, ToolResult, call_tool, list_tools
 
 if TYPE_CHECKING:
@@ -94,24 +94,24 @@ PROMPTS = (
 
 def write_prompt(name: str, arguments: Mapping[str, str]) -> tuple[Prompt, str] | str:
     """The prompt and its text, or what is wrong with the request."""
-    prompt = next((one for one in PROMPTS if one.name == name), None)
+    prompt = next((candidate for candidate in PROMPTS if candidate.name == name), None)
     if prompt is None:
-        return f"there is no prompt {name[:64]!r}: use {' or '.join(one.name for one in PROMPTS)}"
-    known = [one.name for one in prompt.arguments]
-    unknown = next((given for given in arguments if given not in known), None)
+        return f"there is no prompt {name[:64]!r}: use {' or '.join(candidate.name for candidate in PROMPTS)}"
+    known = [argument.name for argument in prompt.arguments]
+    unknown = next((argument_name for argument_name in arguments if argument_name not in known), None)
     if unknown is not None:
         return f"{name} has no argument {unknown[:64]!r}: use {', '.join(known)}"
-    given = {key: value.strip() for key, value in arguments.items() if value.strip()}
+    values = {key: value.strip() for key, value in arguments.items() if value.strip()}
     for argument in prompt.arguments:
-        if argument.required and argument.name not in given:
+        if argument.required and argument.name not in values:
             return f"{argument.name} is missing: {argument.description[0].lower()}{argument.description[1:]}"
-        if len(given.get(argument.name, "")) > MAX_ARGUMENT_CHARS:
+        if len(values.get(argument.name, "")) > MAX_ARGUMENT_CHARS:
             return f"{argument.name} must have at most {MAX_ARGUMENT_CHARS} characters"
-    sentences = [prompt.text, *(text for key, text in prompt.when_given.items() if key in given)]
-    return prompt, "\n".join(sentence.format_map(given) for sentence in sentences)
+    sentences = [prompt.text, *(text for key, text in prompt.when_given.items() if key in values)]
+    return prompt, "\n".join(sentence.format_map(values) for sentence in sentences)
 
 
-def complete(argument: str, beginning: str, caller: Caller, service: Service) -> list[str]:
+def complete(argument: str, beginning: str, caller: Caller, service: AskService) -> list[str]:
     """The collections whose names begin so; nothing for other arguments."""
     if argument != "collection":
         return []
@@ -132,26 +132,26 @@ class Resource:
     text: str
 
 
-def list_resources(caller: Caller, service: Service) -> Iterator[Resource]:
+def list_resources(caller: Caller, service: AskService) -> Iterator[Resource]:
     """The collections that the caller may see over NLWeb."""
-    for one in service.retrieval.collections.visible(caller, "nlweb"):
-        snapshot = one.snapshot
+    for collection in service.retrieval.collections.visible(caller, "nlweb"):
+        snapshot = collection.snapshot
         content = {
-            "name": one.name,
-            "description": one.description,
-            "visibility": one.visibility,
+            "name": collection.name,
+            "description": collection.description,
+            "visibility": collection.visibility,
             "updated_at": snapshot.collection.updated_at,
             "documents": snapshot.documents,
             "chunks": snapshot.chunks,
-            "site": one.name,
+            "site": collection.name,
         }
         text = orjson.dumps(content, option=orjson.OPT_INDENT_2).decode()
-        yield Resource(SCHEME + one.name, one.name, one.description, text)
+        yield Resource(SCHEME + collection.name, collection.name, collection.description, text)
 
 
-def read_resource(uri: str, caller: Caller, service: Service) -> Resource | None:
+def read_resource(uri: str, caller: Caller, service: AskService) -> Resource | None:
     """None for one that does not exist for the caller."""
-    return next((one for one in list_resources(caller, service) if one.uri == uri), None)
+    return next((resource for resource in list_resources(caller, service) if resource.uri == uri), None)
 
 
 INVALID_PARAMS: Final = -32_602
@@ -162,7 +162,7 @@ MIME_TYPE: Final = "application/json"
 UNKNOWN_CLIENT = {"name": "unknown", "version": "0"}
 
 
-def create_server(service: Service) -> Server[Any]:
+def create_server(service: AskService) -> Server[Any]:
     from mcp.server.lowlevel.server import Server
 
     handlers = _Handlers(service)
@@ -197,7 +197,7 @@ async def _complete_initialize(ctx: ServerRequestContext[Any, Any], call_next: C
 class _Handlers:
     """A method for each method of the protocol that the server answers."""
 
-    service: Service
+    service: AskService
 
     async def list_tools(
         self, context: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None
@@ -220,8 +220,10 @@ class _Handlers:
 
         return ListResourcesResult(
             resources=[
-                Resource(uri=one.uri, name=one.name, description=one.description or None, mime_type=MIME_TYPE)
-                for one in list_resources(_caller(context), self.service)
+                Resource(
+                    uri=resource.uri, name=resource.name, description=resource.description or None, mime_type=MIME_TYPE
+                )
+                for resource in list_resources(_caller(context), self.service)
             ]
         )
 
@@ -261,8 +263,8 @@ class _Handlers:
         if isinstance(written, str):
             raise _error(INVALID_PARAMS, written)
         prompt, text = written
-        said = PromptMessage(role="user", content=TextContent(type="text", text=text))
-        return GetPromptResult(description=prompt.description, messages=[said])
+        message = PromptMessage(role="user", content=TextContent(type="text", text=text))
+        return GetPromptResult(description=prompt.description, messages=[message])
 
     async def complete(self, context: ServerRequestContext[Any, Any], params: CompleteRequestParams) -> CompleteResult:
         from mcp_types import CompleteResult, Completion
@@ -283,7 +285,7 @@ def _caller(context: ServerRequestContext[Any, Any]) -> Caller:
     return ANONYMOUS if context.request is None else caller_of(context.request)
 
 
-def _describe(tool: Tool, service: Service) -> Any:
+def _describe(tool: Tool, service: AskService) -> Any:
     from mcp_types import Tool as McpTool, ToolAnnotations
 
     template = service.retrieval.settings.nlweb.template if tool.name == "ask" else None
@@ -325,7 +327,7 @@ def _describe_prompt(prompt: Prompt) -> Any:
         title=prompt.title,
         description=prompt.description,
         arguments=[
-            PromptArgument(name=one.name, description=one.description, required=one.required)
-            for one in prompt.arguments
+            PromptArgument(name=argument.name, description=argument.description, required=argument.required)
+            for argument in prompt.arguments
         ],
     )

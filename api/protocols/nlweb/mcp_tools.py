@@ -15,7 +15,7 @@ from urllib.parse import quote
 import orjson
 
 from aidre.api.access import Caller
-from aidre.api.protocols.nlweb.answer.answering import Service, answer
+from aidre.api.protocols.nlweb.answer.answering import AskService, answer
 from aidre.api.protocols.nlweb.answer.document_search import Narrowing, find_documents
 from aidre.api.protocols.nlweb.answer.rewriting import rewrite
 from aidre.api.protocols.nlweb.nlweb_envelope import (
@@ -35,7 +35,7 @@ from aidre.engine.types import RetrievedChunk, own_text
 logger = logging.getLogger("aidre")
 
 Arguments: TypeAlias = Mapping[str, Json]
-Handler: TypeAlias = Callable[[Arguments, Caller, Service], Awaitable[bytes]]
+Handler: TypeAlias = Callable[[Arguments, Caller, AskService], Awaitable[bytes]]
 
 EXPECTED_FAILURES = frozenset({"NO_RESULTS", "CANCELLED"})
 """Failures that are a valid result of the call, not an error of the tool."""
@@ -135,7 +135,7 @@ class ToolResult:
     is_error: bool = False
 
 
-def list_tools(caller: Caller, service: Service) -> list[Tool]:
+def list_tools(caller: Caller, service: AskService) -> list[Tool]:
     """The tools, with the collections of this caller in their descriptions."""
     content = _describe_content(caller, service)
     return [
@@ -146,7 +146,7 @@ def list_tools(caller: Caller, service: Service) -> list[Tool]:
     ]
 
 
-def _describe_content(caller: Caller, service: Service) -> str:
+def _describe_content(caller: Caller, service: AskService) -> str:
     """The publisher and the collections, with their descriptions."""
     names = [
         f"{visible.name} ({visible.description.rstrip('. ')})" if visible.description else visible.name
@@ -158,7 +158,7 @@ def _describe_content(caller: Caller, service: Service) -> str:
     return text if len(text) <= MAX_DESCRIPTION_CHARS else text[: MAX_DESCRIPTION_CHARS - 1] + "…"
 
 
-async def call_tool(name: str, arguments: Any, caller: Caller, service: Service) -> ToolResult | None:
+async def call_tool(name: str, arguments: Any, caller: Caller, service: AskService) -> ToolResult | None:
     """The result of a tool; None for an unknown tool."""
     handler = HANDLERS.get(name)
     if handler is None:
@@ -204,17 +204,17 @@ def _to_result(response: bytes) -> ToolResult:
     return ToolResult(prose or (response.decode(),), structured, structured.get("_meta"), is_error)
 
 
-async def _ask(arguments: Arguments, caller: Caller, service: Service) -> bytes:
+async def _ask(arguments: Arguments, caller: Caller, service: AskService) -> bytes:
     ask = read_ask(arguments, service.retrieval.settings)
     return render_json(await answer(ask, caller, service), ask.dialect)
 
 
-async def _await(arguments: Arguments, caller: Caller, service: Service) -> bytes:
+async def _await(arguments: Arguments, caller: Caller, service: AskService) -> bytes:
     outcome = await service.promises.handle_await(arguments, caller)
     return outcome if isinstance(outcome, bytes) else render_json(outcome)
 
 
-async def _search(arguments: Arguments, caller: Caller, service: Service) -> bytes:
+async def _search(arguments: Arguments, caller: Caller, service: AskService) -> bytes:
     retrieval = service.retrieval
     _refuse_unknown("search", arguments, SEARCH_SCHEMA)
     if arguments.get("query") is None:
@@ -237,9 +237,9 @@ async def _search(arguments: Arguments, caller: Caller, service: Service) -> byt
     ]
     spelling = {"corrected": page.corrected, "suggestion": page.suggestion}
     understood = None if page.reading is None else page.reading.understood
-    said = {**spelling, "understood": understood}
+    extras = {**spelling, "understood": understood}
     answer = {"notice": DATA_NOTICE, "results": results}
-    return orjson.dumps(answer | {name: value for name, value in said.items() if value is not None})
+    return orjson.dumps(answer | {name: value for name, value in extras.items() if value is not None})
 
 
 def _refuse_unknown(tool: str, arguments: Arguments, schema: Mapping[str, Any]) -> None:
@@ -260,7 +260,7 @@ def _count(value: Json, most: int) -> int | None:
     return min(value, most)
 
 
-def _collection(value: Json, caller: Caller, service: Service) -> str | None:
+def _collection(value: Json, caller: Caller, service: AskService) -> str | None:
     if value is None or value == "":
         return None
     names = service.retrieval.collections.names(caller, "nlweb")
@@ -292,7 +292,7 @@ def _mode(value: Json) -> Mode | None:
     return mode
 
 
-def _search_result(collection: VisibleCollection, chunk: RetrievedChunk, service: Service) -> dict[str, Json]:
+def _search_result(collection: VisibleCollection, chunk: RetrievedChunk, service: AskService) -> dict[str, Json]:
     citation = _citation(collection, chunk, service)
     source = {**citation, "section": chunk.section, "updated_at": chunk.updated_at}
     result = {
@@ -309,7 +309,7 @@ def _search_result(collection: VisibleCollection, chunk: RetrievedChunk, service
     return {**result, "text": chunk.text} if collection.settings.return_text else result
 
 
-def _citation(collection: VisibleCollection, chunk: RetrievedChunk, service: Service) -> dict[str, Json]:
+def _citation(collection: VisibleCollection, chunk: RetrievedChunk, service: AskService) -> dict[str, Json]:
     """Title and URL, which connectors cite. A document without a URL gets the address of its chunk on this server if it
     is listening."""
     url = chunk.url
@@ -320,7 +320,7 @@ def _citation(collection: VisibleCollection, chunk: RetrievedChunk, service: Ser
     return {"title": chunk.title or chunk.document_id, "url": url or ""}
 
 
-async def _fetch(arguments: Arguments, caller: Caller, service: Service) -> bytes:
+async def _fetch(arguments: Arguments, caller: Caller, service: AskService) -> bytes:
     _refuse_unknown("fetch", arguments, FETCH_SCHEMA)
     result_id = arguments.get("id")
     if type(result_id) is not str or not result_id.strip():

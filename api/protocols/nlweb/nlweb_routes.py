@@ -22,7 +22,7 @@ from aidre.api.access import caller_of
 from aidre.api.http import (
     JSON,
     NOT_BLANK,
-    Content,
+    BodyContent,
     Operation,
     Parameter,
     UnsupportedMediaType,
@@ -36,7 +36,7 @@ from aidre.api.http import (
     renders_errors_with,
 )
 from aidre.api.protocols.nlweb import mcp
-from aidre.api.protocols.nlweb.answer.answering import Service, answer, complete_answer, find_items
+from aidre.api.protocols.nlweb.answer.answering import AskService, answer, complete_answer, find_items
 from aidre.api.protocols.nlweb.answer.items import Items
 from aidre.api.protocols.nlweb.answer.llm import ChatModel
 from aidre.api.protocols.nlweb.ask_messages import (
@@ -216,8 +216,8 @@ def _self_description(request: Request) -> Response:
     return cacheable_response(request, orjson.dumps(body), "max-age=300")
 
 
-def _service(request: Request) -> Service:
-    service: Service = request.app.state.nlweb
+def _service(request: Request) -> AskService:
+    service: AskService = request.app.state.nlweb
     return service
 
 
@@ -237,7 +237,7 @@ def mount(retrieval: Retrieval, folders: Sequence[Path]) -> Mounted:
     settings = retrieval.settings.nlweb
     promises = Promises(folders, settings.timeout, max_promises=0 if retrieval.is_replica else MAX_PROMISES)
     model = ChatModel(settings.llm) if settings.llm is not None else None
-    service = Service(retrieval, promises, Items(settings.actions), model)
+    service = AskService(retrieval, promises, Items(settings.actions), model)
     endpoint = mcp.McpEndpoint(service)
 
     async def close() -> None:
@@ -264,12 +264,12 @@ QUERY = Parameter(
     "how is a backup restored",
     {"type": "string", "pattern": NOT_BLANK},
 )
-PROMISE = Content(PromiseAnswer, description="A promise")
+PROMISE = BodyContent(PromiseAnswer, description="A promise")
 AWAIT = {
     "await": link("await", "Check on the promise: `promise_token` is `promise.token` of this answer, `action` checkin")
 }
 
-_operation = partial(Operation, tag="NLWeb", method="post", error=Content(Failure, description="A failure"))
+_operation = partial(Operation, tag="NLWeb", method="post", error=BodyContent(Failure, description="A failure"))
 
 OPERATIONS: tuple[Operation, ...] = (
     _operation(
@@ -278,7 +278,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="askByAddress",
         summary="Ask with a query string",
         description="For EventSource and older clients: each member of the request may be a parameter.",
-        answers={200: Content(AskAnswer, description=ANSWER, also=STREAM), 202: PROMISE},
+        answers={200: BodyContent(AskAnswer, description=ANSWER, also=STREAM), 202: PROMISE},
         errors=ERRORS,
         parameters=(QUERY,),
         conditional=True,
@@ -288,8 +288,8 @@ OPERATIONS: tuple[Operation, ...] = (
         name="ask",
         summary="Ask in natural language",
         description="Answers with the best documents, and with a summary of them if `prefer.mode` says so.",
-        request=Content(AskRequest),
-        answers={200: Content(AskAnswer, description=ANSWER, also=STREAM), 202: PROMISE},
+        request=BodyContent(AskRequest),
+        answers={200: BodyContent(AskAnswer, description=ANSWER, also=STREAM), 202: PROMISE},
         errors=ERRORS,
         links=AWAIT,
     ),
@@ -298,8 +298,8 @@ OPERATIONS: tuple[Operation, ...] = (
         name="await",
         summary="Check on a promise, or cancel it",
         description="Answers with the promise while the work runs, then with its answer.",
-        request=Content(AwaitRequest),
-        answers={200: Content(AskAnswer, description=ANSWER), 202: PROMISE},
+        request=BodyContent(AwaitRequest),
+        answers={200: BodyContent(AskAnswer, description=ANSWER), 202: PROMISE},
         errors=ERRORS,
         links=AWAIT,
     ),
@@ -308,9 +308,9 @@ OPERATIONS: tuple[Operation, ...] = (
         name="mcp",
         summary="One message of the Model Context Protocol",
         description="Streamable HTTP without sessions (NLWeb, appendix C); the tools are ask, await, search and fetch.",
-        request=Content(RpcRequest),
-        answers={200: Content(RpcResponse), 202: Content({}, (), "A notification was accepted")},
-        error=Content(RpcResponse, description="A failure"),
+        request=BodyContent(RpcRequest),
+        answers={200: BodyContent(RpcResponse), 202: BodyContent({}, (), "A notification was accepted")},
+        error=BodyContent(RpcResponse, description="A failure"),
         errors=(400, 404, 406, 408, 413, 415, 421, 500),
     ),
     _operation(
@@ -319,7 +319,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="listSites",
         summary="The values that query.site accepts",
         description="The collections that the caller may ask, and configured hosts.",
-        answers={200: Content(SiteList)},
+        answers={200: BodyContent(SiteList)},
         errors=(500,),
         conditional=True,
     ),

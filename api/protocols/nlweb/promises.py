@@ -54,7 +54,7 @@ _CANCELLED: Final[tuple[Code, str]] = ("CANCELLED", "this promise was cancelled"
 DEFAULT_MESSAGE = "The answer is being worked on."
 
 
-class Progress:
+class PromiseProgress:
     """The progress that work reports about itself; it never decreases."""
 
     def __init__(self) -> None:
@@ -73,11 +73,11 @@ class Progress:
 
 
 @dataclass(eq=False, slots=True)
-class _Job:
+class _PromiseJob:
     """A promise that runs in this worker. `stopped` is set if this worker is closing and ends the work itself."""
 
     task: asyncio.Task[Any]
-    progress: Progress
+    progress: PromiseProgress
     began: float
     stopped: bool = False
 
@@ -102,7 +102,7 @@ class Promises:
         # SQLite blocks, and the event loop must not. One thread, so that one connection is enough.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="promises")
         self._table: PromiseTable | None = None
-        self._jobs: dict[bytes, _Job] = {}
+        self._jobs: dict[bytes, _PromiseJob] = {}
         self._recorders: set[asyncio.Task[None]] = set()
         self._maintenance: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
@@ -133,7 +133,7 @@ class Promises:
     async def run_or_promise(
         self,
         caller: Caller,
-        work: Callable[[Progress], Awaitable[T]],
+        work: Callable[[PromiseProgress], Awaitable[T]],
         render: Callable[[T], bytes],
         budget: float,
     ) -> T | PromiseResponse:
@@ -142,13 +142,13 @@ class Promises:
         `render` makes the document that is stored for the caller. If no promise can be added, this waits for the work;
         a caller that disconnects meanwhile cancels it.
         """
-        progress = Progress()
+        progress = PromiseProgress()
         task = asyncio.create_task(self._run(work, progress))
         try:
             if budget > 0:
                 await asyncio.wait({task}, timeout=budget)
             if not task.done():
-                promise = await self._promise(caller, _Job(task, progress, self._clock()), render)
+                promise = await self._promise(caller, _PromiseJob(task, progress, self._clock()), render)
                 if promise is not None:
                     return promise
             return await task
@@ -200,7 +200,7 @@ class Promises:
 
     # -- jobs of this worker -----------------------------------------------------------------------------------
 
-    async def _run(self, work: Callable[[Progress], Awaitable[T]], progress: Progress) -> T:
+    async def _run(self, work: Callable[[PromiseProgress], Awaitable[T]], progress: PromiseProgress) -> T:
         try:
             async with asyncio.timeout(self._timeout) as limit:
                 return await work(progress)
@@ -209,7 +209,7 @@ class Promises:
                 raise
             raise NlwebFailure("TIMEOUT", f"this took more than {self._timeout:g} seconds: ask for less") from None
 
-    async def _promise(self, caller: Caller, job: _Job, render: Callable[[T], bytes]) -> PromiseResponse | None:
+    async def _promise(self, caller: Caller, job: _PromiseJob, render: Callable[[T], bytes]) -> PromiseResponse | None:
         """Adds a promise for a job; None if the table is full or cannot be written."""
         token = secrets.token_urlsafe(TOKEN_BYTES)
         added: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -222,7 +222,7 @@ class Promises:
         self,
         digest: bytes,
         caller: Caller,
-        job: _Job,
+        job: _PromiseJob,
         render: Callable[[T], bytes],
         added: asyncio.Future[bool],
     ) -> None:
@@ -344,7 +344,7 @@ def _exists(path: Path) -> bool:
     return False
 
 
-def _result_of(job: _Job, render: Callable[[T], bytes]) -> PromiseResult:
+def _result_of(job: _PromiseJob, render: Callable[[T], bytes]) -> PromiseResult:
     """The result of a task that is done."""
     try:
         return render(job.task.result())

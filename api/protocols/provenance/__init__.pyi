@@ -3,7 +3,7 @@ from .publications import publication_signer as publication_signer, publisher_ke
 from .signers import (
     KEYS_MEDIA_TYPE as KEYS_MEDIA_TYPE,
     WELL_KNOWN as WELL_KNOWN,
-    Provenance as Provenance,
+    ProvenanceSigners as ProvenanceSigners,
     mount as mount,
     provenance_for as provenance_for,
 )

@@ -49,7 +49,7 @@ PRIVATE, PUBLIC = "PRIVATE KEY", "PUBLIC KEY"
 
 
 @dataclass(frozen=True, slots=True)
-class PublicKey:
+class VerifyingKey:
     """`id` is the thumbprint (RFC 7638); `retired` is in Unix time, None if the file does not say."""
 
     id: str
@@ -80,28 +80,28 @@ class SigningKey:
     """A private key with its public half; `sign` returns the signature of a message."""
 
     private: Ed25519PrivateKey
-    public: PublicKey
+    public: VerifyingKey
     sign: Callable[[bytes], bytes] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class SigningKeys:
     """The keys of a file: `signing` is its last private key, `published` has all public halves, newest first."""
 
     signing: SigningKey
-    published: tuple[PublicKey, ...]
+    published: tuple[VerifyingKey, ...]
 
     def document(self, algorithm: str = CURVE) -> bytes:
         """The JWK set (RFC 7517), without any private member."""
         return orjson.dumps({"keys": [key.jwk(algorithm) for key in self.published]})
 
 
-def read_keys(path: Path) -> Keys:
+def read_keys(path: Path) -> SigningKeys:
     """Read a key file. Raises ConfigurationError."""
     return parse_keys(_read(path, "provenance.key"), path)
 
 
-def read_public_keys(path: Path, setting: str) -> tuple[PublicKey, ...]:
+def read_public_keys(path: Path, setting: str) -> tuple[VerifyingKey, ...]:
     """The public keys of a file that has no private ones, newest first. Raises ConfigurationError, which names the
     setting that names the file."""
     _, keys = _parse(_read(path, setting), path)
@@ -121,16 +121,16 @@ def _read(path: Path, setting: str) -> bytes:
         ) from error
 
 
-def parse_keys(content: bytes, path: Path) -> Keys:
+def parse_keys(content: bytes, path: Path) -> SigningKeys:
     """Parse a key file. Raises ConfigurationError, whose message names `path` and never repeats the content."""
     signing, keys = _parse(content, path)
     if signing is None:
         raise _invalid_file(path, "it has no private key")
     others = [key for key in reversed(keys.values()) if key.id != signing.public.id]
-    return Keys(signing, (signing.public, *others))
+    return SigningKeys(signing, (signing.public, *others))
 
 
-def _parse(content: bytes, path: Path) -> tuple[SigningKey | None, dict[str, PublicKey]]:
+def _parse(content: bytes, path: Path) -> tuple[SigningKey | None, dict[str, VerifyingKey]]:
     """The last private key, and all public halves by their ids, in order."""
     if len(content) > MAX_KEY_FILE_BYTES:
         raise _invalid_file(path, "it is too large")
@@ -139,7 +139,7 @@ def _parse(content: bytes, path: Path) -> tuple[SigningKey | None, dict[str, Pub
     except UnicodeDecodeError as error:
         raise _invalid_file(path, "it is not PEM") from error
     signing: SigningKey | None = None
-    keys: dict[str, PublicKey] = {}
+    keys: dict[str, VerifyingKey] = {}
     end = blocks = 0
     for block in BLOCK.finditer(text):
         blocks += 1
@@ -191,10 +191,10 @@ def _parse_public(pem: str, path: Path) -> Ed25519PublicKey:
     return key
 
 
-def _public_key(key: Ed25519PublicKey, retired: float | None) -> PublicKey:
+def _public_key(key: Ed25519PublicKey, retired: float | None) -> VerifyingKey:
     x = base64url(key.public_bytes_raw())
     pem = key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return PublicKey(thumbprint(x), x, pem.decode(), retired)
+    return VerifyingKey(thumbprint(x), x, pem.decode(), retired)
 
 
 def thumbprint(x: str) -> str:
@@ -229,7 +229,7 @@ def _invalid_file(path: Path, reason: str) -> ConfigurationError:
 # -- making ----------------------------------------------------------------------------------------------------------
 
 
-def make_key(path: Path, now: float) -> PublicKey:
+def make_key(path: Path, now: float) -> VerifyingKey:
     """Add a new key to a file, creating the file if needed; `now` is Unix time.
 
     The public halves of former keys are kept as long as one of their signatures may be valid. Raises
@@ -253,11 +253,11 @@ def make_key(path: Path, now: float) -> PublicKey:
     return key
 
 
-def _retired_keys(former: Keys, now: float) -> list[PublicKey]:
+def _retired_keys(former: SigningKeys, now: float) -> list[VerifyingKey]:
     """The keys to keep, oldest first. The former signing key, and any without a date, retires now."""
     oldest = now - MAX_LIFETIME_SECONDS - MARGIN_SECONDS
-    kept = [key for key in reversed(former.published) if key.retired is None or key.retired >= oldest]
-    return [PublicKey(key.id, key.x, key.pem, now if key.retired is None else key.retired) for key in kept]
+    recent = [key for key in reversed(former.published) if key.retired is None or key.retired >= oldest]
+    return [VerifyingKey(key.id, key.x, key.pem, now if key.retired is None else key.retired) for key in recent]
 
 
 def _parse_time(text: str) -> float | None:
@@ -332,7 +332,7 @@ class KeyRing:
             logger.error("the keys in force stay: %s", error)
             return
         if keys.signing.public.id == self.signing.public.id:
-            keys = Keys(self.signing, keys.published)
+            keys = SigningKeys(self.signing, keys.published)
         elif all(key.id != self.signing.public.id for key in keys.published):
             self.signing = keys.signing  # the key in force was removed, so verifiers must no longer trust it
         else:

@@ -16,7 +16,7 @@ from aidre.api.config import Settings
 from aidre.api.protocols.provenance.keys import (
     CURVE,
     KeyRing,
-    PublicKey,
+    VerifyingKey,
     compact_jws,
     file_version,
     from_base64url,
@@ -71,12 +71,12 @@ class PublisherKeys:
                 logger.error("the keys of publishers in force stay: %s", error)
         return open_statement(statement, self._keys)
 
-    def _read(self) -> Mapping[str, PublicKey]:
+    def _read(self) -> Mapping[str, VerifyingKey]:
         return {key.id: key for key in read_public_keys(self._path, _SETTING)}
 
 
-def open_statement(statement: str, keys: Mapping[str, PublicKey]) -> bytes:
-    """The payload of a statement. KeyError with the id of its key, where that is none of `keys`; ValueError where it is
+def open_statement(statement: str, keys: Mapping[str, VerifyingKey]) -> bytes:
+    """The payload of a statement. KeyError with the id of its key, where that is not in `keys`; ValueError where it is
     no statement, or its signature does not hold."""
     text, _, signature = statement.rpartition(".")
     head, _, payload = text.partition(".")

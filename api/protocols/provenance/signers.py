@@ -36,7 +36,7 @@ CACHED_SIGNATURES = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class ChunkClaims:
     """The signed facts about a chunk. `source_url` is None for a document without a URL."""
 
     collection: str
@@ -71,9 +71,9 @@ class ChunkSigner:
         self._clock = clock
         self._cache_size = cache_size
         self._key: SigningKey | None = None
-        self._cache: OrderedDict[Claims, tuple[int, str]] = OrderedDict()
+        self._cache: OrderedDict[ChunkClaims, tuple[int, str]] = OrderedDict()
 
-    def sign(self, claims: Claims) -> str:
+    def sign(self, claims: ChunkClaims) -> str:
         """A JWS that stays valid for at least half of its lifetime."""
         now = self._clock()
         self._follow_key()
@@ -110,7 +110,7 @@ class ChunkSigner:
             self._key = key
             self._cache.clear()
 
-    def _make_token(self, claims: Claims, issued: int) -> str:
+    def _make_token(self, claims: ChunkClaims, issued: int) -> str:
         payload = {
             "iss": self._issuer,
             "sub": claims.chunk_id,
@@ -132,7 +132,7 @@ def canonical_json(claims: dict[str, str | int | None]) -> bytes:
 WELL_KNOWN = "/.well-known/aidre-keys.json"
 
 
-class Provenance:
+class ProvenanceSigners:
     """The key ring and the two signers. `issuer` is the origin that publishes the keys."""
 
     def __init__(self, ring: KeyRing, base_url: str, origin: str | None, lifetime: float, algorithm: str) -> None:
@@ -143,7 +143,7 @@ class Provenance:
 
     def chunk(self, collection: str, chunk: RetrievedChunk) -> str:
         """The signed statement about a chunk (a compact JWS), for `metadata.provenance`."""
-        return self.chunks.sign(Claims(collection, chunk.id, chunk.content_hash, chunk.url, chunk.updated_at))
+        return self.chunks.sign(ChunkClaims(collection, chunk.id, chunk.content_hash, chunk.url, chunk.updated_at))
 
     def keys(self) -> bytes:
         """The JWK set of the public keys."""
@@ -167,13 +167,13 @@ class Provenance:
         }
 
 
-def provenance_for(settings: Settings) -> Provenance | None:
+def provenance_for(settings: Settings) -> ProvenanceSigners | None:
     """The signers, or None if no key is configured. Raises ConfigurationError if the key cannot be read."""
     if settings.provenance.key is None:
         return None
     server, provenance = settings.server, settings.provenance
     ring = KeyRing(Path(settings.provenance.key))
-    return Provenance(ring, str(server.base_url), server.origin, provenance.lifetime, provenance.alg)
+    return ProvenanceSigners(ring, str(server.base_url), server.origin, provenance.lifetime, provenance.alg)
 
 
 KEYS_MEDIA_TYPE = "application/jwk-set+json"
@@ -182,7 +182,7 @@ CACHE = "max-age=300"
 
 
 async def keys(request: Request) -> Response:
-    provenance: Provenance = request.app.state.provenance
+    provenance: ProvenanceSigners = request.app.state.provenance
     return cacheable_response(request, provenance.keys(), CACHE, KEYS_MEDIA_TYPE)
 
 

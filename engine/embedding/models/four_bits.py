@@ -75,7 +75,7 @@ class _Entry:
         return self.offset + size
 
 
-class _Reader:
+class _NumberReader:
     """Reads numbers one after the other."""
 
     def __init__(self, content: memoryview) -> None:
@@ -174,20 +174,20 @@ def complete_four_bits(folder: Path) -> None:
         (folder / name).write_text(json.dumps(value, indent=1) + "\n", "utf-8")
 
 
-def _open(path: Path) -> _Reader:
+def _open(path: Path) -> _NumberReader:
     with path.open("rb") as file:
-        reader = _Reader(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
+        reader = _NumberReader(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
     if reader.content_of(len(_MAGIC)) != _MAGIC:
         raise ValueError("these are not weights in four bits")
     return reader
 
 
-def _read_header(reader: _Reader) -> _Header:
+def _read_header(reader: _NumberReader) -> _Header:
     _version, *sizes, _block = reader.numbers("I7ifi")
     return _Header(*sizes)
 
 
-def _read_pieces(reader: _Reader) -> tuple[list[tuple[str, float]], tuple[int, ...]]:
+def _read_pieces(reader: _NumberReader) -> tuple[list[tuple[str, float]], tuple[int, ...]]:
     """The pieces with their scores, and the numbers of <s>, </s>, <pad> and <unk>."""
     count, *special = reader.numbers("5i")
     (length,) = reader.numbers("Q")
@@ -197,7 +197,7 @@ def _read_pieces(reader: _Reader) -> tuple[list[tuple[str, float]], tuple[int, .
     return list(zip(names, scores, strict=True)), tuple(special)
 
 
-def _skip_tokenizer(reader: _Reader) -> None:
+def _skip_tokenizer(reader: _NumberReader) -> None:
     count, *_special = reader.numbers("5i")
     (length,) = reader.numbers("Q")
     reader.place += 4 * (count + 1) + 4 * count + length
@@ -205,7 +205,7 @@ def _skip_tokenizer(reader: _Reader) -> None:
     reader.place += length
 
 
-def _tokenizer(reader: _Reader) -> Mapping[str, Any]:
+def _tokenizer(reader: _NumberReader) -> Mapping[str, Any]:
     """The tokenizer.json of XLM-RoBERTa. Its table of normalized characters is NMT's rules and NFKC, which the file
     spells out."""
     pieces, (first, last, _padding, unknown) = _read_pieces(reader)
@@ -226,14 +226,16 @@ def _tokenizer(reader: _Reader) -> Mapping[str, Any]:
                 {"SpecialToken": {"id": "</s>", "type_id": 0}},
             ],
             "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
-            "special_tokens": {name: {"id": name, "ids": [one], "tokens": [name]} for name, one in around.items()},
+            "special_tokens": {
+                name: {"id": name, "ids": [number], "tokens": [name]} for name, number in around.items()
+            },
         },
         "decoder": None,
         "model": {"type": "Unigram", "unk_id": unknown, "vocab": pieces, "byte_fallback": False},
     }
 
 
-def _read_directory(reader: _Reader) -> Mapping[str, _Entry]:
+def _read_directory(reader: _NumberReader) -> Mapping[str, _Entry]:
     entries = {}
     (count,) = reader.numbers("i")
     for _ in range(count):

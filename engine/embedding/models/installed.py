@@ -84,7 +84,7 @@ def packaged_folder(known: KnownModel) -> Path | None:
 def installed_models() -> Iterator[InstalledModel]:
     """All models of this machine, of each name the one that is used."""
     names = {path.name for shelf in shelves() for path in _folders(shelf)} | set(KNOWN)
-    for name in sorted(names, key=lambda one: (one not in KNOWN, one)):
+    for name in sorted(names, key=lambda model_name: (model_name not in KNOWN, model_name)):
         folder = find_model(name)
         if folder is not None:
             yield InstalledModel(name, folder, read_model_card(folder))

@@ -55,10 +55,10 @@ def read_unigram(content: Mapping[str, Any]) -> TextTokenizer | None:
     special, around = special_tokens(content), tokens_around(content)
     if special is None or around is None:
         return None
-    return TextTokenizer(_split_text, _Pieces(model["vocab"], model["unk_id"]).split, special, around)
+    return TextTokenizer(_split_text, _UnigramPieces(model["vocab"], model["unk_id"]).split, special, around)
 
 
-class _Pieces:
+class _UnigramPieces:
     def __init__(self, vocabulary: Sequence[tuple[str, float]], unknown: int) -> None:
         self._pieces = {piece: (score, number) for number, (piece, score) in enumerate(vocabulary)}
         self._unknown = unknown

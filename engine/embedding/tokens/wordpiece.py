@@ -82,10 +82,10 @@ class TextTokenizer:
 def special_tokens(content: Mapping[str, Any]) -> Mapping[str, int] | None:
     """The special tokens of a tokenizer.json; None where one is not taken as it is written."""
     added = content["added_tokens"]
-    plain = all(one["special"] and not (one["normalized"] or one["lstrip"] or one["rstrip"]) for one in added)
-    if not added or not plain or any(one["single_word"] for one in added):
+    plain = all(token["special"] and not (token["normalized"] or token["lstrip"] or token["rstrip"]) for token in added)
+    if not added or not plain or any(token["single_word"] for token in added):
         return None
-    return {one["content"]: one["id"] for one in added}
+    return {token["content"]: token["id"] for token in added}
 
 
 def tokens_around(content: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -104,8 +104,8 @@ _NORMALIZER: Final = {"type": "BertNormalizer", "clean_text": True, "handle_chin
 _HANGUL: Final = range(0xAC00, 0xD7A4)
 
 
-class _Characters(dict[int, "str | int | None"]):
-    """What becomes of a character, for `str.translate`: nothing, itself, or other characters."""
+class _CharacterTable(dict[int, "str | int | None"]):
+    """The replacement of a character, for `str.translate`: nothing, itself, or other characters."""
 
     def __init__(self, content: Mapping[str, Any]) -> None:
         super().__init__({ord(before): after for before, after in content["mapped"].items()})
@@ -140,11 +140,11 @@ def read_wordpiece(content: Mapping[str, Any]) -> TextTokenizer | None:
     special, around = special_tokens(content), tokens_around(content)
     if special is None or around is None or model["continuing_subword_prefix"] != "##":
         return None
-    pieces = _Pieces(model["vocab"], model["vocab"][model["unk_token"]], model["max_input_chars_per_word"])
+    pieces = _WordPieces(model["vocab"], model["vocab"][model["unk_token"]], model["max_input_chars_per_word"])
     return TextTokenizer(_split_text, pieces.split, special, around)
 
 
-class _Pieces:
+class _WordPieces:
     def __init__(self, vocabulary: Mapping[str, int], unknown: int, most_characters: int) -> None:
         self._first = vocabulary
         self._further = {piece[2:]: number for piece, number in vocabulary.items() if piece.startswith("##")}
@@ -184,11 +184,11 @@ def _in_order(marks: re.Match[str]) -> str:
 
 
 @cache
-def _rules() -> tuple[_Characters, re.Pattern[str], re.Pattern[str]]:
-    """What becomes of characters, runs of marks that stay, and words or signs of punctuation."""
+def _rules() -> tuple[_CharacterTable, re.Pattern[str], re.Pattern[str]]:
+    """The replacements of characters, runs of marks that stay, and words or signs of punctuation."""
     content = orjson.loads(Path(__file__).with_name("characters.json").read_bytes())
     marks, signs = (
         "".join(f"{re.escape(chr(start))}-{re.escape(chr(end))}" for start, end in content[name])
         for name in ("marks", "punctuation")
     )
-    return _Characters(content), re.compile(f"[{marks}]{{2,}}"), re.compile(f"[{signs}]|[^ {signs}]+")
+    return _CharacterTable(content), re.compile(f"[{marks}]{{2,}}"), re.compile(f"[{signs}]|[^ {signs}]+")

@@ -233,7 +233,7 @@ class FieldIndex:
         if metadata.get(b"version") != str(_VERSION).encode():
             raise ValueError("was written by another release, which collects other fields; compact the collection")
         self.rows = int(metadata[b"rows"])
-        self._lists = {name: _Lists(batch.column(name)) for name in (*_NUMBERS, "words")}
+        self._lists = {name: _ListColumn(batch.column(name)) for name in (*_NUMBERS, "words")}
         self._dense, self._kinds = batch.column("dense"), batch.column("kind")
         self._names = StringDictionary(batch.column("name"))
         self._titles = titles
@@ -374,7 +374,7 @@ def _stored_form(value: Scalar) -> str | float:
     return value.microseconds if isinstance(value, Instant) else value
 
 
-class _Lists:
+class _ListColumn:
     """One list column of the batch, read entry by entry without a copy."""
 
     def __init__(self, array: Any) -> None:
@@ -394,7 +394,7 @@ class _Lists:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _MergedRows:
     """Chosen rows of one field index; `new_rows` has the row of each in the merged index, -1 for rows not chosen."""
 
     fields: FieldIndex
@@ -412,11 +412,11 @@ class _Source:
 def merge_fields(indexes: Sequence[tuple[FieldIndex, NDArray[np.intp]]]) -> pa.RecordBatch:
     """The given rows of each index, each at most once, in order: equal to `build_fields` of their documents."""
     size = 0
-    sources: list[_Source] = []
+    sources: list[_MergedRows] = []
     for fields, chosen in indexes:
         new_rows = np.full(fields.rows, -1, np.int32)
         new_rows[chosen] = np.arange(size, size + len(chosen), dtype=np.int32)
-        sources.append(_Source(fields, chosen, new_rows))
+        sources.append(_MergedRows(fields, chosen, new_rows))
         size += len(chosen)
     columns: Columns = {}
     for name, kind in {stored for fields, _ in indexes for stored in fields.stored()}:

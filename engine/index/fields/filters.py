@@ -287,16 +287,16 @@ def comparisons(filter_: Filter) -> Iterator[Compare]:
 def split_wording(filter_: Filter) -> tuple[Filter | None, Wording | None]:
     """The conditions on documents, and that on the words of their chunks."""
     operands = filter_.operands if isinstance(filter_, And) else (filter_,)
-    wording = next((one for one in operands if isinstance(one, Wording)), None)
+    wording = next((operand for operand in operands if isinstance(operand, Wording)), None)
     if wording is None:
         return filter_, None
-    others = tuple(one for one in operands if one is not wording)
+    others = tuple(operand for operand in operands if operand is not wording)
     return (And(others) if others else None), wording
 
 
 def filter_fields(filter_: Filter) -> frozenset[str]:
     """The names of all fields that the filter compares."""
-    return frozenset(one.field for one in comparisons(filter_))
+    return frozenset(comparison.field for comparison in comparisons(filter_))
 
 
 def filter_digest(filter_: Filter) -> bytes:
@@ -485,8 +485,8 @@ _FOREIGN_CONNECTIVES: Final = {"must": "and", "should": "or", "must_not": 'not, 
 
 def _foreign_cure(op: str) -> str:
     bare = op.lower().removeprefix("$")
-    ours = bare if bare in _OPERATORS else _FOREIGN_OPERATORS.get(bare)
-    return "" if ours is None else f": here it is {ours}"
+    operator = bare if bare in _OPERATORS else _FOREIGN_OPERATORS.get(bare)
+    return "" if operator is None else f": here it is {operator}"
 
 
 def _check_connective(key: str, value: Json, path: str) -> None:

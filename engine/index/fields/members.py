@@ -106,11 +106,14 @@ def check_deletion(filter_: Filter, has_field: HasField, *, allow_unknown: bool)
 
 
 def _check_strings(filter_: Filter, meant: dict[str, str]) -> None:
-    for one in comparisons(filter_):
-        if one.op == "exists" or meant[one.field] not in _TEXTUAL:
+    for comparison in comparisons(filter_):
+        if comparison.op == "exists" or meant[comparison.field] not in _TEXTUAL:
             continue
-        if not all(isinstance(value, str) for value in (one.value if isinstance(one.value, tuple) else (one.value,))):
-            message = f"{_path(one.field)} has strings alone: compare it with strings in a deletion"
+        if not all(
+            isinstance(value, str)
+            for value in (comparison.value if isinstance(comparison.value, tuple) else (comparison.value,))
+        ):
+            message = f"{_path(comparison.field)} has strings alone: compare it with strings in a deletion"
             raise InvalidFilter(message, member="filter")
 
 

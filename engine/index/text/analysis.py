@@ -191,11 +191,11 @@ def _stemmed(word: str, rules: Language | None) -> str:
     """The term of a word that is not a stop word."""
     if rules is None:
         return fold(word)
-    given = _given(word, rules)
+    stemmable = _given(word, rules)
     if rules.stemmer is not None:
         with _STEMMER_LOCK:
-            given = _stemmer(rules.stemmer)(given) or given
-    return _kept(given, rules)
+            stemmable = _stemmer(rules.stemmer)(stemmable) or stemmable
+    return _kept(stemmable, rules)
 
 
 def _given(word: str, rules: Language | None) -> str:
@@ -264,7 +264,7 @@ def to_terms(words: Sequence[str], language: str) -> list[str | None]:
 def _terms(words: Sequence[str], rules: Language | None) -> list[str | None]:
     """The terms of words that are all of one language."""
     stop_words = frozenset[str]() if rules is None else rules.stop_words
-    given = words if rules is not None and rules.plain != "before" else [_given(word, rules) for word in words]
+    stemmables = words if rules is not None and rules.plain != "before" else [_given(word, rules) for word in words]
     return [
         None
         if len(word) > MAX_TERM_CHARACTERS or word in stop_words
@@ -273,7 +273,9 @@ def _terms(words: Sequence[str], rules: Language | None) -> list[str | None]:
         else stem or plain
         if stem.isascii()
         else _kept(stem, rules)
-        for word, plain, stem in zip(words, given, _stems(given, None if rules is None else rules.stemmer), strict=True)
+        for word, plain, stem in zip(
+            words, stemmables, _stems(stemmables, None if rules is None else rules.stemmer), strict=True
+        )
     ]
 
 
@@ -303,7 +305,7 @@ class QueryTerms(NamedTuple):
     occurrences: float = 1
 
 
-class _Reading(NamedTuple):
+class _TokenReading(NamedTuple):
     """What a token of a query asks for: its words; and where it is a name with signs, the terms of that, and the words
     that are asked for beside it. `stop_words` are its words where each is one in some language, `capitals` is such a
     token if it has some."""
@@ -321,8 +323,8 @@ def query_terms(text: str, languages: Sequence[str], is_held: Callable[[str], bo
     A question of stop words alone is one for places where they stand as in it, and for those where they have capitals.
     `is_held` says whether the collection has a term: where it has not, a name with signs is its letters.
     """
-    asked = tuple(languages)
-    readings = [reading for token in _tokens(text) if (reading := _reading_of(token, asked))]
+    tags = tuple(languages)
+    readings = [reading for token in _tokens(text) if (reading := _reading_of(token, tags))]
     words: dict[tuple[str, ...], QueryTerms] = {}
     acronyms = []
     for own, name, beside, _, capitals in readings:
@@ -341,13 +343,13 @@ def query_terms(text: str, languages: Sequence[str], is_held: Callable[[str], bo
     return list(words.values())
 
 
-def _joined(one: QueryTerms, other: QueryTerms) -> QueryTerms:
+def _joined(term: QueryTerms, other: QueryTerms) -> QueryTerms:
     """Two words of the same terms as one."""
-    stop_in = one.stop_in if one.stop_in == other.stop_in else tuple(dict.fromkeys((*one.stop_in, *other.stop_in)))
-    return QueryTerms(one.terms, stop_in, one.occurrences + other.occurrences)
+    stop_in = term.stop_in if term.stop_in == other.stop_in else tuple(dict.fromkeys((*term.stop_in, *other.stop_in)))
+    return QueryTerms(term.terms, stop_in, term.occurrences + other.occurrences)
 
 
-def _stop_word_terms(readings: Sequence[_Reading], is_held: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
+def _stop_word_terms(readings: Sequence[_TokenReading], is_held: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
     """The terms of a question of stop words alone: its runs, and each word with a capital."""
     words = [word for reading in readings for word in reading.stop_words]
     for length in RUNS:
@@ -359,34 +361,34 @@ def _stop_word_terms(readings: Sequence[_Reading], is_held: Callable[[str], bool
             yield from (tuple(dict.fromkeys((word.capitalize(), word.upper()))) for word in reading.stop_words)
 
 
-def _read(token: str, languages: tuple[str, ...]) -> _Reading | None:
+def _read(token: str, languages: tuple[str, ...]) -> _TokenReading | None:
     """What a token asks for in documents of these languages; None where it has no word."""
     name, letters, rest = ("", token, "") if token.isascii() else characters.split_name(token)
     words = [*_query_words(letters)]
     capitals = words.pop(0) if words and words[0][0].isupper() else ""
-    asked = _asked(words, languages)
+    word_terms = _asked(words, languages)
     if name:
         rest_asked = _asked([*_query_words(rest)] if rest else [], languages)
-        beside = () if len(letters) == 1 else (word._replace(occurrences=_LETTERS_OF_NAME) for word in asked)
+        beside = () if len(letters) == 1 else (word._replace(occurrences=_LETTERS_OF_NAME) for word in word_terms)
         terms = tuple(term for tag in languages if (term := to_term(name, tag)) is not None)
-        return _Reading((*asked, *rest_asked), tuple(dict.fromkeys(terms)), (*beside, *rest_asked))
-    has_stop_words = len(asked) < len(words) or any(word.stop_in for word in asked)
+        return _TokenReading((*word_terms, *rest_asked), tuple(dict.fromkeys(terms)), (*beside, *rest_asked))
+    has_stop_words = len(word_terms) < len(words) or any(word.stop_in for word in word_terms)
     is_stop_word = has_stop_words and all(any(_is_stop_word(word, tag) for tag in languages) for word in words)
-    if not words or not (asked or is_stop_word):
+    if not words or not (word_terms or is_stop_word):
         return None
-    return _Reading(asked, (), (), tuple(words), capitals) if is_stop_word else _Reading(asked)
+    return _TokenReading(word_terms, (), (), tuple(words), capitals) if is_stop_word else _TokenReading(word_terms)
 
 
 def _asked(words: Sequence[str], languages: tuple[str, ...]) -> tuple[QueryTerms, ...]:
     """The words that have terms in documents of these languages."""
-    asked = []
+    terms_of_words = []
     for word in words:
         applicable = languages[:1] if UNSPACED_RUN.match(word) else languages  # an unspaced word has one term in all
         by_language = {tag: terms_of_word(word, tag) for tag in applicable}
         terms = tuple(dict.fromkeys(term for own in by_language.values() for term in own))
         if terms:
-            asked.append(QueryTerms(terms, tuple(tag for tag, own in by_language.items() if not own)))
-    return tuple(asked)
+            terms_of_words.append(QueryTerms(terms, tuple(tag for tag, own in by_language.items() if not own)))
+    return tuple(terms_of_words)
 
 
 def _is_stop_word(word: str, language: str) -> bool:
@@ -397,30 +399,30 @@ def _is_stop_word(word: str, language: str) -> bool:
 _cached_reading = lru_cache(maxsize=5 << 10)(_read)
 
 
-def _reading_of(token: str, languages: tuple[str, ...]) -> _Reading | None:
+def _reading_of(token: str, languages: tuple[str, ...]) -> _TokenReading | None:
     return (_cached_reading if len(token) <= MAX_CACHED_CHARACTERS else _read)(token, languages)
 
 
 def required_words(text: str, languages: Sequence[str]) -> list[tuple[str, ...]]:
     """The words that each chunk with this text has, in whatever of these languages it is: the terms of each."""
-    asked = tuple(languages)
-    readings = (_reading_of(token, asked) for token in _tokens(text))
+    tags = tuple(languages)
+    readings = (_reading_of(token, tags) for token in _tokens(text))
     return [word.terms for reading in readings if reading is not None for word in reading.words if not word.stop_in]
 
 
 def words_met(question: str, text: str) -> tuple[float, bool]:
     """The share of a question's words that a text contains, and whether it contains a code of the question."""
     words = tokenize_query(question)
-    asked = english_terms(words)
-    if not asked:  # stop words alone
+    english = english_terms(words)
+    if not english:  # stop words alone
         wanted = set(words)
         return len(wanted.intersection(tokenize(text))) / len(wanted) if wanted else 0.0, False
     # Few stems begin otherwise than their words, and to stem all words of the text would take most of the time.
-    starts = {word[:2] for word in (*words, *asked)}
+    starts = {word[:2] for word in (*words, *english)}
     near = (word for word in set(tokenize(text)) if word[:2] in starts or not word.isascii())
-    met = asked & english_terms(near)
+    met = english & english_terms(near)
     has_code = any(english_terms(tokenize_query(code)) <= met for code in find_codes(question))
-    return len(met) / len(asked), has_code
+    return len(met) / len(english), has_code
 
 
 # -- codes -----------------------------------------------------------------------------------------------------
@@ -452,7 +454,7 @@ def find_codes(text: str) -> list[str]:
 
 
 def _is_code(word: str) -> bool:
-    """Whether a word with a digit is none of language: letters and digits in one part (`TR4410`, `sha256`), capitals
+    """Whether a word with a digit belongs to no language: letters and digits in one part (`TR4410`, `sha256`), capitals
     or few letters beside a number (`AB-1234`, `ab-1234`), a long number or one of many parts (`2.13.0`)."""
     parts = _SIGNS.split(word)
     numbers, letters = [part for part in parts if part.isdigit()], [part for part in parts if part.isalpha()]
@@ -465,7 +467,7 @@ def _is_code(word: str) -> bool:
         return few or any(part.isupper() and len(part) > 1 for part in letters)
     if len(numbers) == 2:
         is_long = max(map(len, numbers)) >= _MIN_DIGITS or sum(map(len, numbers)) >= 2 * _MIN_DIGITS - 2
-        return is_long and "." not in word and not all(len(one) == 4 and one[0] in "12" for one in numbers)
+        return is_long and "." not in word and not all(len(number) == 4 and number[0] in "12" for number in numbers)
     if len(numbers) == 1:
         return len(numbers[0]) >= _MIN_DIGITS
     return len(numbers) != len(parts) or not _is_date(numbers)
@@ -483,5 +485,7 @@ def find_sequences(text: str) -> list[str]:
     if _INNER_SIGN.search(text) is None:
         return []
     found = dict.fromkeys(_SEQUENCE.findall(text))
-    ordered = [one for one in found if _INNER_SIGN.search(one) is not None and not _LETTERS.fullmatch(one)]
+    ordered = [
+        sequence for sequence in found if _INNER_SIGN.search(sequence) is not None and not _LETTERS.fullmatch(sequence)
+    ]
     return ordered[:_MAX_CODES]

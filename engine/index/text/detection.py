@@ -49,7 +49,7 @@ most pairs, Chinese only in quotations and names."""
 Codes = NDArray[np.int32]
 
 
-class _Hits(NamedTuple):
+class _WordOccurrences(NamedTuple):
     """The occurrences of words of one script: the code and the row of each."""
 
     codes: Codes
@@ -65,7 +65,7 @@ def detect_languages(vocabulary: Mapping[str, int], codes: Codes, rows: Codes, s
     tags, evidence = _detect_latin(vocabulary, codes, rows, size)
     words = [word for word in vocabulary if not word.isascii() and len(word) > 1 and min(word) > _LAST_LATIN]
     if words:
-        _detect_other_scripts(words, vocabulary, _Hits(codes, rows), tags, evidence)
+        _detect_other_scripts(words, vocabulary, _WordOccurrences(codes, rows), tags, evidence)
     return tags
 
 
@@ -148,7 +148,7 @@ def _families() -> dict[str, int]:
 def _detect_other_scripts(
     words: Sequence[str],
     vocabulary: Mapping[str, int],
-    all_words: _Hits,
+    all_words: _WordOccurrences,
     tags: list[str],
     latin_evidence: NDArray[np.int64],
 ) -> None:
@@ -159,7 +159,7 @@ def _detect_other_scripts(
         family_of_code[vocabulary[word]] = families.get(script_of(word), -1)
     family_of_hit = family_of_code[all_words.codes]
     present = np.unique(family_of_hit[family_of_hit >= 0]).tolist()
-    hits = [_Hits(*(of[family_of_hit == family] for of in all_words)) for family in present]
+    hits = [_WordOccurrences(*(of[family_of_hit == family] for of in all_words)) for family in present]
     counts = np.stack([np.bincount(of.rows, minlength=len(tags)) for of in hits]) if hits else np.zeros((1, len(tags)))
     best, most = counts.argmax(axis=0), counts.max(axis=0)
     is_other = (most > 0) & (most >= WORDS_PER_STOP_WORD * latin_evidence)
@@ -171,7 +171,7 @@ def _detect_other_scripts(
 
 
 def _detect_in_family(
-    words: Sequence[str], vocabulary: Mapping[str, int], hits: _Hits, rows: NDArray[np.intp]
+    words: Sequence[str], vocabulary: Mapping[str, int], hits: _WordOccurrences, rows: NDArray[np.intp]
 ) -> list[str]:
     """The language of each of the given rows, by the evidence of the words of one script."""
     scripts = {script_of(word) for word in words}
@@ -218,7 +218,7 @@ def question_language(text: str, languages: Collection[str]) -> str | None:
         for tag in tags:
             stop_words[tag] = stop_words.get(tag, 0) + 1
     if scripts:
-        script = max(scripts, key=lambda one: scripts[one])
+        script = max(scripts, key=lambda tag: scripts[tag])
         if scripts[script] >= WORDS_PER_STOP_WORD * max(stop_words.values(), default=0):
             return _language_in_script(text, script, languages)
     return _latin_language(stop_words, languages)

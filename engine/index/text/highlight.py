@@ -60,12 +60,12 @@ def align(text: str) -> Aligned:
     """The text as `normalize` returns it, with its places."""
     if text.isascii():
         return Aligned(text)
-    kept = places_of_kept(text)
-    if kept is None:
+    places = places_of_kept(text)
+    if places is None:
         return _align(text)
     aligned = _align(strip_ignored(text))
-    starts, ends = aligned.starts or range(len(kept)), aligned.ends or range(1, len(kept) + 1)
-    return Aligned(aligned.text, [kept[start] for start in starts], [kept[end - 1] + 1 for end in ends])
+    starts, ends = aligned.starts or range(len(places)), aligned.ends or range(1, len(places) + 1)
+    return Aligned(aligned.text, [places[start] for start in starts], [places[end - 1] + 1 for end in ends])
 
 
 def _align(text: str) -> Aligned:

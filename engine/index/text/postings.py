@@ -318,20 +318,20 @@ def merge_lexicons(sources: Sequence[tuple[Lexicon, NDArray[np.int64]]], scratch
     The postings lie in mapped files of the folder `scratch` if there is one; keep it as long as the batch.
     """
     tags = sorted({tag for lexicon, _ in sources for tag in lexicon.tags})
-    kept = [_kept_postings(lexicon, rows) for lexicon, rows in sources]
+    remaining = [_kept_postings(lexicon, rows) for lexicon, rows in sources]
     source_terms = [lexicon.terms.array for lexicon, _ in sources]
-    strings = [terms.filter(pa.array(counts > 0)) for terms, (_, counts) in zip(source_terms, kept, strict=True)]
+    strings = [terms.filter(pa.array(counts > 0)) for terms, (_, counts) in zip(source_terms, remaining, strict=True)]
     terms, codes = build_dictionary(pa.concat_arrays([empty_binary_array(), *strings]))
     ends = np.cumsum([0, *map(len, strings)])
     merged_codes = [codes[ends[i] : ends[i + 1]] for i in range(len(sources))]
     totals = np.zeros(len(terms), np.int64)
-    for own_codes, (_, counts) in zip(merged_codes, kept, strict=True):
+    for own_codes, (_, counts) in zip(merged_codes, remaining, strict=True):
         totals[own_codes] += counts[counts > 0]
     starts = np.concatenate([[0], np.cumsum(totals)])
     merged_rows = _scratch_array(scratch, "rows", int(starts[-1]), np.dtype(np.uint32))
     merged_counts = _scratch_array(scratch, "counts", int(starts[-1]), np.dtype(np.uint16))
     free, first = starts[:-1].copy(), 0  # the next free posting of each term, and the first row of each lexicon
-    for (lexicon, rows), own_codes, (new_rows, counts) in zip(sources, merged_codes, kept, strict=True):
+    for (lexicon, rows), own_codes, (new_rows, counts) in zip(sources, merged_codes, remaining, strict=True):
         _copy_postings(lexicon, new_rows, counts, free[own_codes], (merged_rows, merged_counts, first))
         free[own_codes] += counts[counts > 0]
         first += len(rows)

@@ -71,12 +71,12 @@ def _accented(word: str) -> str:
 
 def _differ_by_prefix(word: str, other: str) -> bool:
     shared = _shared_ending(word, other)
-    one, two = prefixes = word[: len(word) - shared], other[: len(other) - shared]
+    prefix, other_prefix = prefixes = word[: len(word) - shared], other[: len(other) - shared]
     if shared < _MIN_STEM:
         return False
     if _PREFIXES.issuperset(prefixes) or ("" in prefixes and not _NEGATIONS.isdisjoint(prefixes)):
         return True
-    return min(len(one), len(two)) > 1 and sorted(one) != sorted(two) and one[0] != two[0]
+    return min(map(len, prefixes)) > 1 and sorted(prefix) != sorted(other_prefix) and prefix[0] != other_prefix[0]
 
 
 def _shared_ending(word: str, other: str) -> int:

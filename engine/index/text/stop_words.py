@@ -47,9 +47,9 @@ def find_runs(
     has_capital: NDArray[np.bool_],
 ) -> Runs:
     """The runs of a sequence of words, given by their codes; `has_capital` marks `capitals`."""
-    kept = np.flatnonzero(~has_capital)
-    follows_capital = np.concatenate([[False], has_capital[:-1]])[kept]
-    codes, rows, is_stop_word = codes[kept], rows[kept], is_stop_word[kept]
+    uncapitalized = np.flatnonzero(~has_capital)
+    follows_capital = np.concatenate([[False], has_capital[:-1]])[uncapitalized]
+    codes, rows, is_stop_word = codes[uncapitalized], rows[uncapitalized], is_stop_word[uncapitalized]
     used, ordinals = np.unique(codes[is_stop_word], return_inverse=True)
     numbers = np.zeros(len(codes), np.int64)
     numbers[is_stop_word] = ordinals

@@ -76,7 +76,7 @@ _SCHEMA: Final = pa.schema(
 )
 
 
-class _Counts(NamedTuple):
+class _WordFrequencies(NamedTuple):
     """Distinct words in ascending order, and how often each occurs."""
 
     words: StringDictionary
@@ -171,7 +171,7 @@ class WordCounts:
     """Collects how often plain words occur, and makes the file of a segment of it."""
 
     def __init__(self) -> None:
-        self._parts: list[_Counts] = []
+        self._parts: list[_WordFrequencies] = []
 
     def add(self, words: Sequence[str], frequencies: NDArray[np.int64]) -> None:
         """Add distinct words; those that are not plain are left out."""
@@ -181,10 +181,10 @@ class WordCounts:
         distinct, codes = build_dictionary(binary_array(listed))
         counted = np.zeros(len(distinct), np.int64)
         counted[codes] = frequencies[is_listed]
-        self._append(_Counts(distinct, counted))
+        self._append(_WordFrequencies(distinct, counted))
 
     def add_words(self, words: Words) -> None:
-        self._append(_Counts(words.words, words.frequencies.astype(np.int64)))
+        self._append(_WordFrequencies(words.words, words.frequencies.astype(np.int64)))
 
     def add_texts(self, texts: Iterable[str]) -> None:
         """Add the words of texts, as `build_lexicon` does for chunks."""
@@ -203,7 +203,7 @@ class WordCounts:
     def subtract(self, other: WordCounts) -> None:
         """Take away the words of texts whose words have been added."""
         words, frequencies = other._merged()
-        self._append(_Counts(words, -frequencies))
+        self._append(_WordFrequencies(words, -frequencies))
 
     def to_batch(self) -> pa.RecordBatch:
         """A batch of one row, a list in each column of the schema."""
@@ -219,12 +219,12 @@ class WordCounts:
         vocabulary, codes, _ = split_words([split_tokens(texts)])
         self.add(list(vocabulary), np.bincount(codes, minlength=len(vocabulary)))
 
-    def _append(self, counts: _Counts) -> None:
+    def _append(self, counts: _WordFrequencies) -> None:
         self._parts.append(counts)
         if len(self._parts) >= _MAX_PARTS:
             self._parts = [self._merged()]
 
-    def _merged(self) -> _Counts:
+    def _merged(self) -> _WordFrequencies:
         if len(self._parts) == 1:
             return self._parts[0]
         strings = pa.concat_arrays([empty_binary_array(), *(part.words.array for part in self._parts)])
@@ -233,7 +233,7 @@ class WordCounts:
         np.add.at(
             frequencies, codes, np.concatenate([np.empty(0, np.int64), *(part.frequencies for part in self._parts)])
         )
-        return _Counts(words, frequencies)
+        return _WordFrequencies(words, frequencies)
 
 
 # -- deletes ---------------------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ def is_two_edits(word: str, other: str) -> bool:
     left = [(mine[1:], its), (mine, its[1:]), (mine[1:], its[1:])]
     if mine[:2] == its[1::-1]:
         left.append((mine[2:], its[2:]))
-    return any(one == two or is_one_edit(one, two) for one, two in left)
+    return any(start == end or is_one_edit(start, end) for start, end in left)
 
 
 def hashes_of_two(word: str, letters: NDArray[np.uint64]) -> NDArray[np.uint32]:
@@ -401,7 +401,7 @@ def plain_phrase(phrase: str) -> bytes | None:
     letters beyond ASCII."""
     pieces = _pieces(phrase)
     words = " ".join(pieces)
-    is_plain = words.isascii() and not any(one[0] == "_" for one in pieces[1:]) and _free_letter(words)
+    is_plain = words.isascii() and not any(piece[0] == "_" for piece in pieces[1:]) and _free_letter(words)
     return words.encode() if words and is_plain else None
 
 
@@ -422,7 +422,7 @@ def plain_text(text: str, phrase: bytes) -> bytes:
 
 def _free_letter(phrase: str) -> str:
     """A letter or digit that a phrase has not; empty where it has all."""
-    return next((one for one in _LETTERS if one not in phrase), "")
+    return next((letter for letter in _LETTERS if letter not in phrase), "")
 
 
 def _pieces(phrase: str) -> list[str]:

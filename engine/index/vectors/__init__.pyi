@@ -32,7 +32,7 @@ from .quantizer import (
 )
 from .scan import (
     Candidates as Candidates,
-    Scan as Scan,
+    PreparedScan as PreparedScan,
     ScanGroup as ScanGroup,
     SearchDepth as SearchDepth,
     group_by_codebook as group_by_codebook,

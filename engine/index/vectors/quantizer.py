@@ -303,7 +303,7 @@ def _quantize_into_lists(
     codebook: Codebook, blocks: Iterable[NDArray[Any]], known: NDArray[np.uint8] | None
 ) -> InvertedLists:
     index = codebook.index
-    lists = _Lists(centroids_of(index))
+    lists = _ListChooser(centroids_of(index))
     no_codes = np.empty((0, index.pq.code_size), np.uint8)
 
     def quantized(rows: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -336,18 +336,18 @@ def _prepared(codebook: Codebook, rows: NDArray[Any]) -> NDArray[np.float32]:
 def assign_lists(
     centroids: NDArray[np.float32], rows: NDArray[np.float32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The nearest centroid of each row, and the centroid of the list that gets its copy: see `_Lists`."""
-    nearest, copies = _in_threads(_Lists(centroids), rows)
+    """The nearest centroid of each row, and the centroid of the list that gets its copy: see `_ListChooser`."""
+    nearest, copies = _in_threads(_ListChooser(centroids), rows)
     return nearest, copies
 
 
-def _in_threads(lists: _Lists, rows: NDArray[np.float32]) -> NDArray[np.int64]:
+def _in_threads(lists: _ListChooser, rows: NDArray[np.float32]) -> NDArray[np.int64]:
     """`lists.of` the rows, by all threads."""
     with ThreadPoolExecutor(ALL_THREADS) as pool:
         return np.concatenate(list(pool.map(lists.of, _parts(rows))), axis=1)
 
 
-class _Lists:
+class _ListChooser:
     """Chooses the lists of rows: the nearest centroid, and unless `copies` is false the one that gets the copy (SOAR).
 
     The second minimises |x - c|^2 + (r . (x - c))^2 / |r|^2, where r is the residual x - c of the nearest centroid.
@@ -417,11 +417,11 @@ def _choose_lists(
 
 
 def _kmeans(rows: NDArray[np.float32], count: int) -> NDArray[np.float32]:
-    """k-means by the products of `_Lists`, which are several times faster than those of FAISS's own BLAS."""
+    """k-means by the products of `_ListChooser`, which are several times faster than those of FAISS's own BLAS."""
     rng = np.random.default_rng(_SEED)
     centroids = rows[np.sort(rng.choice(len(rows), count, replace=len(rows) < count))]
     for _ in range(_CENTROID_ITERATIONS):
-        nearest = _in_threads(_Lists(centroids, copies=False), rows)[0]
+        nearest = _in_threads(_ListChooser(centroids, copies=False), rows)[0]
         order, ends = np.argsort(nearest, kind="stable"), np.cumsum(np.bincount(nearest, minlength=count)).tolist()
         clusters = [order[start:end] for start, end in pairwise([0, *ends])]
         # A centroid that is nearest to no row starts again at a random row.

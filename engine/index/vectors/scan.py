@@ -135,7 +135,11 @@ class ScanGroup:
 
     def native_codes(self, columns: kernel.Columns, ords: Sequence[int]) -> kernel.Codes:
         """The lists for the kernel; index n is that of column `ords[n]`."""
-        lists = [one for index, column in zip(self.indexes, ords, strict=True) for one in index.native_lists(column)]
+        lists = [
+            inverted_list
+            for index, column in zip(self.indexes, ords, strict=True)
+            for inverted_list in index.native_lists(column)
+        ]
         return self.indexes[0].native_codes(columns, lists)
 
     def covering_lists(self, number: int, counts: NDArray[np.int64] | None) -> NDArray[np.int64]:
@@ -184,7 +188,7 @@ class FilterCounts:
     allowed: NDArray[np.int64]
 
 
-class Scan:
+class PreparedScan:
     """A ScanGroup with a choice of its indexes and of their rows, prepared for many queries.
 
     `numbers` chooses indexes of the group (None: all), `bitmap` allows row ids (None: all). `counts` holds the
@@ -361,15 +365,15 @@ class Scan:
 
         FAISS wants the distance of each list, but ignores it, as the codes are not of residuals.
         """
-        kept = self._parameters.get(lists)
-        if kept is None:
+        cached = self._parameters.get(lists)
+        if cached is None:
             parameters = faiss.IVFSearchParameters(nprobe=lists)
             if self._bitmap is not None:
                 parameters.sel = self._bitmap.selector
             if len(self._parameters) >= _MAX_PARAMETERS:  # a scan that two threads share is split at any list
                 self._parameters.clear()
-            kept = self._parameters[lists] = parameters, np.zeros(lists, np.float32)
-        return kept if repeated == lists else (kept[0], np.zeros(repeated, np.float32))
+            cached = self._parameters[lists] = parameters, np.zeros(lists, np.float32)
+        return cached if repeated == lists else (cached[0], np.zeros(repeated, np.float32))
 
 
 def _filter_counts(
@@ -401,6 +405,6 @@ def _distinct(row_ids: NDArray[np.int64], estimates: NDArray[np.float32], count:
     order = np.argsort(row_ids)
     ascending = row_ids[order]
     repeated = order[1:][ascending[1:] == ascending[:-1]]
-    kept = np.ones(len(row_ids), np.bool_)
-    kept[repeated] = False
-    return row_ids[kept][:count], estimates[kept][:count]
+    is_first = np.ones(len(row_ids), np.bool_)
+    is_first[repeated] = False
+    return row_ids[is_first][:count], estimates[is_first][:count]

@@ -96,11 +96,11 @@ def train_transform(sample: NDArray[Any], code_size: int, codes_dimensions: int)
     axes = faiss.PCAMatrix(dimensions, min(dimensions, codes_dimensions))
     whole = np.resize(rows, (max(len(rows), dimensions), dimensions))  # FAISS finds no more axes than there are rows
     axes.train(np.concatenate([whole, -whole]))  # of mean zero
-    kept = faiss.vector_to_array(axes.A).reshape(-1, dimensions)
-    padding = codes_dimensions - len(kept)
-    variances = np.pad((rows @ kept.T).var(axis=0, dtype=np.float64), (0, padding))
+    components = faiss.vector_to_array(axes.A).reshape(-1, dimensions)
+    padding = codes_dimensions - len(components)
+    variances = np.pad((rows @ components.T).var(axis=0, dtype=np.float64), (0, padding))
     order = np.concatenate(_balanced_groups(variances, code_size))
-    rotation = np.pad(kept, ((0, padding), (0, 0)))[order]
+    rotation = np.pad(components, ((0, padding), (0, 0)))[order]
     return Transform(np.ascontiguousarray(rotation.astype(_STORED), np.float32))
 
 

@@ -27,7 +27,7 @@ from aidre.engine.errors import AidreError, BucketFailed, PublicationRefused, St
 from aidre.engine.maintenance.bucket import Bucket
 from aidre.engine.maintenance.publication import (
     CATALOG,
-    Catalog,
+    BucketCatalog,
     Count,
     Listed,
     ListedAlias,
@@ -37,7 +37,15 @@ from aidre.engine.maintenance.publication import (
     encode_record,
     read_catalog,
 )
-from aidre.engine.maintenance.statement import MALFORMED, Opener, Sha256, Signer, canonical, payload_of, refused
+from aidre.engine.maintenance.statement import (
+    MALFORMED,
+    Opener,
+    Sha256,
+    StatementSigner,
+    canonical,
+    payload_of,
+    refused,
+)
 from aidre.engine.model import Alias
 from aidre.engine.storage import CURRENT, Aliases, durable, is_collection_name
 
@@ -74,7 +82,7 @@ class Entries:
 def enter(
     bucket: Bucket,
     entries: Entries,
-    signer: Signer | None,
+    signer: StatementSigner | None,
     check: Callable[[int], Term | None],
     *,
     repair: bool = False,
@@ -103,18 +111,18 @@ def enter(
     raise damaged(bucket, CATALOG, "changes faster than it can be written")
 
 
-def _with_entries(catalog: Catalog, entries: Entries, *, trusts_aliases: bool) -> Catalog:
-    listed = {name: Listed(one.generation, one.token, one.term) for name, one in entries.publications.items()}
+def _with_entries(catalog: BucketCatalog, entries: Entries, *, trusts_aliases: bool) -> BucketCatalog:
+    listed = {name: Listed(new.generation, new.token, new.term) for name, new in entries.publications.items()}
     names = tuple(sorted({*catalog.collections, *listed, *entries.names}))
-    others = {name: one for name, one in catalog.aliases.items() if one.collection not in entries.own}
-    kept = others if trusts_aliases else {}
+    others = {name: alias for name, alias in catalog.aliases.items() if alias.collection not in entries.own}
+    foreign = others if trusts_aliases else {}
     own = {
-        name: ListedAlias(one.collection, one.former)
-        for name, one in entries.aliases.items()
-        if one.collection in names
+        name: ListedAlias(alias.collection, alias.former)
+        for name, alias in entries.aliases.items()
+        if alias.collection in names
     }
-    publications = {name: one for name, one in catalog.publications.items() if name in names}
-    publications, aliases = _sorted(publications | listed), _sorted(kept | own)
+    publications = {name: publication for name, publication in catalog.publications.items() if name in names}
+    publications, aliases = _sorted(publications | listed), _sorted(foreign | own)
     return replace(catalog, collections=names, publications=publications, aliases=aliases, statement=None)
 
 
@@ -122,32 +130,32 @@ def _sorted(members: Mapping[str, _T]) -> dict[str, _T]:
     return dict(sorted(members.items()))
 
 
-def _listed_catalog(bucket: Bucket) -> Catalog:
+def _listed_catalog(bucket: Bucket) -> BucketCatalog:
     """The collections that a listing of the bucket shows, which takes its time."""
     ending = f"/{CURRENT}"
-    names = {one.key.removesuffix(ending) for one in bucket.list("") if one.key.endswith(ending)}
-    return Catalog(tuple(sorted(filter(is_collection_name, names))))
+    names = {listed.key.removesuffix(ending) for listed in bucket.list("") if listed.key.endswith(ending)}
+    return BucketCatalog(tuple(sorted(filter(is_collection_name, names))))
 
 
 # -- signed ----------------------------------------------------------------------------------------------------------
 
 
-def _statement(catalog: Catalog, signer: Signer, former: int) -> str:
+def _statement(catalog: BucketCatalog, signer: StatementSigner, former: int) -> str:
     claims = CatalogClaims("catalog", _digest(catalog), max(int(time.time()), former + 1))
     return signer.sign(canonical(claims))
 
 
-def _digest(catalog: Catalog) -> str:
+def _digest(catalog: BucketCatalog) -> str:
     """Without the term, which a takeover replaces, and replicas need not believe."""
     return hashlib.sha256(canonical(replace(catalog, statement=None, term=None))).hexdigest()
 
 
-def _is_by(signer: Signer, catalog: Catalog, claims: CatalogClaims) -> bool:
+def _is_by(signer: StatementSigner, catalog: BucketCatalog, claims: CatalogClaims) -> bool:
     """Whether the newest key has signed it, and not a former one."""
     return signer.sign(canonical(claims)) == catalog.statement
 
 
-def _accepted_by(catalog: Catalog, keys: Opener) -> CatalogClaims | None:
+def _accepted_by(catalog: BucketCatalog, keys: Opener) -> CatalogClaims | None:
     """What a catalog states; None where none of the keys has signed these members."""
     if catalog.statement is None:
         return None
@@ -158,7 +166,7 @@ def _accepted_by(catalog: Catalog, keys: Opener) -> CatalogClaims | None:
     return claims if claims.sha256 == _digest(catalog) else None
 
 
-def accept_catalog(bucket: Bucket, catalog: Catalog, keys: Opener, former: str | None) -> str:
+def accept_catalog(bucket: Bucket, catalog: BucketCatalog, keys: Opener, former: str | None) -> str:
     """The statement of a catalog whose aliases may be taken; `former` is the one of the newest that was.
 
     PublicationRefused.
@@ -193,7 +201,7 @@ def _refused(bucket: Bucket, reason: str, what: str) -> PublicationRefused:
 
 
 def take_aliases(
-    cache: Path, bucket: Bucket, catalog: Catalog, keys: Opener | None, is_there: Callable[[str], bool]
+    cache: Path, bucket: Bucket, catalog: BucketCatalog, keys: Opener | None, is_there: Callable[[str], bool]
 ) -> None:
     """Make the aliases of a catalog those of a replica, in one step, each as soon as `is_there` what it means.
     PublicationRefused, StorageFailed."""
@@ -205,9 +213,9 @@ def take_aliases(
         if statement != former:
             durable.replace_file(path, statement.encode())
     taken = dict[str, Alias]()
-    for name, one in catalog.aliases.items():
-        if is_collection_name(one.collection) and is_there(one.collection):
-            taken[name] = Alias(one.collection, one.former)
+    for name, alias in catalog.aliases.items():
+        if is_collection_name(alias.collection) and is_there(alias.collection):
+            taken[name] = Alias(alias.collection, alias.former)
         elif name in known:
             taken[name] = known[name]
     own.replace(taken)
@@ -221,7 +229,7 @@ class Due:
         self._done: dict[str, Listed] = {}
         self._turn = 0
 
-    def names(self, catalog: Catalog, is_broken: Callable[[str], bool]) -> list[str]:
+    def names(self, catalog: BucketCatalog, is_broken: Callable[[str], bool]) -> list[str]:
         """`is_broken` says whether the cache lacks something of a collection that was pulled."""
         due = [name for name in catalog.collections if self._is_due(name, catalog) or is_broken(name)]
         others = sorted(set(catalog.collections).difference(due))
@@ -230,11 +238,11 @@ class Due:
             due.append(others[self._turn % len(others)])
         return due
 
-    def _is_due(self, name: str, catalog: Catalog) -> bool:
+    def _is_due(self, name: str, catalog: BucketCatalog) -> bool:
         listed = catalog.publications.get(name)
         return listed is None or listed != self._done.get(name)
 
-    def done(self, name: str, catalog: Catalog) -> None:
+    def done(self, name: str, catalog: BucketCatalog) -> None:
         """A collection is at the publication that the catalog lists, or at a later one."""
         listed = catalog.publications.get(name)
         if listed is not None:
@@ -260,7 +268,7 @@ class KnownTerms:
         self._known: dict[str, int] | None = None
         self._noting = threading.Lock()
 
-    def check(self, name: str, publication: Publication, catalog: Catalog) -> None:
+    def check(self, name: str, publication: Publication, catalog: BucketCatalog) -> None:
         """PublicationRefused where a publication is of an older term than one before it; StorageFailed."""
         listed = catalog.publications.get(name)
         with self._noting:
@@ -291,7 +299,7 @@ AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishResult:
     """What a publication sent. `files` is 0 where the generation was in the bucket already; `signed`, whether its
     CURRENT is signed."""
 
@@ -308,7 +316,7 @@ class Published:
 class Pass:
     """What one pass published, and why the other collections were not."""
 
-    published: tuple[Published, ...]
+    published: tuple[PublishResult, ...]
     failures: Mapping[str, AidreError]
 
 
@@ -318,7 +326,7 @@ def each_of(names: Sequence[str], do: Callable[[str], _T | None]) -> tuple[dict[
     done, failures = dict[str, _T](), dict[str, AidreError]()
 
     def attempt(name: str) -> None:
-        away = next((one for one in list(failures.values()) if isinstance(one, BucketFailed)), None)
+        away = next((failure for failure in list(failures.values()) if isinstance(failure, BucketFailed)), None)
         try:
             if away is not None:
                 raise away

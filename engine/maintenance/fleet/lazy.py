@@ -1,4 +1,4 @@
-"""The cache of a lazy replica: collections that are pulled when they are asked for, and let go when they are not.
+"""The cache of a lazy replica: collections that are pulled when they are asked for, and removed when they are not.
 
     CACHE/.collections.json      what is known of every collection: its publication, counts, manifest without segments
     CACHE/.used/<collection>     its modification time: when a question was last asked, by any process
@@ -24,8 +24,8 @@ import msgspec
 
 from aidre.engine.collection import Snapshot, Store
 from aidre.engine.errors import StoreLocked
-from aidre.engine.maintenance.publication import Catalog, Count, Listed
-from aidre.engine.maintenance.statement import Claims, read_claims
+from aidre.engine.maintenance.publication import BucketCatalog, Count, Listed
+from aidre.engine.maintenance.statement import StatementClaims, read_claims
 from aidre.engine.ports import Reader
 from aidre.engine.storage import (
     CHANGES,
@@ -115,7 +115,7 @@ class LazyCache:
 
     # -- what is known -----------------------------------------------------------------------------------------
 
-    def is_known(self, name: str, catalog: Catalog) -> bool:
+    def is_known(self, name: str, catalog: BucketCatalog) -> bool:
         """Whether what is known of a collection is what the catalog lists, or was learned a moment ago."""
         facts, listed = self.facts.read().get(name), catalog.publications.get(name)
         is_recent = time.monotonic() < self._learned_at.get(name, -LEARN_SECONDS) + LEARN_SECONDS
@@ -125,17 +125,17 @@ class LazyCache:
         self._learned[name] = facts
         self._learned_at[name] = time.monotonic()
 
-    def claims(self, name: str) -> Claims | None:
+    def claims(self, name: str) -> StatementClaims | None:
         facts = self._learned.get(name) or self.facts.read().get(name)
         return None if facts is None or facts.statement is None else read_claims(facts.statement)
 
     def keep(self, names: Collection[str]) -> None:
-        """Write what was learned, for every process, and forget collections that are none of these, unless a signed
+        """Write what was learned, for every process, and forget collections that are not in `names`, unless a signed
         publication of them was accepted. StorageFailed."""
         known = self.facts.read()
-        kept = {name: one for name, one in {**known, **self._learned}.items() if name in names or one.statement}
-        if kept != known:
-            self.facts.write(kept)
+        remaining = {name: fact for name, fact in {**known, **self._learned}.items() if name in names or fact.statement}
+        if remaining != known:
+            self.facts.write(remaining)
         self._learned.clear()
 
     # -- what is kept ------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def used_at(cache: Path, name: str) -> float:
     return 0.0
 
 
-class Pulling(Protocol):
+class PullingReplica(Protocol):
     """The replica behind a cache."""
 
     def fetch(self, collection: str, generation: int) -> bool: ...
@@ -220,7 +220,7 @@ class Pulling(Protocol):
 class UnpulledSnapshot(Snapshot):
     """A state of a collection that is not in the cache: what is known of it, without documents."""
 
-    def __init__(self, folder: Path, name: str, facts: Facts, pulling: Pulling) -> None:
+    def __init__(self, folder: Path, name: str, facts: Facts, pulling: PullingReplica) -> None:
         super().__init__(folder, decode_manifest(facts.manifest.encode(), facts.generation, name))
         self.documents, self.chunks = facts.documents, facts.chunks
         self._pulling = pulling
@@ -233,7 +233,7 @@ class LazyStore(Store):
     """The cache of a lazy replica as a `Source`: its collections are those that the bucket has. `open` gives an
     `ports.Unpulled` one until somebody has pulled it."""
 
-    def __init__(self, cache: Path, pulling: Pulling) -> None:
+    def __init__(self, cache: Path, pulling: PullingReplica) -> None:
         super().__init__(cache, pulling.fetch)
         self._pulling = pulling
         self._facts = FactsFile(cache)

@@ -45,10 +45,10 @@ def _slot(moment: datetime) -> float:
 
 def generations(found: Iterable[StoredObject]) -> dict[int, StoredObject]:
     """The manifests and packs among some objects, by generation."""
-    named = ((one, one.key.split("/")) for one in found)
+    named = ((stored, stored.key.split("/")) for stored in found)
     return {
-        int(parts[2].partition(".")[0]): one
-        for one, parts in named
+        int(parts[2].partition(".")[0]): stored
+        for stored, parts in named
         if len(parts) == 3 and parts[1] in (MANIFESTS, PACKS) and parts[2].partition(".")[0].isdecimal()
     }
 

@@ -12,7 +12,7 @@ from aidre.engine.maintenance.fleet.packs import open_pack
 from aidre.engine.maintenance.publication import Publication, named_files
 from aidre.engine.maintenance.statement import (
     Accepted,
-    Signer,
+    StatementSigner,
     accept,
     claims_of,
     encode_claims,
@@ -27,7 +27,7 @@ from aidre.engine.storage import FileEntry, Manifest
 class Signing:
     """The signatures of one bucket; without a `signer` there are none."""
 
-    def __init__(self, bucket: Bucket, signer: Signer | None) -> None:
+    def __init__(self, bucket: Bucket, signer: StatementSigner | None) -> None:
         self._bucket = bucket
         self.signer = signer
 

@@ -1,7 +1,7 @@
 from .mentions import (
     Direction as Direction,
+    MeasureOrder as MeasureOrder,
     Mention as Mention,
-    Order as Order,
     find_mentions as find_mentions,
     without as without,
 )

@@ -29,7 +29,7 @@ _NEAR: Final = 4
 """Words before and after a mention that may name its field."""
 
 
-class Order(NamedTuple):
+class MeasureOrder(NamedTuple):
     """Which hits of a question come first: those with the least (ascending) or the greatest value."""
 
     measure: Measure
@@ -49,7 +49,7 @@ class Mention(NamedTuple):
     words: str
     bounds: Bounds | None = None
     period: Period | None = None
-    order: Order | None = None
+    order: MeasureOrder | None = None
     unit: str | None = None
     event: str | None = None
     before: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Mention(NamedTuple):
 
 def _any(*lists: str) -> str:
     """An alternation of the longest forms first."""
-    forms = {re.escape(form) for one in lists for form in one.split("|")}
+    forms = {re.escape(form) for alternatives in lists for form in alternatives.split("|")}
     return "|".join(sorted(forms, key=lambda form: (-len(form), form)))
 
 
@@ -131,20 +131,26 @@ _LATELY: Final = re.compile(
     r"(?<!\w)(?:in |within |during |since )?(?:the )?(?:last|past|this) (?:\d{1,4} )?(?:day|week|month|year)s?(?!\w)"
 )
 _ORDERS: Final = {
-    Order("date", "descending"): "newest|latest|most recent|most recently released|neueste|neuesten|neuester|neuestes|"
+    MeasureOrder(
+        "date", "descending"
+    ): "newest|latest|most recent|most recently released|neueste|neuesten|neuester|neuestes|"
     "aktuellste|aktuellsten|plus récent|plus récente|plus récents|plus récentes|más reciente|más recientes|más nuevo|"
     "más nueva|más nuevos|más nuevas",
-    Order("date", "ascending"): "oldest|earliest|least recent|älteste|ältesten|ältester|ältestes|plus ancien|"
+    MeasureOrder("date", "ascending"): "oldest|earliest|least recent|älteste|ältesten|ältester|ältestes|plus ancien|"
     "plus ancienne|plus anciens|plus anciennes|más antiguo|más antigua|más antiguos|más antiguas",
-    Order("price", "ascending"): "cheapest|least expensive|lowest priced|lowest price|billigste|billigsten|billigster|"
+    MeasureOrder(
+        "price", "ascending"
+    ): "cheapest|least expensive|lowest priced|lowest price|billigste|billigsten|billigster|"
     "billigstes|günstigste|günstigsten|günstigster|günstigstes|moins cher|moins chère|moins chers|moins chères|"
     "más barato|más barata|más baratos|más baratas",
-    Order("price", "descending"): "most expensive|priciest|highest priced|highest price|teuerste|teuersten|teuerster|"
+    MeasureOrder(
+        "price", "descending"
+    ): "most expensive|priciest|highest priced|highest price|teuerste|teuersten|teuerster|"
     "teuerstes|plus cher|plus chère|plus chers|plus chères|más caro|más cara|más caros|más caras",
-    Order("rating", "descending"): "best rated|best-rated|highest rated|highest-rated|top rated|top-rated|"
+    MeasureOrder("rating", "descending"): "best rated|best-rated|highest rated|highest-rated|top rated|top-rated|"
     "bestbewertete|bestbewerteten|mieux noté|mieux notée|mieux notés|mieux notées|mejor valorado|mejor valorada|"
     "mejor valorados|mejor valoradas",
-    Order("rating", "ascending"): "worst rated|worst-rated|lowest rated|lowest-rated",
+    MeasureOrder("rating", "ascending"): "worst rated|worst-rated|lowest rated|lowest-rated",
 }
 """The words of each order."""
 _ORDER_OF: Final = {form: order for order, forms in _ORDERS.items() for form in forms.split("|")}
@@ -196,7 +202,7 @@ def _placed(mention: Mention, plain: Plain, text: str, span: tuple[int, int]) ->
 def without(text: str, mentions: tuple[Mention, ...]) -> str:
     """The question without some of its mentions; as it is, if no word is left."""
     rest = text
-    for mention in sorted(mentions, key=lambda one: -one.start):
+    for mention in sorted(mentions, key=lambda mention: -mention.start):
         rest = f"{rest[: mention.start]} {rest[mention.end :]}"
     rest = re.sub(r"\s+([,;.?!])", r"\1", " ".join(rest.split())).strip(" ,;&-")
     return rest if any(map(str.isalpha, rest)) else text
@@ -290,7 +296,7 @@ def _numbers(text: str) -> Iterator[tuple[int, int, Mention]]:
 
 def _bounds(form: str, currencies: tuple[str, ...], *numbers: str) -> Bounds | None:
     """The bounds of some numbers in a form. No price has three decimals: 1.000 euros are a thousand."""
-    return read_bounds(form.format(*(_THOUSANDS.sub("", one) if currencies else one for one in numbers)))
+    return read_bounds(form.format(*(_THOUSANDS.sub("", number) if currencies else number for number in numbers)))
 
 
 _THOUSANDS: Final = re.compile(r"(?<=\d)\.(?=\d{3}(?!\d))")

@@ -137,7 +137,7 @@ _KEPT = frozenset({"description", "keywords", "draft", "tags"})
 
 
 @dataclass(slots=True)
-class _Style:
+class _BlockStyle:
     """What the lines above a block say of it."""
 
     title: str = ""
@@ -161,7 +161,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
     """Text, headings and metadata; raises InvalidDocument."""
     decoded = decode(content, options.get("charset"))
     members, body = split_members(strip_layout(decoded.text))
-    page = _Page()
+    page = _AsciidocPage()
     page.read([line.rstrip() for line in body.expandtabs(4).splitlines()])
     return page.writer.answer(_to_answer(page.attributes) | members | {"notice": decoded.notice})
 
@@ -184,7 +184,7 @@ def _to_answer(attributes: Mapping[str, str]) -> dict[str, Json]:
     }
 
 
-class _Page:
+class _AsciidocPage:
     """A page as it is read; the `attributes` are those set so far."""
 
     def __init__(self) -> None:
@@ -256,7 +256,7 @@ class _Page:
     def _read_blocks(self, lines: Sequence[str], depth: int) -> None:
         if depth > MAX_DEPTH:
             raise InvalidDocument(f"has more than {MAX_DEPTH} blocks inside each other")
-        index, style = 0, _Style()
+        index, style = 0, _BlockStyle()
         while index < len(lines):
             line = lines[index]
             if (
@@ -273,9 +273,9 @@ class _Page:
                 index += 1
             else:
                 index = self._read_block(lines, index, style, depth)
-                style = _Style()
+                style = _BlockStyle()
 
-    def _read_block(self, lines: Sequence[str], index: int, style: _Style, depth: int) -> int:
+    def _read_block(self, lines: Sequence[str], index: int, style: _BlockStyle, depth: int) -> int:
         """Write the block that begins at a line; returns the line behind it."""
         line = lines[index]
         if _DELIMITER.fullmatch(line):
@@ -298,14 +298,14 @@ class _Page:
             return read(lines, index, style, depth)
         return index + 1
 
-    def _read_macro(self, macro: re.Match[str], style: _Style) -> None:
+    def _read_macro(self, macro: re.Match[str], style: _BlockStyle) -> None:
         self._show_title(style)
         if macro[1] == "image":
             self.writer.paragraph(_alt(self._inline(macro[3].split(",")[0].strip('"'))))
         elif macro[1] in ("xref", "link"):
             self.writer.paragraph(self._inline(macro[3]))
 
-    def _read_delimited(self, lines: Sequence[str], index: int, style: _Style, depth: int) -> int:
+    def _read_delimited(self, lines: Sequence[str], index: int, style: _BlockStyle, depth: int) -> int:
         mark = lines[index]
         closing = mark[: len(mark) - len(mark.lstrip("`"))] if mark[0] == "`" else mark
         end = _find_end(lines, index, closing)
@@ -333,7 +333,7 @@ class _Page:
         named = [f"{name}: {inner[first]}"] if is_text else [f"{name}:", "", inner[first]]
         self._read_blocks([*named, *inner[first + 1 :]], depth + 1)
 
-    def _read_paragraph(self, lines: Sequence[str], index: int, style: _Style, depth: int) -> int:
+    def _read_paragraph(self, lines: Sequence[str], index: int, style: _BlockStyle, depth: int) -> int:
         end = index + 1
         while end < len(lines) and lines[end] and not _ends_paragraph(lines[end]):
             end += 1
@@ -350,7 +350,7 @@ class _Page:
             self.writer.paragraph(name + self._inline(text))
         return end
 
-    def _read_list(self, lines: Sequence[str], index: int, style: _Style, depth: int) -> int:
+    def _read_list(self, lines: Sequence[str], index: int, style: _BlockStyle, depth: int) -> int:
         """The items of a list and of lists in it, with the blocks that a `+` attaches."""
         numbers: dict[str, int] = {}
         while index < len(lines):
@@ -376,7 +376,7 @@ class _Page:
         """The blocks behind lines with a `+`; returns the next item, or the line behind the list."""
         while index < len(lines):
             if lines[index] == "+":
-                style, index = _Style(), index + 1
+                style, index = _BlockStyle(), index + 1
                 while index < len(lines) and (
                     match := _STYLE.fullmatch(lines[index]) or _TITLE.fullmatch(lines[index])
                 ):
@@ -395,7 +395,7 @@ class _Page:
                 return index
         return index
 
-    def _show_title(self, style: _Style) -> None:
+    def _show_title(self, style: _BlockStyle) -> None:
         self.writer.paragraph(style.title)
 
     def _inline(self, text: str) -> str:

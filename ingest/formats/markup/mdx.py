@@ -73,7 +73,7 @@ def _strip_modules(text: str) -> str:
     """Without imports and exports, which begin a paragraph; those with brackets end where all are closed."""
     if "import" not in text and "export" not in text:
         return text
-    kept: list[str] = []
+    lines: list[str] = []
     position, is_start = 0, True
     while position < len(text):
         end = text.find("\n", position) + 1 or len(text)
@@ -84,9 +84,9 @@ def _strip_modules(text: str) -> str:
         elif is_start and line.startswith("export") and _EXPORT.match(line):
             position = _find_export_end(text, position)
         else:
-            kept.append(line)
+            lines.append(line)
             position, is_start = end, not line.strip()
-    return "".join(kept)
+    return "".join(lines)
 
 
 def _find_export_end(text: str, start: int) -> int:
@@ -109,7 +109,7 @@ def _find_export_end(text: str, start: int) -> int:
 def _strip_markup(text: str) -> Iterator[str]:
     """The text without tags and expressions; what is escaped, code and formulas stay."""
     closings = _match_braces(text)
-    position = kept = 0
+    position = copied = 0
     protected = _CODE_OR_MATH.search(text)
     while position < len(text):
         if protected and protected.start() < position:
@@ -121,10 +121,10 @@ def _strip_markup(text: str) -> Iterator[str]:
             continue
         end, words = _read_mark(text, place, closings)
         if end > place and text[place - 1 : place] != "\\":
-            yield text[kept:place] + words
-            kept = end
+            yield text[copied:place] + words
+            copied = end
         position = max(end, place + 1)
-    yield text[kept:]
+    yield text[copied:]
 
 
 def _find_mark(text: str, start: int, stop: int) -> int:

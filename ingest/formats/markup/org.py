@@ -45,7 +45,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
     """Text, headings and metadata; raises InvalidDocument."""
     decoded = decode(content, options.get("charset"))
     members, body = split_members(strip_layout(decoded.text))
-    page = _Page()
+    page = _OrgPage()
     page.read([line.rstrip() for line in body.expandtabs(4).splitlines()])
     return page.writer.answer(_to_answer(page.keywords) | members | {"notice": decoded.notice})
 
@@ -66,7 +66,7 @@ def _to_answer(keywords: Mapping[str, str]) -> dict[str, Json]:
     }
 
 
-class _Page:
+class _OrgPage:
     """A page as it is read; the first of the `keywords` of a name counts, and a title may have several lines."""
 
     def __init__(self) -> None:

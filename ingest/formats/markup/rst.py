@@ -53,13 +53,13 @@ def read_tree(text: str) -> nodes.document:
     gc.disable()
     try:
         parser = Parser(inliner=_Inliner())  # type: ignore[arg-type]
-        return publish_doctree(text, reader=_Reader(), parser=parser, settings_overrides=_SETTINGS)
+        return publish_doctree(text, reader=_RstReader(), parser=parser, settings_overrides=_SETTINGS)
     finally:
         if was_enabled:
             gc.enable()
 
 
-class _Reader(standalone.Reader):  # type: ignore[type-arg]
+class _RstReader(standalone.Reader):  # type: ignore[type-arg]
     def get_transforms(self) -> list[type[Transform]]:
         """The transforms that change words; the others resolve link targets."""
         return [
@@ -132,7 +132,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Json]:
         except SystemMessage as error:
             raise InvalidDocument(f"is not reStructuredText: {to_line(str(error))}") from None
     writer = TextWriter()
-    _Walk(writer).walk(document, 0)
+    _TreeWalk(writer).walk(document, 0)
     found = _read_fields(document) | members
     if not found.get("title"):
         found["title"] = to_line(document.get("title")) or _first_title(document)
@@ -156,14 +156,14 @@ def _read_fields(document: Any) -> dict[str, Json]:
 
     members: dict[str, str] = {}
     for info in document.findall(nodes.docinfo):
-        for one in info.children:
-            name = one.tagname
+        for child in info.children:
+            name = child.tagname
             if name == "field":
-                name, value = one.children[0].astext().lower(), one.children[1].astext()
+                name, value = child.children[0].astext().lower(), child.children[1].astext()
             elif name == "authors":
-                name, value = "author", ", ".join(each.astext() for each in one.children)
+                name, value = "author", ", ".join(each.astext() for each in child.children)
             else:
-                value = one.astext()
+                value = child.astext()
             members.setdefault(name, to_line(value))
     return _to_answer(members)
 
@@ -194,7 +194,7 @@ def _first_title(document: Any) -> str:
     return "" if first is None else to_line(_words(first))
 
 
-class _Walk:
+class _TreeWalk:
     """Writes the blocks of a tree; a handler for each kind of node, by its name. Others are walked through."""
 
     def __init__(self, writer: TextWriter) -> None:
@@ -363,5 +363,5 @@ def _rows(group: Any) -> Iterator[list[str]]:
 
 def _cell(entry: Any) -> str:
     writer = TextWriter()
-    _Walk(writer).walk(entry, 0)
+    _TreeWalk(writer).walk(entry, 0)
     return " ".join(str(writer.answer({})["text"]).split())

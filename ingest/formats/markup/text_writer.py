@@ -84,10 +84,10 @@ class TextWriter:
 
     def answer(self, members: Mapping[str, Json]) -> dict[str, Json]:
         """The answer of a parser, with `members` as title, date, language and metadata; empty ones are left out."""
-        given = {name: value for name, value in members.items() if value}
+        stated = {name: value for name, value in members.items() if value}
         title = {} if self.title is None else {"title": self.title}
         found = {"text": "".join(self._parts), "headings": self._headings, "verbatim": self._verbatim}
-        return title | given | found
+        return title | stated | found
 
     def _add(self, text: str, *, is_item: bool = False) -> int:
         """Append a block; returns where it begins."""

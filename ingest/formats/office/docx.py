@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.office.numbers import LEVELS, Numbering
-from aidre.ingest.formats.office.package import XML_SUFFIXES, Kind, check_package
+from aidre.ingest.formats.office.package import XML_SUFFIXES, ArchiveKind, check_package
 from aidre.ingest.formats.pages.markdown_table import write_table
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ Element: TypeAlias = Any
 MAX_VALUE_CHARACTERS = 1000
 """Characters of a title, a heading or a property; further ones are cut off."""
 
-DOCX = Kind("DOCX", "Word document", ".docx")
+DOCX = ArchiveKind("DOCX", "Word document", ".docx")
 _NO_MEMORY = "unknown error"
 """The message of lxml if it runs out of memory."""
 
@@ -57,7 +57,7 @@ _INVISIBLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\xad]")
 
 
 @dataclass(frozen=True, slots=True)
-class _Style:
+class _ParagraphStyle:
     """The role of a paragraph: a heading of a level (0: none), a list item, or a line of the table of contents.
 
     `number` and `depth` are the id and the level of its numbering; without a depth the style's own level is meant.
@@ -72,11 +72,11 @@ class _Style:
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class _BodyBlock:
     """A paragraph or a table as text; `label` is the number of an item or a heading."""
 
     text: str
-    style: _Style = _Style()
+    style: _ParagraphStyle = _ParagraphStyle()
     label: str = ""
 
     @property
@@ -139,19 +139,19 @@ class _Body:
         self._styles = _resolve_styles(document)
         self._numbering = Numbering(document)
 
-    def blocks(self) -> Iterator[_Block]:
+    def blocks(self) -> Iterator[_BodyBlock]:
         return self._read_blocks(self._root)
 
-    def _read_blocks(self, container: Element) -> Iterator[_Block]:
+    def _read_blocks(self, container: Element) -> Iterator[_BodyBlock]:
         for child in container:
             if child.tag == f"{_W}p":
                 yield from self._read_paragraph(child)
             elif child.tag == f"{_W}tbl":
-                yield _Block(self._read_table(child))
+                yield _BodyBlock(self._read_table(child))
             elif child.tag in _CONTAINERS and not _is_contents(child):
                 yield from self._read_blocks(child)
 
-    def _read_paragraph(self, paragraph: Element) -> Iterator[_Block]:
+    def _read_paragraph(self, paragraph: Element) -> Iterator[_BodyBlock]:
         boxes: list[Element] = []
         text = _clean("".join(_read_text(paragraph, boxes)))
         style, name = self._find_style(paragraph)
@@ -159,7 +159,7 @@ class _Body:
         if style.number and not style.is_contents:
             depth = self._numbering.find_level(style.number, name) if style.depth is None else style.depth
             label = self._numbering.count(style.number, depth)
-        yield _Block(text, style, label)
+        yield _BodyBlock(text, style, label)
         for box in boxes:
             yield from self._read_blocks(box)
 
@@ -194,12 +194,12 @@ class _Body:
     def _read_cell(self, cell: Element) -> str:
         return " ".join(word for block in self._read_blocks(cell) if block.text for word in block.shown.split())
 
-    def _find_style(self, paragraph: Element) -> tuple[_Style, str]:
+    def _find_style(self, paragraph: Element) -> tuple[_ParagraphStyle, str]:
         """The role of a paragraph, and the id of its style."""
         properties = paragraph.find(f"{_W}pPr")
         reference = None if properties is None else properties.find(f"{_W}pStyle")
         name = "" if reference is None else reference.get(f"{_W}val") or ""
-        style = self._styles.get(name, _Style())
+        style = self._styles.get(name, _ParagraphStyle())
         return _apply_number(_apply_properties(style, properties), properties), name
 
 
@@ -237,20 +237,20 @@ def _find_merge(cell: Element) -> str:
     return "" if found is None else found.get(f"{_W}val") or "continue"
 
 
-def _resolve_styles(document: Document) -> dict[str, _Style]:
+def _resolve_styles(document: Document) -> dict[str, _ParagraphStyle]:
     """The role of paragraphs of each style, by its id; a style inherits from the one that it is based on."""
     elements = {style.get(f"{_W}styleId"): style for style in document.styles.element.findall(f"{_W}style")}
     return {name: _resolve_style(name, elements, _MAX_STYLE_DEPTH) for name in elements if name}
 
 
-def _resolve_style(name: str, elements: Mapping[str, Element], depth: int) -> _Style:
+def _resolve_style(name: str, elements: Mapping[str, Element], depth: int) -> _ParagraphStyle:
     element = elements.get(name)
     if element is None or depth == 0:
-        return _Style()
+        return _ParagraphStyle()
     label = element.find(f"{_W}name")
     label = "" if label is None else (label.get(f"{_W}val") or "").lower()
     parent = element.find(f"{_W}basedOn")
-    style = _Style() if parent is None else _resolve_style(parent.get(f"{_W}val") or "", elements, depth - 1)
+    style = _ParagraphStyle() if parent is None else _resolve_style(parent.get(f"{_W}val") or "", elements, depth - 1)
     properties = element.find(f"{_W}pPr")
     heading = _HEADING.fullmatch(label)
     if heading:
@@ -258,14 +258,14 @@ def _resolve_style(name: str, elements: Mapping[str, Element], depth: int) -> _S
     elif label == "title":
         style = replace(style, level=1, is_title=True, is_item=False)
     elif label.startswith("toc "):
-        return _Style(is_contents=True)
+        return _ParagraphStyle(is_contents=True)
     else:
         style = replace(style, level=0, is_item=True) if label.startswith("list ") else style
         style = _apply_properties(style, properties)
     return _apply_number(style, properties)
 
 
-def _apply_properties(style: _Style, properties: Element) -> _Style:
+def _apply_properties(style: _ParagraphStyle, properties: Element) -> _ParagraphStyle:
     """A style after the outline level and numbering in the properties of a paragraph or of a derived style."""
     if properties is None:
         return style
@@ -280,7 +280,7 @@ def _apply_properties(style: _Style, properties: Element) -> _Style:
     return style
 
 
-def _apply_number(style: _Style, properties: Element) -> _Style:
+def _apply_number(style: _ParagraphStyle, properties: Element) -> _ParagraphStyle:
     """A style after the numbering in the properties of a paragraph or of a derived style; 0 takes it away."""
     found = None if properties is None else properties.find(f"{_W}numPr")
     if found is None:
@@ -316,7 +316,7 @@ def _clean(text: str) -> str:
     return _INVISIBLE.sub("", text).strip()
 
 
-def _join_blocks(blocks: list[_Block]) -> tuple[str, list[list[Any]]]:
+def _join_blocks(blocks: list[_BodyBlock]) -> tuple[str, list[list[Any]]]:
     parts: list[str] = []
     headings: list[list[Any]] = []
     length = 0

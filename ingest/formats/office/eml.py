@@ -101,7 +101,7 @@ class _Mail:
     def _read_alternative(self, children: list[Message], depth: int) -> None:
         """The plain text, unless it is empty; else the last of the others, which is the richest."""
         plain = next(
-            (one for one in children if one.get_content_type() == "text/plain" and _text_of(one).strip()), None
+            (child for child in children if child.get_content_type() == "text/plain" and _text_of(child).strip()), None
         )
         for chosen in [plain] if plain is not None else children[-1:]:
             self.read(chosen, depth + 1)

@@ -9,12 +9,12 @@ from urllib.parse import unquote
 
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.markup import TextWriter, to_line
-from aidre.ingest.formats.office.package import Kind, Package, read_dublin_core
+from aidre.ingest.formats.office.package import ArchiveKind, Package, read_dublin_core
 from aidre.ingest.formats.pages.bounds import check_depth
 from aidre.ingest.formats.pages.main_text import extract_fragment
 from aidre.ingest.records import decode
 
-EPUB = Kind("EPUB", "EPUB book", ".epub", has_doctypes=True)
+EPUB = ArchiveKind("EPUB", "EPUB book", ".epub", has_doctypes=True)
 
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"

@@ -41,7 +41,7 @@ class _Level:
 
 
 @dataclass(slots=True)
-class _Count:
+class _LevelNumbers:
     """The numbers of all levels; numberings of the same abstract one go on with each other's."""
 
     levels: dict[int, _Level]
@@ -53,8 +53,8 @@ class Numbering:
 
     def __init__(self, document: Document) -> None:
         abstracts, nums = _find_definitions(document)
-        counts = {name: _Count(_read_levels(element), [None] * LEVELS) for name, element in abstracts.items()}
-        self._counts: dict[str, _Count] = {}
+        counts = {name: _LevelNumbers(_read_levels(element), [None] * LEVELS) for name, element in abstracts.items()}
+        self._counts: dict[str, _LevelNumbers] = {}
         self._levels: dict[str, dict[int, _Level]] = {}
         self._restarts: dict[str, dict[int, int]] = {}
         for name, num in nums.items():

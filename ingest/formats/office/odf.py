@@ -10,9 +10,9 @@ from typing import Any
 
 from aidre.engine.errors import InvalidDocument
 from aidre.ingest.formats.markup import TextWriter
-from aidre.ingest.formats.office.package import Element, Kind, Package, read_dublin_core
+from aidre.ingest.formats.office.package import ArchiveKind, Element, Package, read_dublin_core
 
-ODF = Kind("OpenDocument", "OpenDocument text", ".odt")
+ODF = ArchiveKind("OpenDocument", "OpenDocument text", ".odt")
 
 MAX_REPEATED = 1000
 """Times that one cell, row or space is repeated; programs fill the rest of a sheet so."""
@@ -95,7 +95,7 @@ def _read_list(found: Element, writer: TextWriter, depth: int) -> None:
 def _read_page(page: Element, writer: TextWriter) -> None:
     """A slide: its title, then its other shapes."""
     frames = list(page.iterchildren("*"))
-    title = next((one for one in frames if one.get(f"{_PRESENTATION}class") == "title"), None)
+    title = next((frame for frame in frames if frame.get(f"{_PRESENTATION}class") == "title"), None)
     if title is not None:
         writer.heading(" ".join(_own_paragraphs(title)), 1)
     for frame in frames:

@@ -35,7 +35,7 @@ _NO_MEMORY = "unknown error"
 """The message of lxml if it runs out of memory."""
 
 
-class Kind(NamedTuple):
+class ArchiveKind(NamedTuple):
     """What an archive should be, for messages: `DOCX`, `Word document`, `.docx`; `has_doctypes` is for pages."""
 
     name: str
@@ -44,7 +44,7 @@ class Kind(NamedTuple):
     has_doctypes: bool = False
 
 
-def check_package(content: bytes, kind: Kind) -> None:
+def check_package(content: bytes, kind: ArchiveKind) -> None:
     """Raises InvalidDocument for an archive that inflates to too much, declares wrong sizes or defines XML entities."""
     if content.startswith(_OLE_SIGNATURE):
         older = kind.noun.split(" ")[0]
@@ -68,7 +68,7 @@ def _with_article(noun: str) -> str:
     return f"{'an' if noun[0] in 'AEIO' else 'a'} {noun}"
 
 
-def _measure_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, budget: int, kind: Kind) -> int:
+def _measure_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, budget: int, kind: ArchiveKind) -> int:
     """The real size of a member in bytes; raises InvalidDocument for one larger than the budget or malformed."""
     if member.flag_bits & _ENCRYPTED_FLAG:
         raise InvalidDocument("is encrypted: ingest a copy without a password")
@@ -97,7 +97,7 @@ def _measure_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, budget: i
 class Package:
     """The parts of a checked archive, by name."""
 
-    def __init__(self, content: bytes, kind: Kind) -> None:
+    def __init__(self, content: bytes, kind: ArchiveKind) -> None:
         check_package(content, kind)
         self._archive = zipfile.ZipFile(io.BytesIO(content))
         self._names = set(self._archive.namelist())

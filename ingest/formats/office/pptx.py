@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from aidre.ingest.formats.markup import TextWriter
-from aidre.ingest.formats.office.package import Element, Kind, Package, read_core_properties
+from aidre.ingest.formats.office.package import ArchiveKind, Element, Package, read_core_properties
 
-PPTX = Kind("PPTX", "PowerPoint presentation", ".pptx")
+PPTX = ArchiveKind("PPTX", "PowerPoint presentation", ".pptx")
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"

@@ -49,7 +49,7 @@ _HEADING = re.compile(r"heading ([1-9])")
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _GroupState:
     """What holds inside a group: `place` is the group that is read apart, or `hidden`; `skip` characters stand for one
     of Unicode."""
 
@@ -73,7 +73,7 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
         return {"text": ""}
     if not content.lstrip()[:5].lower().startswith(b"{\\rt"):
         raise InvalidDocument("is not an RTF file: it does not begin with {\\rtf")
-    reader = _Reader()
+    reader = _RtfReader()
     reader.read(content)
     properties = {name: to_line("".join(parts)) for name, parts in reader.properties.items()}
     keywords = [word for part in re.split("[,;]", properties.get("keywords", "")) if (word := part.strip())]
@@ -87,15 +87,15 @@ def parse(content: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-class _Reader:
+class _RtfReader:
     """Reads the tokens of a file; `properties` and `dates` are those of its information."""
 
     def __init__(self) -> None:
         self.writer = TextWriter()
         self.properties: dict[str, list[str]] = {}
         self.dates: dict[str, dict[str, int]] = {}
-        self._state = _State()
-        self._outer: list[_State] = []
+        self._state = _GroupState()
+        self._outer: list[_GroupState] = []
         self._paragraph = _Paragraph()
         self._bytes = bytearray()
         self._to_skip = 0

@@ -118,10 +118,10 @@ def cut_attributes(markup: str) -> str:
     parts: list[str] = []
     end = 0
     for tag in _TAG.finditer(markup):
-        if tag.end() - tag.start() > 2 * MAX_ATTRIBUTES and (kept := _KEPT.match(markup, tag.start(), tag.end())):
-            parts.append(markup[end : kept.end()])
+        if tag.end() - tag.start() > 2 * MAX_ATTRIBUTES and (tag_name := _KEPT.match(markup, tag.start(), tag.end())):
+            parts.append(markup[end : tag_name.end()])
             rest = dict[str, str]()
-            for attribute in _NAMED.finditer(markup, kept.end(), tag.end()):
+            for attribute in _NAMED.finditer(markup, tag_name.end(), tag.end()):
                 if attribute[1].lower() in _ATTRIBUTES:
                     rest.setdefault(attribute[1].lower(), attribute[0])
             parts += [f" {attribute.lstrip()}" for attribute in rest.values()]

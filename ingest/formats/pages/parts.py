@@ -151,19 +151,20 @@ def _is_opened(node: LexborNode, named: frozenset[str]) -> bool:
 
 def _has_class(node: LexborNode) -> bool:
     """Whether the element or one above it has the class, or the tag, of what a click opens."""
-    one: LexborNode | None = node
+    element: LexborNode | None = node
     for _ in range(_LEVELS):
-        if one is None or one.tag in _PAGE:
+        if element is None or element.tag in _PAGE:
             return False
-        names = f"{one.tag} {one.attributes.get('class') or ''}"  # the tag of a component, too, such as amp-accordion
+        # The tag of a component, too, such as amp-accordion.
+        names = f"{element.tag} {element.attributes.get('class') or ''}"
         if _OPENED.search(_WORD_START.sub("-", names)):
             return True
-        one = one.parent
+        element = element.parent
     return False
 
 
 def _follows_control(node: LexborNode) -> bool:
-    """Whether the element before it opens something, as the question before an answer."""
+    """Whether the element before it is a control that shows and hides it, as a question does with its answer."""
     before = node.prev
     while before is not None and (before.tag or "").startswith("-"):
         before = before.prev

@@ -97,8 +97,8 @@ def select_blocks(blocks: Sequence[TextBlock], lines: Sequence[str]) -> Sequence
         found = [is_found and index not in margins for index, is_found in enumerate(found)]
     if True not in found:
         return blocks
-    kept = _with_missed(blocks, words, found, margins)
-    return [block for index, block in enumerate(blocks) if kept[index] or _heads_text(blocks, kept, index)]
+    is_chosen = _with_missed(blocks, words, found, margins)
+    return [block for index, block in enumerate(blocks) if is_chosen[index] or _heads_text(blocks, is_chosen, index)]
 
 
 def _with_missed(
@@ -114,19 +114,21 @@ def _with_missed(
     kinds: Counter[tuple[str, ...]] = Counter()
     for block, count, is_found in zip(blocks, words, found, strict=True):
         kinds[block.kind] += count * is_found
-    kept = list(found)
+    is_chosen = list(found)
     for index, block in enumerate(blocks):
-        if kept[index] or block.is_link_list or (index in margins and not block.is_note):
+        if is_chosen[index] or block.is_link_list or (index in margins and not block.is_note):
             continue
         if block.is_picture:
-            kept[index] = first <= index <= last and not block.is_linked and (is_reference or _is_among(block, kinds))
+            is_chosen[index] = (
+                first <= index <= last and not block.is_linked and (is_reference or _is_among(block, kinds))
+            )
             continue
         is_kin = words[index] >= _KIN_WORDS and not block.is_linked and kinds[block.kind] >= _KIN_SHARE * total
         is_missed = is_reference or block.is_verbatim or block.is_note
-        kept[index] = (is_missed and first <= index <= last) or (is_kin and index >= first - _KIN_ABOVE)
+        is_chosen[index] = (is_missed and first <= index <= last) or (is_kin and index >= first - _KIN_ABOVE)
     for index in _find_leads(blocks, words, first):
-        kept[index] = kept[index] or index not in margins
-    return kept
+        is_chosen[index] = is_chosen[index] or index not in margins
+    return is_chosen
 
 
 def _is_among(block: TextBlock, kinds: Counter[tuple[str, ...]]) -> bool:
@@ -163,13 +165,13 @@ def _find_margins(blocks: Sequence[TextBlock], words: Sequence[int]) -> frozense
     )
 
 
-def _heads_text(blocks: Sequence[TextBlock], kept: Sequence[bool], index: int) -> bool:
+def _heads_text(blocks: Sequence[TextBlock], is_chosen: Sequence[bool], index: int) -> bool:
     """Whether a block is the heading of a block that is kept, perhaps with other headings between them."""
     if not blocks[index].headings:
         return False
     for below in range(index + 1, min(len(blocks), index + _HEADED_BLOCKS)):
-        if kept[below] or not blocks[below].headings:
-            return kept[below]
+        if is_chosen[below] or not blocks[below].headings:
+            return is_chosen[below]
     return False
 
 

@@ -19,7 +19,7 @@ from typing import BinaryIO
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest.formats.tables.json_lines import bounded_lines, has_url_lines, read_json_lines
-from aidre.ingest.formats.tables.layout import SAMPLE_ROWS, Layout, find_layout, name_columns
+from aidre.ingest.formats.tables.layout import SAMPLE_ROWS, TableLayout, find_layout, name_columns
 from aidre.ingest.formats.tables.row_documents import read_json_row
 from aidre.ingest.formats.tables.unmapped import Unmapped
 from aidre.ingest.records import (
@@ -57,7 +57,7 @@ def read_csv(file: File, rules: VectorRules) -> Iterator[Item]:
         yield from read_json_lines(file, rules)
         return
     with open_rows(file, _BUFFER_BYTES) as stream:
-        table = _Table(stream, file)
+        table = _CsvTable(stream, file)
         names = table.read_header()
         if names is None:
             return
@@ -86,7 +86,7 @@ def find_csv_columns(file: File) -> list[dict[str, Json]]:
     if has_url_lines(file):
         return []
     with open_rows(file) as stream:
-        return [dict.fromkeys(_Table(stream, file).read_header() or (), True)]
+        return [dict.fromkeys(_CsvTable(stream, file).read_header() or (), True)]
 
 
 def find_csv_spaces(file: File) -> set[str]:
@@ -94,7 +94,7 @@ def find_csv_spaces(file: File) -> set[str]:
     names: set[str] = set()
     if not has_url_lines(file):
         with open_rows(file) as stream:
-            table = _Table(stream, file)
+            table = _CsvTable(stream, file)
             columns = table.read_header() or []
             for _, cells in islice(table.rows(), SAMPLE_ROWS) if "vectors" in columns else ():
                 with suppress(InvalidDocument):
@@ -103,12 +103,12 @@ def find_csv_spaces(file: File) -> set[str]:
     return names
 
 
-class _Table:
+class _CsvTable:
     """Reads rows, each with the number of its first line."""
 
     def __init__(self, stream: BinaryIO, file: File) -> None:
         self._file = file
-        self._lines = _Lines(stream, RowDecoder(file))
+        self._lines = _CsvLines(stream, RowDecoder(file))
         self.layout = find_layout(_read_sample(stream))
         csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
         self._reader = csv.reader(self._lines, delimiter=self.layout.delimiter)
@@ -174,7 +174,7 @@ class _Table:
         return next(csv.reader([line], delimiter=self.layout.delimiter, quoting=csv.QUOTE_NONE), ())
 
 
-class _Lines:
+class _CsvLines:
     """Lines of text for `csv.reader`, which asks for further lines of a row while a quote is open.
 
     `is_cut_off` is set if a row has no end within MAX_ROW_BYTES or in the file.
@@ -208,7 +208,7 @@ class _Lines:
         self.is_cut_off = self._is_at_end = False
         return first
 
-    def __iter__(self) -> _Lines:
+    def __iter__(self) -> _CsvLines:
         return self
 
     def __next__(self) -> str:
@@ -255,7 +255,7 @@ class CellTypes:
     has_decimal_commas: bool
 
     @classmethod
-    def of(cls, mapping: ColumnMapping | None, layout: Layout) -> CellTypes:
+    def of(cls, mapping: ColumnMapping | None, layout: TableLayout) -> CellTypes:
         if mapping is None:
             return cls(_TEXT_COLUMNS, _JSON_COLUMNS, layout.has_decimal_commas)
         mapped = {column for member in _TEXT_COLUMNS for column in mapping.columns_of(member)}

@@ -33,7 +33,7 @@ _YEAR: Final = re.compile(r"(?:1[89]|20|21)\d\d")
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TableLayout:
     """`above` rows with any text are not rows of the table; `caption` is what they say. `has_names` is false where the
     next row is the first of the table already."""
 
@@ -48,7 +48,7 @@ class Layout:
         return self.delimiter == ";"
 
 
-def find_layout(sample: str) -> Layout:
+def find_layout(sample: str) -> TableLayout:
     """The layout of a table that begins so."""
     declared = _SEPARATOR.match(sample)
     lines = sample[declared.end() if declared else 0 :].splitlines(keepends=True)[:_SAMPLE_LINES]
@@ -60,7 +60,7 @@ def find_layout(sample: str) -> Layout:
         tables[best] = _read(lines, best)
     rows = tables[best]
     names = find_names(rows)
-    return Layout(best, names + bool(declared), has_names(rows[names:]), read_caption(rows[:names]))
+    return TableLayout(best, names + bool(declared), has_names(rows[names:]), read_caption(rows[:names]))
 
 
 def find_names(rows: Sequence[Sequence[str]]) -> int:
@@ -164,4 +164,4 @@ def _is_number(cell: str) -> bool:
 def _counts(cells: Iterable[str]) -> bool:
     """Whether numbers count up by one, as the heads of a cross table do."""
     numbers = [int(cell) if cell.strip().isdecimal() else -1 for cell in cells]
-    return all(other - one == 1 for one, other in pairwise(numbers))
+    return all(other - number == 1 for number, other in pairwise(numbers))

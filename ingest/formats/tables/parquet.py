@@ -197,10 +197,10 @@ def _holds_bytes(kind: pa.DataType) -> bool:
 def _rename_columns(batch: pa.RecordBatch, mapping: ColumnMapping) -> list[tuple[str, pa.Array]]:
     """The columns without vectors, under the names of a mapping that only renames."""
     members = {column: member for member, column in mapping.members.items() if isinstance(column, str)}
-    kept = set(ROW_MEMBERS if mapping.metadata is not None else batch.schema.names) - mapping.consumed
-    kept.update(mapping.metadata or ())
+    used = set(ROW_MEMBERS if mapping.metadata is not None else batch.schema.names) - mapping.consumed
+    used.update(mapping.metadata or ())
     pairs = _without_vectors(batch, mapping)
-    return [(members.get(name, name), column) for name, column in pairs if name in members or name in kept]
+    return [(members.get(name, name), column) for name, column in pairs if name in members or name in used]
 
 
 # -- vectors ---------------------------------------------------------------------------------------------------

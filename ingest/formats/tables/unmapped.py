@@ -139,9 +139,9 @@ def _add_url_and_date(row: dict[str, Json], columns: Columns) -> None:
 def to_text(row: Mapping[str, Json]) -> str:
     """The columns of a row as lines, "name: Kettle", those with long texts first; addresses only where all are."""
     lines = [(name, text) for name, text in _texts(row) if squeeze(name.partition(".")[0]) not in _NOT_TEXT]
-    kept = [(name, text) for name, text in lines if not _ADDRESS.fullmatch(text)] or lines
-    long = [pair for pair in kept if len(pair[1]) > _TEXT_CHARACTERS]
-    short = [pair for pair in kept if len(pair[1]) <= _TEXT_CHARACTERS]
+    telling = [(name, text) for name, text in lines if not _ADDRESS.fullmatch(text)] or lines
+    long = [pair for pair in telling if len(pair[1]) > _TEXT_CHARACTERS]
+    short = [pair for pair in telling if len(pair[1]) <= _TEXT_CHARACTERS]
     return "\n".join(f"{name}: {text}" for name, text in (*long, *short))
 
 

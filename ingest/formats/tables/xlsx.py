@@ -15,7 +15,14 @@ import orjson
 from aidre.engine.errors import InvalidDocument
 from aidre.engine.model import Json
 from aidre.ingest.formats.tables.csv import CellTypes
-from aidre.ingest.formats.tables.layout import SAMPLE_ROWS, Layout, find_names, has_names, name_columns, read_caption
+from aidre.ingest.formats.tables.layout import (
+    SAMPLE_ROWS,
+    TableLayout,
+    find_names,
+    has_names,
+    name_columns,
+    read_caption,
+)
 from aidre.ingest.formats.tables.row_documents import read_json_row
 from aidre.ingest.formats.tables.unmapped import Unmapped
 from aidre.ingest.records import File, Item, VectorRules, note
@@ -46,7 +53,7 @@ def find_xlsx_spaces(file: File) -> set[str]:
 def _read_sheet(sheet: str, rows: Iterator[_Row], file: File, rules: VectorRules) -> Iterator[Item]:
     head = list(islice(rows, SAMPLE_ROWS))
     names, above, caption = _read_names(head, file)
-    types = CellTypes.of(file.mapping, Layout())
+    types = CellTypes.of(file.mapping, TableLayout())
     unmapped = Unmapped(file, [*names.values()])
     section = {"section": " > ".join(filter(None, (sheet, caption)))}
     for _, number, cells in chain(head[above:], rows):

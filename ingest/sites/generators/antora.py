@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aidre.ingest.sites.settings.data import get_table, get_text, get_texts, read_yaml
-from aidre.ingest.sites.settings.place import Folder, Generator, Includes, Place, Source, left_out, split_name
+from aidre.ingest.sites.settings.place import Folder, Generator, Includes, PagePlace, SiteFile, left_out, split_name
 
 FILES = ("antora.yml",)
 _PLAYBOOKS = ("antora-playbook.yml", "playbook.yml", "site.yml", "antora-playbook.yaml", "local-antora-playbook.yml")
@@ -24,7 +24,7 @@ def load(folder: Folder, name: str) -> Generator | None:
     playbook = _playbook(folder)
     urls = get_table(playbook, "urls")
     style = get_text(urls, "html_extension_style", "default")
-    rules = _Rules(
+    rules = _AntoraRules(
         _segment(descriptor["name"]),
         _version(descriptor, urls),
         style,
@@ -43,13 +43,13 @@ _ENDS = {"default": ".html", "drop": "", "indexify": "/"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class _AntoraRules:
     component: str
     version: str
     style: str
     order: Mapping[str, int]
 
-    def place(self, source: Source) -> Place | None:
+    def place(self, source: SiteFile) -> PagePlace | None:
         parts = source.path.split("/")
         if parts[0] != "modules" or len(parts) < 3:
             return None
@@ -60,10 +60,10 @@ class _Rules:
         if family == "assets" and parts[3] in ("images", "attachments"):
             family, relative = parts[3], "/".join(parts[4:])
         if family in ("images", "attachments"):
-            return Place(posixpath.join(base, f"_{family}", relative))
+            return PagePlace(posixpath.join(base, f"_{family}", relative))
         if family != "pages" or "/_" in f"/{relative}" or not relative.endswith(".adoc"):
             return left_out("no page of Antora: pages include it, or it is hidden")
-        return Place(self._address(base, relative), rank=self.order.get(f"{module}/{relative}"))
+        return PagePlace(self._address(base, relative), rank=self.order.get(f"{module}/{relative}"))
 
     def _address(self, base: str, relative: str) -> str:
         folder, stem, _ = split_name(relative)

@@ -13,8 +13,8 @@ from aidre.ingest.sites.settings.place import (
     Folder,
     Generator,
     Includes,
-    Place,
-    Source,
+    PagePlace,
+    SiteFile,
     below,
     github_slug,
     left_out,
@@ -50,18 +50,18 @@ def load(folder: Folder, name: str) -> Generator | None:
     end = ".html" if form == "file" else "" if settings.get("trailingSlash") == "never" else "/"
     return Generator(
         "Astro",
-        _Rules(source, end, routes, bases).place,
+        _AstroRules(source, end, routes, bases).place,
         f"{site}/{base}" if site and settings.get("base") is not COMPUTED else None,
         f"guide/install{end}",
         Includes(("component",), (source, ".")),
         (posixpath.join(source, "pages"), posixpath.join(source, "content/docs")),
-        computed=tuple(one for one in _DECISIVE if exported is None or settings.get(one) is COMPUTED),
+        computed=tuple(option for option in _DECISIVE if exported is None or settings.get(option) is COMPUTED),
         built=("node_modules", posixpath.normpath(get_text(settings, "outDir", "dist"))),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class _AstroRules:
     """`routes` are the beginnings of addresses by the name of a collection, `bases` the folders of some."""
 
     source: str
@@ -69,10 +69,10 @@ class _Rules:
     routes: Mapping[str, str]
     bases: Mapping[str, str]
 
-    def place(self, source: Source) -> Place | None:
+    def place(self, source: SiteFile) -> PagePlace | None:
         public = below(source.path, "public")
         if public is not None:
-            return Place(public)
+            return PagePlace(public)
         path = below(source.path, posixpath.join(self.source, "pages"))
         if path is not None:
             return self._place_page(path, source)
@@ -86,29 +86,31 @@ class _Rules:
             return self._place_entry(collection, inner, source)
         return None
 
-    def _place_page(self, path: str, source: Source) -> Place:
+    def _place_page(self, path: str, source: SiteFile) -> PagePlace:
         if any(part.startswith("_") for part in path.split("/")) or "[" in path:
             return left_out("no page of Astro")
         if not path.endswith(_PAGES):
-            return Place()
+            return PagePlace()
         folder, stem, _ = split_name(path)
-        return Place(self._address(folder.strip("/") if stem == "index" else f"{folder}{stem}"), draft=_draft(source))
+        return PagePlace(
+            self._address(folder.strip("/") if stem == "index" else f"{folder}{stem}"), draft=_draft(source)
+        )
 
-    def _place_entry(self, collection: str, path: str, source: Source) -> Place:
+    def _place_entry(self, collection: str, path: str, source: SiteFile) -> PagePlace:
         if not path.endswith(_PAGES):
-            return Place()
+            return PagePlace()
         if posixpath.basename(path).startswith("_"):
             return left_out("a part of other pages")
         route = self.routes.get(collection)
         if route is None:
-            return Place()
+            return PagePlace()
         slug = source.text("slug")
         if slug is None:
             parts = posixpath.splitext(path)[0].split("/")
             slug = re.sub(r"(^|/)index$", "", "/".join(map(github_slug, parts)))
         sidebar = source.matter.get("sidebar")
         order = sidebar.get("order") if isinstance(sidebar, dict) else None
-        return Place(
+        return PagePlace(
             self._address(posixpath.join(route, slug.strip("/")).strip("/")),
             draft=_draft(source),
             order=to_order(order),
@@ -120,7 +122,7 @@ class _Rules:
         return path + (".html" if path == "404" else self.end)
 
 
-def _draft(source: Source) -> str | None:
+def _draft(source: SiteFile) -> str | None:
     return "draft: true" if source.matter.get("draft") is True else None
 
 

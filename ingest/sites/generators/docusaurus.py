@@ -16,8 +16,8 @@ from aidre.ingest.sites.settings.place import (
     Folder,
     Generator,
     Includes,
-    Place,
-    Source,
+    PagePlace,
+    SiteFile,
     below,
     left_out,
     split_name,
@@ -49,13 +49,16 @@ def load(folder: Folder, name: str) -> Generator | None:
     contents = tuple(content for plugin in _plugins(settings) for content in _contents(folder, plugin, default))
     slash = settings.get("trailingSlash")
     url, base = get_text(settings, "url").rstrip("/"), get_text(settings, "baseUrl")
-    computed = [one for one in ("presets", "plugins", "trailingSlash") if settings.get(one) is COMPUTED]
+    computed = [option for option in ("presets", "plugins", "trailingSlash") if settings.get(option) is COMPUTED]
     computed += [
-        f"{kind}.{one}" for kind, options in _plugins(settings) for one in _DECISIVE if options.get(one) is COMPUTED
+        f"{kind}.{option}"
+        for kind, options in _plugins(settings)
+        for option in _DECISIVE
+        if options.get(option) is COMPUTED
     ]
     return Generator(
         "Docusaurus",
-        _Rules(contents, slash if isinstance(slash, bool) else None).place,
+        _DocusaurusRules(contents, slash if isinstance(slash, bool) else None).place,
         f"{url}/{base.strip('/')}" if url and base else None,
         _example(contents) + ("/" if slash is True else ""),
         Includes(("component",), (".",)),
@@ -66,7 +69,7 @@ def load(folder: Folder, name: str) -> Generator | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Content:
+class _ContentFolder:
     """A folder of files of one kind. `base` is the beginning of addresses."""
 
     kind: str
@@ -77,32 +80,36 @@ class _Content:
     prefixes: bool = True
 
 
-def _example(contents: Sequence[_Content]) -> str:
+def _example(contents: Sequence[_ContentFolder]) -> str:
     """What an address of a document of the newest version looks like."""
-    bases = (one.base.strip("/") for one in contents if one.kind == "docs" and not one.path.startswith("i18n/"))
+    bases = (
+        content.base.strip("/")
+        for content in contents
+        if content.kind == "docs" and not content.path.startswith("i18n/")
+    )
     return posixpath.join(min(bases, key=len, default=""), "guide/install")
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
-    contents: tuple[_Content, ...]
+class _DocusaurusRules:
+    contents: tuple[_ContentFolder, ...]
     slash: bool | None
 
-    def place(self, source: Source) -> Place | None:
+    def place(self, source: SiteFile) -> PagePlace | None:
         for content in self.contents:
             path = below(source.path, content.path)
             if path is not None:
                 return self._place_in(content, path, source)
         static = below(source.path, "static")
         if static is not None:
-            return Place(static)
+            return PagePlace(static)
         return None
 
-    def _place_in(self, content: _Content, path: str, source: Source) -> Place:
+    def _place_in(self, content: _ContentFolder, path: str, source: SiteFile) -> PagePlace:
         if matches(path, content.exclude):
             return left_out("excluded by Docusaurus, as parts of other pages are")
         if not path.endswith((".md", ".mdx")):
-            return Place()
+            return PagePlace()
         match content.kind:
             case "docs":
                 route = _document_route(path, content.prefixes, source)
@@ -116,14 +123,14 @@ class _Rules:
         order = source.matter.get("sidebar_position")
         if to_order(order) is None and content.prefixes:
             order = _split_prefix(posixpath.splitext(posixpath.basename(path))[0])[0]
-        return Place(
+        return PagePlace(
             f"{address}/" if address and is_folder else address,
             draft=draft,
             order=to_order(order),
         )
 
 
-def _document_route(path: str, prefixes: bool, source: Source) -> str:
+def _document_route(path: str, prefixes: bool, source: SiteFile) -> str:
     folder, stem, _ = split_name(path)
     names = folder.strip("/").split("/") if folder else []
     stripped = "/".join(_strip(name) for name in names) if prefixes else "/".join(names)
@@ -186,7 +193,7 @@ def _named(entry: Any) -> tuple[str, Mapping[str, Any]]:
     return name, options
 
 
-def _contents(folder: Folder, plugin: tuple[str, Mapping[str, Any]], default: str) -> Iterator[_Content]:
+def _contents(folder: Folder, plugin: tuple[str, Mapping[str, Any]], default: str) -> Iterator[_ContentFolder]:
     """The folders of a plugin: the present version, older ones, and translations."""
     kind, options = plugin
     path, route = _DEFAULTS[kind]
@@ -206,9 +213,9 @@ def _contents(folder: Folder, plugin: tuple[str, Mapping[str, Any]], default: st
             version = ("current" if own == path else own.rpartition("/")[2]) if kind == "docs" else ""
             inner = posixpath.normpath(posixpath.join("i18n", locale, translated, version))
             if folder.is_folder(inner):
-                yield _Content(kind, inner, posixpath.join(begins, address), include, exclude, prefixes)
+                yield _ContentFolder(kind, inner, posixpath.join(begins, address), include, exclude, prefixes)
     for own, address in found:
-        yield _Content(kind, own, address, include, exclude, prefixes)
+        yield _ContentFolder(kind, own, address, include, exclude, prefixes)
 
 
 def _versions(
@@ -217,7 +224,7 @@ def _versions(
     """The folders of the versions of documents, each with the beginning of its addresses."""
     prefix = "" if identity == "default" else f"{identity}_"
     listed = read_json(folder.read(f"{prefix}versions.json"))
-    names = [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
+    names = [version for version in listed if isinstance(version, str)] if isinstance(listed, list) else []
     if options.get("disableVersioning") is True:
         names = []
     only = get_texts(options, "onlyIncludeVersions")

@@ -17,8 +17,8 @@ from aidre.ingest.sites.settings.place import (
     Folder,
     Generator,
     Includes,
-    Place,
-    Source,
+    PagePlace,
+    SiteFile,
     below,
     eleventy_slug,
     left_out,
@@ -43,50 +43,50 @@ def load(folder: Folder, name: str) -> Generator | None:
     folders = settings.get("dir")
     folders = folders if isinstance(folders, dict) else {}
     calls = _CALL.findall(text or "")
-    said = dict(calls)
+    arguments = dict(calls)
     script = _INPUT.search(folder.read("package.json") or "")
     named = script[1] if script else get_text(folders, "input", ".")
-    source = posixpath.normpath(said.get("setInputDirectory") or named)
+    source = posixpath.normpath(arguments.get("setInputDirectory") or named)
     inner = [
-        said.get("setIncludesDirectory") or get_text(folders, "includes", "_includes"),
-        said.get("setLayoutsDirectory") or get_text(folders, "layouts", "_layouts"),
-        said.get("setDataDirectory") or get_text(folders, "data", "_data"),
+        arguments.get("setIncludesDirectory") or get_text(folders, "includes", "_includes"),
+        arguments.get("setLayoutsDirectory") or get_text(folders, "layouts", "_layouts"),
+        arguments.get("setDataDirectory") or get_text(folders, "data", "_data"),
     ]
-    output = said.get("setOutputDirectory") or get_text(folders, "output", "_site")
+    output = arguments.get("setOutputDirectory") or get_text(folders, "output", "_site")
     ignored = (
         "node_modules/",
-        *(f"/{posixpath.normpath(posixpath.join(source, one))}/" for one in inner),
-        *(one.removeprefix("./") for call, one in calls if call == "ignores.add"),
+        *(f"/{posixpath.normpath(posixpath.join(source, folder))}/" for folder in inner),
+        *(argument.removeprefix("./") for call, argument in calls if call == "ignores.add"),
         *(folder.read(".eleventyignore") or "").splitlines(),
         *(folder.read(".gitignore") or "").splitlines(),
     )
     prefix = get_text(settings, "pathPrefix").strip("/")
     return Generator(
         "Eleventy",
-        _Rules(source, ignored).place,
+        _EleventyRules(source, ignored).place,
         None,
         "guide/install/",
         Includes(("liquid", "include-markdown"), (posixpath.join(source, inner[0]),), beside=False),
         (source,),
-        computed=tuple(f"dir.{one}" for one in ("input",) if folders.get(one) is COMPUTED),
+        computed=tuple(f"dir.{option}" for option in ("input",) if folders.get(option) is COMPUTED),
         built=(posixpath.normpath(output),),
         notes=(f"pathPrefix is /{prefix}/: --url-base ends with it",) if prefix else (),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class _EleventyRules:
     source: str
     ignored: tuple[str, ...]
 
-    def place(self, source: Source) -> Place | None:
+    def place(self, source: SiteFile) -> PagePlace | None:
         path = below(source.path, self.source)
         if path is None:
             return None
         if is_ignored(source.path, self.ignored):
             return left_out("ignored by Eleventy, or a part of other pages")
         if not path.endswith(_TEMPLATES):
-            return Place()
+            return PagePlace()
         data = _data(source.folder, self.source, path) | dict(source.matter)
         permalink = data.get("permalink")
         if isinstance(permalink, dict):
@@ -97,7 +97,7 @@ class _Rules:
         address = _default(path) if permalink is None else None
         if isinstance(permalink, str):
             address = _permalink(permalink, path, data)
-        return Place(
+        return PagePlace(
             address,
             draft="draft: true" if data.get("draft") is True else None,
             order=to_order(order),

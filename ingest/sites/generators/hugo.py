@@ -16,8 +16,8 @@ from aidre.ingest.sites.settings.place import (
     Folder,
     Generator,
     Includes,
-    Place,
-    Source,
+    PagePlace,
+    SiteFile,
     below,
     hugo_path,
     hugo_slug,
@@ -49,9 +49,9 @@ def load(folder: Folder, name: str) -> Generator | None:
     languages = get_table(settings, "languages")
     default = get_text(settings, "defaultcontentlanguage", "en")
     content = posixpath.normpath(get_text(settings, "contentdir", "content"))
-    roots = {posixpath.normpath(get_text(one, "contentdir")): code for code, one in languages.items()
-             if isinstance(one, dict) and get_text(one, "contentdir")}  # fmt: skip
-    rules = _Rules(settings, {content: default} | roots, default, frozenset(languages))
+    roots = {posixpath.normpath(get_text(language, "contentdir")): code for code, language in languages.items()
+             if isinstance(language, dict) and get_text(language, "contentdir")}  # fmt: skip
+    rules = _HugoRules(settings, {content: default} | roots, default, frozenset(languages))
     return Generator(
         "Hugo",
         rules.place,
@@ -64,7 +64,7 @@ def load(folder: Folder, name: str) -> Generator | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class _HugoPage:
     """A page by its front matter, its folder with a slash at the end, the stem of its file and its date."""
 
     matter: Mapping[str, Json]
@@ -104,23 +104,25 @@ class _Page:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class _HugoRules:
     settings: Mapping[str, Any]
     roots: Mapping[str, str]
     default: str
     languages: frozenset[str]
     _bundles: dict[str, bool] = field(default_factory=dict)
 
-    def place(self, source: Source) -> Place | None:
-        root = max((one for one in self.roots if below(source.path, one)), key=len, default=None)
+    def place(self, source: SiteFile) -> PagePlace | None:
+        root = max(
+            (root_folder for root_folder in self.roots if below(source.path, root_folder)), key=len, default=None
+        )
         if root is None:
             static = below(source.path, "static")
             if static is not None:
-                return Place(static)
+                return PagePlace(static)
             return left_out("no content of Hugo") if source.path.partition("/")[0] in _NO_CONTENT else None
         path = below(source.path, root) or ""
         if not path.endswith(_PAGES):
-            return Place(path)
+            return PagePlace(path)
         folder, stem, _ = split_name(path)
         stem, language = self._language(stem, self.roots[root])
         bundle = self._find_bundle(source.folder, root, folder)
@@ -128,7 +130,7 @@ class _Rules:
             return left_out("a part of another page of Hugo")
         return self._place_page(source, folder, stem, language)
 
-    def _place_page(self, source: Source, folder: str, stem: str, language: str) -> Place:
+    def _place_page(self, source: SiteFile, folder: str, stem: str, language: str) -> PagePlace:
         matter = {name.lower(): value for name, value in source.matter.items()}
         build = matter.get("_build", matter.get("build"))
         if matter.get("headless") is True or (isinstance(build, dict) and build.get("render") in ("never", False)):
@@ -144,9 +146,9 @@ class _Rules:
         since = None if self.settings.get("buildfuture") is True else published
         in_folder = language != self.default or self.settings.get("defaultcontentlanguageinsubdir") is True
         prefix = f"{language}/" if self.languages and in_folder else ""
-        return Place(prefix + self._address(_Page(matter, folder, stem, date)), since=since, order=order)
+        return PagePlace(prefix + self._address(_HugoPage(matter, folder, stem, date)), since=since, order=order)
 
-    def _address(self, page: _Page) -> str:
+    def _address(self, page: _HugoPage) -> str:
         url = page.matter.get("url")
         if type(url) is str and url:
             url = url.lstrip("/")
@@ -178,7 +180,9 @@ class _Rules:
         """The folder of the leaf bundle that a folder is or is in; None if it is in none."""
         parts = inner.rstrip("/").split("/") if inner else []
         above = ("/".join(parts[:depth]) + "/" for depth in range(1, len(parts) + 1))
-        return next((one for one in above if self._is_bundle(folder, posixpath.join(root, one))), None)
+        return next(
+            (candidate for candidate in above if self._is_bundle(folder, posixpath.join(root, candidate))), None
+        )
 
     def _is_bundle(self, folder: Folder, path: str) -> bool:
         if path not in self._bundles:

@@ -19,8 +19,8 @@ from aidre.ingest.sites.settings.place import (
     Folder,
     Generator,
     Includes,
-    Place,
-    Source,
+    PagePlace,
+    SiteFile,
     below,
     jekyll_slug,
     left_out,
@@ -54,10 +54,10 @@ def load(folder: Folder, name: str) -> Generator | None:
     gems = folder.read("Gemfile") or ""
     on_github = "github-pages" in gems or "remote_theme" in settings
     source = posixpath.normpath(get_text(settings, "source", "."))
-    rules = _Rules(
+    rules = _JekyllRules(
         settings,
         source,
-        tuple(f".{one.strip()}" for one in get_text(settings, "markdown_ext", _MARKDOWN).split(",")),
+        tuple(f".{suffix.strip()}" for suffix in get_text(settings, "markdown_ext", _MARKDOWN).split(",")),
         takes_all=on_github or "jekyll-optional-front-matter" in plugins,
         takes_readme=on_github or "jekyll-readme-index" in plugins,
     )
@@ -74,14 +74,14 @@ def load(folder: Folder, name: str) -> Generator | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class _JekyllRules:
     settings: Mapping[str, Any]
     source: str
     markdown: tuple[str, ...]
     takes_all: bool
     takes_readme: bool
 
-    def place(self, source: Source) -> Place | None:
+    def place(self, source: SiteFile) -> PagePlace | None:
         path = below(source.path, self.source)
         if path is None:
             return None
@@ -97,7 +97,7 @@ class _Rules:
         if self._is_excluded(path, parts):
             return left_out("no page of Jekyll")
         if source.read_matter() is None and not self._reads_all(path, source):
-            return Place(path)
+            return PagePlace(path)
         return self._place_page(source, path)
 
     def page_suffix(self, output: str) -> str:
@@ -107,7 +107,7 @@ class _Rules:
             return "/"
         return ".html" if style in _STYLES or style.endswith(":output_ext") else ""
 
-    def _reads_all(self, path: str, source: Source) -> bool:
+    def _reads_all(self, path: str, source: SiteFile) -> bool:
         """Whether plugins make a page of a file without a front matter."""
         if not path.endswith(self.markdown):
             return False
@@ -121,28 +121,28 @@ class _Rules:
         hidden = any(part.startswith(("_", ".", "#")) or part.endswith("~") for part in parts)
         excluded = (*_EXCLUDED, *get_texts(self.settings, "exclude"))
         above = ["/".join(parts[: count + 1]) for count in range(len(parts))]
-        return hidden or any(matches(one, [pattern.strip("/")]) for one in above for pattern in excluded)
+        return hidden or any(matches(part, [pattern.strip("/")]) for part in above for pattern in excluded)
 
-    def _place_page(self, source: Source, path: str) -> Place:
+    def _place_page(self, source: SiteFile, path: str) -> PagePlace:
         folder, stem, suffix = split_name(path)
         data = self._data(source, path, "pages")
         order = data.get("nav_order")
         number = to_order(order)
         if isinstance(data.get("permalink"), str):
             values = {"path": folder.strip("/"), "basename": stem, "title": stem, "output_ext": ".html"}
-            return Place(_fill(str(data["permalink"]), values), order=number)
+            return PagePlace(_fill(str(data["permalink"]), values), order=number)
         if suffix not in self.markdown and suffix not in _PAGES:
-            return Place(path, order=number)
+            return PagePlace(path, order=number)
         is_readme = (
             self.takes_readme
             and stem.upper() == "README"
             and not source.folder.is_file(posixpath.join(self.source, folder, "index.md"))
         )
         if stem == "index" or is_readme:
-            return Place(folder, order=number)
-        return Place(f"{folder}{stem}{self.page_suffix(suffix)}", order=number)
+            return PagePlace(folder, order=number)
+        return PagePlace(f"{folder}{stem}{self.page_suffix(suffix)}", order=number)
 
-    def _place_post(self, source: Source, path: str, at: int, draft: str | None = None) -> Place:
+    def _place_post(self, source: SiteFile, path: str, at: int, draft: str | None = None) -> PagePlace:
         parts = path.split("/")
         match = _POST.fullmatch(posixpath.splitext(parts[-1])[0])
         dated, slug = (match[1], match[2]) if match else (None, "")
@@ -153,7 +153,7 @@ class _Rules:
         categories = [*parts[:at], *_categories(data)]
         template = get_text(data, "permalink", get_text(self.settings, "permalink", "date"))
         values = _date_values(date) | {
-            "categories": "/".join(dict.fromkeys(one.lower() for one in categories)),
+            "categories": "/".join(dict.fromkeys(category.lower() for category in categories)),
             "slugified_categories": "/".join(dict.fromkeys(map(jekyll_slug, categories))),
             "title": jekyll_slug(get_text(data, "slug", slug), pretty=True),
             "slug": jekyll_slug(get_text(data, "slug", slug)),
@@ -163,13 +163,13 @@ class _Rules:
             "collection": "posts",
         }
         since = None if self.settings.get("future") is True else date or None
-        return Place(_fill(_STYLES.get(template, template), values), draft=draft, since=since)
+        return PagePlace(_fill(_STYLES.get(template, template), values), draft=draft, since=since)
 
-    def _place_of_collection(self, source: Source, path: str, label: str, collection: Mapping[str, Any]) -> Place:
+    def _place_of_collection(self, source: SiteFile, path: str, label: str, collection: Mapping[str, Any]) -> PagePlace:
         if collection.get("output") is not True:
             return left_out(f"the collection {label} of Jekyll has no output")
         if source.read_matter() is None:
-            return Place(path[1:])
+            return PagePlace(path[1:])
         data = self._data(source, path, label)
         folder, stem, _ = split_name(path.partition("/")[2])
         template = get_text(data, "permalink", get_text(collection, "permalink", ""))
@@ -182,11 +182,11 @@ class _Rules:
             "name": jekyll_slug(stem),
             "title": jekyll_slug(get_text(data, "slug", stem), pretty=True),
             "slug": jekyll_slug(get_text(data, "slug", stem)),
-            "categories": "/".join(one.lower() for one in _categories(data)),
+            "categories": "/".join(category.lower() for category in _categories(data)),
             "output_ext": ".html",
         }
         order = data.get("nav_order")
-        return Place(
+        return PagePlace(
             _fill(_STYLES.get(template, template), values),
             order=to_order(order),
         )
@@ -194,10 +194,14 @@ class _Rules:
     def _collections(self) -> dict[str, Mapping[str, Any]]:
         value = self.settings.get("collections")
         if isinstance(value, dict):
-            return {str(name): one if isinstance(one, dict) else {} for name, one in value.items() if name != "posts"}
+            return {
+                str(name): collection if isinstance(collection, dict) else {}
+                for name, collection in value.items()
+                if name != "posts"
+            }
         return {name: {} for name in get_texts(self.settings, "collections")}
 
-    def _data(self, source: Source, path: str, kind: str) -> dict[str, Any]:
+    def _data(self, source: SiteFile, path: str, kind: str) -> dict[str, Any]:
         """The front matter over the defaults that the configuration has for the path and the kind."""
         found: dict[str, Any] = {}
         defaults = self.settings.get("defaults")
@@ -217,8 +221,8 @@ def _categories(data: Mapping[str, Any]) -> list[str]:
     """Those of `categories`, a text being a list of words, then the one of `category`."""
     listed = data.get("categories")
     found = listed.split() if isinstance(listed, str) else listed if isinstance(listed, list) else []
-    one = data.get("category")
-    single = one if isinstance(one, list) else [] if one in (None, "") else [one]
+    category = data.get("category")
+    single = category if isinstance(category, list) else [] if category in (None, "") else [category]
     return [str(name) for name in (*found, *single)]
 
 

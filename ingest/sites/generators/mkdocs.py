@@ -15,7 +15,16 @@ from typing import Any
 from aidre.ingest.records import read_date
 from aidre.ingest.sites.settings.data import get_table, get_text, get_texts, read_yaml
 from aidre.ingest.sites.settings.globs import is_ignored
-from aidre.ingest.sites.settings.place import Folder, Generator, Includes, Place, Source, below, left_out, split_name
+from aidre.ingest.sites.settings.place import (
+    Folder,
+    Generator,
+    Includes,
+    PagePlace,
+    SiteFile,
+    below,
+    left_out,
+    split_name,
+)
 
 FILES = ("mkdocs.yml", "mkdocs.yaml")
 _PAGES = frozenset({".md", ".markdown", ".mdown", ".mkdn", ".mkd"})
@@ -29,7 +38,7 @@ _HEADING = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 def load(folder: Folder, name: str) -> Generator | None:
     settings = _inherit(folder, name)
     plugins = _plugins(settings)
-    rules = _Rules(
+    rules = _MkdocsRules(
         posixpath.normpath(get_text(settings, "docs_dir", "docs")),
         settings.get("use_directory_urls") is not False,
         (".*", "/templates/", *get_text(settings, "exclude_docs").splitlines()),
@@ -50,7 +59,7 @@ def load(folder: Folder, name: str) -> Generator | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class _MkdocsRules:
     docs: str
     directories: bool
     excluded: tuple[str, ...]
@@ -58,7 +67,7 @@ class _Rules:
     blog: Mapping[str, Any] | None
     order: Mapping[str, int] = field(default_factory=dict)
 
-    def place(self, source: Source) -> Place | None:
+    def place(self, source: SiteFile) -> PagePlace | None:
         path = below(source.path, self.docs)
         if path is None:
             return None
@@ -69,23 +78,23 @@ class _Rules:
             return left_out("a README beside an index.md")
         if suffix in _PAGES and self.blog is not None and self._is_post(path):
             return self._place_post(source)
-        return self._place_page(path) if suffix in _PAGES else Place(path)
+        return self._place_page(path) if suffix in _PAGES else PagePlace(path)
 
-    def _place_page(self, path: str) -> Place:
+    def _place_page(self, path: str) -> PagePlace:
         folder, stem, _ = split_name(path)
         stem = "index" if stem == "README" else stem
         address = folder if stem == "index" else f"{folder}{stem}/"
         if not self.directories:
             address = f"{folder}{stem}.html"
         draft = "draft_docs of MkDocs" if is_ignored(path, self.drafts) else None
-        return Place(address, draft=draft, rank=self.order.get(path))
+        return PagePlace(address, draft=draft, rank=self.order.get(path))
 
     def _is_post(self, path: str) -> bool:
         blog = get_text(self.blog or {}, "blog_dir", "blog").strip("/")
         posts = get_text(self.blog or {}, "post_dir", "{blog}/posts").replace("{blog}", blog)
         return below(path, posts.removeprefix("./").strip("/")) is not None
 
-    def _place_post(self, source: Source) -> Place:
+    def _place_post(self, source: SiteFile) -> PagePlace:
         settings = self.blog or {}
         created = source.matter.get("date") or source.matter.get("updated_at")
         if isinstance(created, dict):
@@ -104,7 +113,7 @@ class _Rules:
             address = address.replace("{" + name + "}", value)
         blog = get_text(settings, "blog_dir", "blog").strip("/.")
         path = "/".join(filter(None, [blog, *address.split("/")]))
-        return Place(f"{path}/" if self.directories else f"{path}.html")
+        return PagePlace(f"{path}/" if self.directories else f"{path}.html")
 
 
 def slugify(text: str) -> str:
@@ -113,7 +122,7 @@ def slugify(text: str) -> str:
     return re.sub(r"[^\w\- ]", "", plain).strip().lower().replace(" ", "-")
 
 
-def _first_heading(source: Source) -> str | None:
+def _first_heading(source: SiteFile) -> str | None:
     match = _HEADING.search(source.folder.read(source.path) or "")
     return match[1] if match else None
 
@@ -160,11 +169,11 @@ def _plugins(settings: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def _entries(listed: Any) -> list[tuple[str, Any]]:
     """The members of a list of names, or of names with options."""
     found: list[tuple[str, Any]] = []
-    for one in listed if isinstance(listed, list) else ():
-        if isinstance(one, str):
-            found.append((one, {}))
-        elif isinstance(one, dict):
-            found += [(str(name), options) for name, options in one.items()]
+    for entry in listed if isinstance(listed, list) else ():
+        if isinstance(entry, str):
+            found.append((entry, {}))
+        elif isinstance(entry, dict):
+            found += [(str(name), options) for name, options in entry.items()]
     return found
 
 
@@ -181,11 +190,11 @@ def _navigation(nav: Any) -> list[str]:
     found: list[str] = []
     pending = [nav]
     while pending and len(found) < 100_000:
-        one = pending.pop()
-        if isinstance(one, str):
-            found.append(posixpath.normpath(one))
-        elif isinstance(one, dict):
-            pending += reversed(list(one.values()))
-        elif isinstance(one, list):
-            pending += reversed(one)
+        entry = pending.pop()
+        if isinstance(entry, str):
+            found.append(posixpath.normpath(entry))
+        elif isinstance(entry, dict):
+            pending += reversed(list(entry.values()))
+        elif isinstance(entry, list):
+            pending += reversed(entry)
     return found

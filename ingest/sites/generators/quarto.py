@@ -9,7 +9,16 @@ from typing import Any
 
 from aidre.ingest.sites.settings.data import get_table, get_text, get_texts, read_yaml
 from aidre.ingest.sites.settings.globs import compile_glob
-from aidre.ingest.sites.settings.place import Folder, Generator, Includes, Place, Source, left_out, split_name, to_order
+from aidre.ingest.sites.settings.place import (
+    Folder,
+    Generator,
+    Includes,
+    PagePlace,
+    SiteFile,
+    left_out,
+    split_name,
+    to_order,
+)
 
 FILES = ("_quarto.yml", "_quarto.yaml")
 _PAGES = frozenset({".qmd", ".md", ".ipynb", ".rmd"})
@@ -23,7 +32,7 @@ def load(folder: Folder, name: str) -> Generator | None:
         return None
     book = get_table(settings, "book")
     site = book if kind == "book" else get_table(settings, "website")
-    rules = _Rules(
+    rules = _QuartoRules(
         get_texts(project, "render"),
         _chapters(book) if kind == "book" else None,
     )
@@ -41,13 +50,13 @@ def load(folder: Folder, name: str) -> Generator | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class _QuartoRules:
     """`chapters` are the pages of a book with their places, None for a website."""
 
     render: tuple[str, ...]
     chapters: Mapping[str, int] | None
 
-    def place(self, source: Source) -> Place | None:
+    def place(self, source: SiteFile) -> PagePlace | None:
         path = source.path
         if path.startswith("../"):
             return None
@@ -56,7 +65,7 @@ class _Rules:
             return left_out("no page of Quarto")
         folder, stem, suffix = split_name(path)
         if suffix not in _PAGES:
-            return Place()
+            return PagePlace()
         if self.chapters is not None and path not in self.chapters:
             return left_out("no chapter of the book")
         if self.chapters is None and not self._is_rendered(path, parts[-1]):
@@ -65,7 +74,7 @@ class _Rules:
         if output is not None:
             stem = posixpath.splitext(output)[0] if output.endswith(".html") else output
         order = source.matter.get("order")
-        return Place(
+        return PagePlace(
             folder if stem == "index" else f"{folder}{stem}.html",
             rank=None if self.chapters is None else self.chapters[path],
             order=to_order(order),
@@ -74,9 +83,9 @@ class _Rules:
     def _is_rendered(self, path: str, name: str) -> bool:
         if name.lower() in ("readme.md", "readme.qmd"):
             return False
-        wanted = [one for one in self.render if not one.startswith("!")]
-        rendered = not wanted or any(_is_match(path, one) for one in wanted)
-        return rendered and not any(_is_match(path, one[1:]) for one in self.render if one.startswith("!"))
+        wanted = [glob for glob in self.render if not glob.startswith("!")]
+        rendered = not wanted or any(_is_match(path, glob) for glob in wanted)
+        return rendered and not any(_is_match(path, glob[1:]) for glob in self.render if glob.startswith("!"))
 
 
 def _is_match(path: str, pattern: str) -> bool:
@@ -86,7 +95,7 @@ def _is_match(path: str, pattern: str) -> bool:
         return path.startswith(pattern)
     if pattern.startswith("/"):
         return bool(compile_glob(pattern[1:]).fullmatch(path))
-    return any(compile_glob(one).fullmatch(path) for one in (pattern, f"**/{pattern}", f"{pattern}/**"))
+    return any(compile_glob(glob).fullmatch(path) for glob in (pattern, f"**/{pattern}", f"{pattern}/**"))
 
 
 def _chapters(book: Mapping[str, Any]) -> dict[str, int]:
@@ -94,11 +103,11 @@ def _chapters(book: Mapping[str, Any]) -> dict[str, int]:
     found: dict[str, int] = {"index.qmd": 0}
     pending: list[Any] = [book.get("appendices"), book.get("chapters")]
     while pending and len(found) < 10_000:
-        one = pending.pop()
-        if isinstance(one, str):
-            found.setdefault(posixpath.normpath(one), len(found))
-        elif isinstance(one, list):
-            pending += reversed(one)
-        elif isinstance(one, dict):
-            pending += [one.get("chapters"), one.get("file"), one.get("href"), one.get("part")]
+        entry = pending.pop()
+        if isinstance(entry, str):
+            found.setdefault(posixpath.normpath(entry), len(found))
+        elif isinstance(entry, list):
+            pending += reversed(entry)
+        elif isinstance(entry, dict):
+            pending += [entry.get("chapters"), entry.get("file"), entry.get("href"), entry.get("part")]
     return found

@@ -9,7 +9,7 @@ from typing import Any
 
 from aidre.ingest.sites.settings.data import get_text, get_texts, read_python
 from aidre.ingest.sites.settings.globs import matches
-from aidre.ingest.sites.settings.place import Folder, Generator, Includes, Place, Source, left_out, split_name
+from aidre.ingest.sites.settings.place import Folder, Generator, Includes, PagePlace, SiteFile, left_out, split_name
 
 FILES = ("conf.py",)
 _NAMES = frozenset(
@@ -25,7 +25,7 @@ def load(folder: Folder, name: str) -> Generator | None:
     settings = read_python(folder.read(name))
     if len(_NAMES & settings.keys()) < _FEWEST:
         return None
-    rules = _Rules(
+    rules = _SphinxRules(
         _suffixes(settings),
         get_texts(settings, "exclude_patterns"),
         _templates(settings),
@@ -44,25 +44,25 @@ def load(folder: Folder, name: str) -> Generator | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class _SphinxRules:
     suffixes: tuple[str, ...]
     excluded: tuple[str, ...]
     templates: tuple[str, ...]
     directories: bool
     end: str = ".html"
 
-    def place(self, source: Source) -> Place | None:
+    def place(self, source: SiteFile) -> PagePlace | None:
         path = source.path
         if path.startswith("../"):
             return None
         if path.startswith("_static/"):
-            return Place(path)
+            return PagePlace(path)
         if path == "conf.py" or path.startswith(tuple(f"{folder}/" for folder in (*_NO_PAGES, *self.templates))):
             return left_out("no page of Sphinx")
         if any(matches(part, self.excluded) for part in _parents(path)):
             return left_out("exclude_patterns of Sphinx")
-        suffix = next((one for one in self.suffixes if path.endswith(one)), None)
-        return Place() if suffix is None else Place(self._address(path[: -len(suffix)]))
+        suffix = next((candidate for candidate in self.suffixes if path.endswith(candidate)), None)
+        return PagePlace() if suffix is None else PagePlace(self._address(path[: -len(suffix)]))
 
     def _address(self, name: str) -> str:
         folder, stem, _ = split_name(name + ".")
@@ -80,7 +80,7 @@ def _parents(path: str) -> list[str]:
 def _suffixes(settings: Mapping[str, Any]) -> tuple[str, ...]:
     value = settings.get("source_suffix")
     found = tuple(value) if isinstance(value, dict) else get_texts(settings, "source_suffix")
-    found = tuple(one for one in found if isinstance(one, str) and one.startswith(".")) or (".rst",)
+    found = tuple(suffix for suffix in found if isinstance(suffix, str) and suffix.startswith(".")) or (".rst",)
     extensions = get_texts(settings, "extensions")
     reads_markdown = not {"myst_parser", "myst_nb", "recommonmark"}.isdisjoint(extensions)
     notebooks = (".ipynb",) if not {"nbsphinx", "myst_nb"}.isdisjoint(extensions) else ()
@@ -88,7 +88,7 @@ def _suffixes(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _templates(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(posixpath.normpath(one) for one in get_texts(settings, "templates_path"))
+    return tuple(posixpath.normpath(template) for template in get_texts(settings, "templates_path"))
 
 
 def _is_dirhtml(folder: Folder) -> bool:

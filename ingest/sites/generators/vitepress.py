@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from aidre.ingest.sites.settings.data import get_text, get_texts
 from aidre.ingest.sites.settings.globs import matches
 from aidre.ingest.sites.settings.literals import COMPUTED, read_exported
-from aidre.ingest.sites.settings.place import Folder, Generator, Includes, Place, Source, below, left_out, split_name
+from aidre.ingest.sites.settings.place import (
+    Folder,
+    Generator,
+    Includes,
+    PagePlace,
+    SiteFile,
+    below,
+    left_out,
+    split_name,
+)
 
 FILES = tuple(
     f".vitepress/config{end}.{suffix}" for end in ("", "/index") for suffix in ("ts", "mts", "js", "mjs", "cts", "cjs")
@@ -25,7 +34,7 @@ def load(folder: Folder, name: str) -> Generator | None:
     exported = read_exported(folder.read(name))
     settings = exported or {}
     rewrites = settings.get("rewrites")
-    rules = _Rules(
+    rules = _VitepressRules(
         posixpath.normpath(get_text(settings, "srcDir", ".")),
         get_texts(settings, "srcExclude"),
         settings.get("cleanUrls") is True,
@@ -45,33 +54,33 @@ def load(folder: Folder, name: str) -> Generator | None:
         "guide/install" + ("" if rules.clean else ".html"),
         Includes(("comment", "code"), (rules.source,)),
         (rules.source, posixpath.join(rules.source, "public")),
-        computed=tuple(one for one in _DECISIVE if exported is None or settings.get(one) is COMPUTED),
+        computed=tuple(option for option in _DECISIVE if exported is None or settings.get(option) is COMPUTED),
         built=("node_modules", ".vitepress"),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class _VitepressRules:
     source: str
     excluded: tuple[str, ...]
     clean: bool
     rewrites: list[tuple[re.Pattern[str], str]]
 
-    def place(self, source: Source) -> Place | None:
+    def place(self, source: SiteFile) -> PagePlace | None:
         path = below(source.path, self.source)
         if path is None:
             return None
         public = below(path, "public")
         if public is not None or not path.endswith(".md"):
-            return Place(public)
+            return PagePlace(public)
         if "node_modules" in path.split("/"):
             return left_out("code")
         if "[" in path or matches(path, self.excluded):
             return left_out("a template for pages, or srcExclude of VitePress")
         folder, stem, _ = split_name(self._rewrite(path))
         if stem == "index":
-            return Place(folder)
-        return Place(f"{folder}{stem}" + ("" if self.clean else ".html"))
+            return PagePlace(folder)
+        return PagePlace(f"{folder}{stem}" + ("" if self.clean else ".html"))
 
     def _rewrite(self, path: str) -> str:
         for pattern, new in self.rewrites:
@@ -86,7 +95,7 @@ def _fill(new: str, found: re.Match[str]) -> str:
     named = found.groupdict()
     others = [value for index, value in enumerate(found.groups(), 1) if index not in found.re.groupindex.values()]
     unnamed = iter(others)
-    return _PARAMETER.sub(lambda one: named.get(one[1]) or "" if one[1] else next(unnamed, "") or "", new)
+    return _PARAMETER.sub(lambda match: named.get(match[1]) or "" if match[1] else next(unnamed, "") or "", new)
 
 
 def _to_pattern(old: str) -> str:

@@ -28,7 +28,7 @@ def read_yaml(text: str | None) -> dict[str, Any]:
     if not text:
         return {}
     try:
-        loaded = _Loader(text).get_single_data()
+        loaded = _SettingsLoader(text).get_single_data()
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError, LookupError, AttributeError, TypeError):
         return {}
     try:
@@ -106,7 +106,7 @@ def get_texts(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     is_list = isinstance(value, Sequence) and not isinstance(value, bytes)
-    return tuple(one for one in value if isinstance(one, str)) if is_list and value else ()
+    return tuple(text for text in value if isinstance(text, str)) if is_list and value else ()
 
 
 def get_table(settings: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def get_table(settings: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return table if isinstance(table, dict) else {}
 
 
-class _Loader(yaml.SafeLoader):
+class _SettingsLoader(yaml.SafeLoader):
     """Knows no tags but those of plain YAML: what has another one is None, but `!ENV [NAME, default]` its default."""
 
     def __init__(self, stream: str) -> None:
@@ -139,10 +139,10 @@ class _Loader(yaml.SafeLoader):
             raise yaml.YAMLError("too many values")
 
 
-def _unknown_tag(loader: _Loader, suffix: str, node: yaml.Node) -> Any:
+def _unknown_tag(loader: _SettingsLoader, suffix: str, node: yaml.Node) -> Any:
     if node.tag == "!ENV" and isinstance(node, yaml.SequenceNode) and len(node.value) > 1:
         return loader.construct_object(node.value[-1], deep=True)
     return None
 
 
-_Loader.add_multi_constructor("", _unknown_tag)
+_SettingsLoader.add_multi_constructor("", _unknown_tag)

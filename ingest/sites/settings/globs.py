@@ -22,10 +22,10 @@ _NEVER = re.compile(r"(?!)")
 def compile_glob(pattern: str) -> re.Pattern[str]:
     """A pattern with `**`, `*`, `?`, `[...]` and `{a,b}` for a whole path; one that is too long matches nothing."""
     expanded = _expand(pattern) if len(pattern) <= _MAX_CHARACTERS else []
-    if not expanded or any(one.count("**") > _MAX_FOLDERS for one in expanded):
+    if not expanded or any(glob.count("**") > _MAX_FOLDERS for glob in expanded):
         return _NEVER
     try:
-        return re.compile("|".join(f"(?:{_translate(one)})" for one in expanded))
+        return re.compile("|".join(f"(?:{_translate(glob)})" for glob in expanded))
     except re.error:
         return _NEVER
 
@@ -56,13 +56,13 @@ def matches(path: str, patterns: Sequence[str]) -> bool:
 def _expand(pattern: str) -> list[str]:
     """A pattern without braces for each choice that they leave."""
     found = [pattern]
-    while any("{" in one for one in found):
+    while any("{" in glob for glob in found):
         expanded: list[str] = []
-        for one in found:
-            match = re.search(r"\{([^{}]*)\}", one)
+        for glob in found:
+            match = re.search(r"\{([^{}]*)\}", glob)
             if match is None:
                 return []
-            expanded += [one[: match.start()] + part + one[match.end() :] for part in match[1].split(",")]
+            expanded += [glob[: match.start()] + part + glob[match.end() :] for part in match[1].split(",")]
         found = expanded
         if len(found) > _MAX_ALTERNATIVES:
             return []

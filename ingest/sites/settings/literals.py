@@ -44,7 +44,7 @@ COMPUTED: Final = _Computed()
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class _LiteralToken:
     kind: str
     text: str
 
@@ -52,7 +52,7 @@ class _Token:
 def read_exported(text: str | None) -> dict[str, Any] | None:
     """The object that a module exports; None if none is written out."""
     tokens = _tokenize(text or "")
-    reader = _Reader(tokens)
+    reader = _LiteralReader(tokens)
     reader.learn_constants()
     for start in _export_starts(tokens):
         value = reader.value_at(start)
@@ -65,13 +65,13 @@ def read_exported(text: str | None) -> dict[str, Any] | None:
 
 def read_constant(text: str | None, name: str) -> dict[str, Any]:
     """The object that a module gives a name; empty without one."""
-    reader = _Reader(_tokenize(text or ""))
+    reader = _LiteralReader(_tokenize(text or ""))
     reader.learn_constants()
     value = reader.value_of(name)
     return value if isinstance(value, dict) else {}
 
 
-def _export_starts(tokens: list[_Token]) -> list[int]:
+def _export_starts(tokens: list[_LiteralToken]) -> list[int]:
     """Where exported values begin: behind `export default`, behind `module.exports =`, and behind each `return`."""
     texts = [token.text for token in tokens]
     exported, returned = [], []
@@ -83,19 +83,19 @@ def _export_starts(tokens: list[_Token]) -> list[int]:
     return [*exported, *reversed(returned)]
 
 
-def _tokenize(text: str) -> list[_Token]:
-    tokens: list[_Token] = []
+def _tokenize(text: str) -> list[_LiteralToken]:
+    tokens: list[_LiteralToken] = []
     position = 0
     while position < len(text) and len(tokens) < _MAX_TOKENS:
         if text[position] == "`":
             end = _template_end(text, position)
-            tokens.append(_Token("template", text[position + 1 : end - 1]))
+            tokens.append(_LiteralToken("template", text[position + 1 : end - 1]))
             position = end
             continue
         if text[position] == "/" and _may_be_regex(tokens):
             match = _REGEX.match(text, position)
             if match is not None:
-                tokens.append(_Token("regex", match[0]))
+                tokens.append(_LiteralToken("regex", match[0]))
                 position = match.end()
                 continue
         match = _TOKEN.match(text, position)
@@ -103,12 +103,12 @@ def _tokenize(text: str) -> list[_Token]:
             break
         kind = match.lastgroup or ""
         if kind not in ("space", "comment"):
-            tokens.append(_Token(kind, match[0]))
+            tokens.append(_LiteralToken(kind, match[0]))
         position = match.end()
     return tokens
 
 
-def _may_be_regex(tokens: list[_Token]) -> bool:
+def _may_be_regex(tokens: list[_LiteralToken]) -> bool:
     if not tokens:
         return True
     last = tokens[-1]
@@ -133,8 +133,8 @@ def _template_end(text: str, start: int) -> int:
 
 
 @dataclass(slots=True)
-class _Reader:
-    tokens: list[_Token]
+class _LiteralReader:
+    tokens: list[_LiteralToken]
     constants: dict[str, int] = field(default_factory=dict)
     _open: set[str] = field(default_factory=set)
     _steps: int = 0

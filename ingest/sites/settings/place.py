@@ -62,7 +62,7 @@ class Folder:
         """The names in a folder, sorted; none for one that does not exist."""
         real = self.real(path)
         try:
-            return sorted(one.name for one in real.iterdir()) if real is not None else []
+            return sorted(entry.name for entry in real.iterdir()) if real is not None else []
         except OSError:
             return []
 
@@ -87,10 +87,10 @@ PAGES = frozenset({".md", ".markdown", ".mdown", ".mkdn", ".mkd", ".mdx", ".qmd"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PagePlace:
     """`address` is relative to the site's home, without a slash at its beginning; "" is the home page.
 
-    A file with a `reason` is none of the site's pages: a template, a part of other pages, an excluded file. With a
+    A file with a `reason` is not a page of the site: a template, a part of other pages, an excluded file. With a
     `draft` its page is not published, with `since` (RFC 3339) not before that moment. `rank` is the place in the
     order of the site, `order` that within the folder.
     """
@@ -104,7 +104,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SiteFile:
     """A file that a generator is asked about. `path` is relative to the folder of the configuration, and may begin
     with "../"; `folder` is that folder."""
 
@@ -147,7 +147,7 @@ class Generator:
     """
 
     name: str
-    place: Callable[[Source], Place | None]
+    place: Callable[[SiteFile], PagePlace | None]
     home: str | None = None
     form: str = ""
     includes: Includes = field(default_factory=Includes)
@@ -163,28 +163,32 @@ def to_order(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def left_out(reason: str) -> Place:
+def left_out(reason: str) -> PagePlace:
     """The place of a file that is not a page."""
-    return Place(reason=reason)
+    return PagePlace(reason=reason)
 
 
 def github_slug(text: str) -> str:
     """As github-slugger, which Astro and others use: lower case, letters and digits, a hyphen for each space."""
-    kept = (one for one in text.lower() if one in "-_ " or unicodedata.category(one)[0] in "LMN")
-    return "".join(kept).replace(" ", "-")
+    letters = (letter for letter in text.lower() if letter in "-_ " or unicodedata.category(letter)[0] in "LMN")
+    return "".join(letters).replace(" ", "-")
 
 
 def jekyll_slug(text: str, *, pretty: bool = False) -> str:
     """As Jekyll: runs of other characters become one hyphen. A pretty one keeps case and some signs."""
     others = r"[^\w.~!$&'()+,;=@]+" if pretty else r"[^\w]+"
-    kept = re.sub(others, "-", text if pretty else text.replace("_", "-")).strip("-")
-    return kept if pretty else kept.lower()
+    hyphenated = re.sub(others, "-", text if pretty else text.replace("_", "-")).strip("-")
+    return hyphenated if pretty else hyphenated.lower()
 
 
 def hugo_path(path: str, *, lower: bool = True) -> str:
     """As Hugo since 0.123 writes paths of files: a hyphen for each space, letters, digits and a few signs."""
-    kept = (one for one in path.replace(" ", "-") if one in "./\\_#+~-@" or unicodedata.category(one)[0] in "LMN")
-    return "".join(kept).lower() if lower else "".join(kept)
+    letters = (
+        letter
+        for letter in path.replace(" ", "-")
+        if letter in "./\\_#+~-@" or unicodedata.category(letter)[0] in "LMN"
+    )
+    return "".join(letters).lower() if lower else "".join(letters)
 
 
 def hugo_slug(text: str, *, lower: bool = True) -> str:
@@ -201,7 +205,7 @@ _SPELLED = str.maketrans(
 def eleventy_slug(text: str) -> str | None:
     """As the filter `slugify` of Eleventy: plain letters, hyphens between words; None for letters of other scripts."""
     spelled = re.sub(r"(\w)['’]([ts])(?=\s|$)", r"\1\2", text.translate(_SPELLED))
-    plain = "".join(one for one in unicodedata.normalize("NFKD", spelled) if not unicodedata.combining(one))
-    if any(one.isalpha() and not one.isascii() for one in plain):
+    plain = "".join(letter for letter in unicodedata.normalize("NFKD", spelled) if not unicodedata.combining(letter))
+    if any(letter.isalpha() and not letter.isascii() for letter in plain):
         return None
     return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")

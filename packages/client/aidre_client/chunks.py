@@ -111,7 +111,7 @@ def to_hit(result: Result, collection: str | None) -> Hit[RemoteChunk]:
         copies=NO_COPIES if result.copies is None else Copies(result.copies.count, result.copies.ids),
     )
     if result.passages:
-        chunk = replace(chunk, passages=[_to_passage(one, chunk) for one in result.passages])
+        chunk = replace(chunk, passages=[_to_passage(passage, chunk) for passage in result.passages])
     return Hit(chunk, math.nan if result.score is None else result.score)
 
 
@@ -135,13 +135,13 @@ def _to_passage(sent: Passage, best: RemoteChunk) -> Hit[RemoteChunk]:
 
 def to_facet(sent: CountedFacet) -> Facet:
     return Facet(
-        tuple((one.value, one.count) for one in sent.values),
+        tuple((facet_value.value, facet_value.count) for facet_value in sent.values),
         sent.documents,
         sent.missing,
         sent.min,
         sent.max,
         sent.distinct,
-        tuple(one.count for one in sent.ranges),
+        tuple(range_count.count for range_count in sent.ranges),
     )
 
 

@@ -13,12 +13,12 @@ import httpx
 
 from aidre_client import intake as intakes, intent as intents, nlweb as questions
 from aidre_client.chunks import RemoteChunk
-from aidre_client.collection import Feed, RemoteDocuments, Scan, to_part
+from aidre_client.collection import DocumentScan, Feed, RemoteDocuments, to_part
 from aidre_client.embedding import EmbedTexts, LocalEmbedding, Where
 from aidre_client.errors import InvalidInput
 from aidre_client.messages import Change, ChangePage, CollectionInfo, Discovery
-from aidre_client.search import RemoteReader, check_asked, list_collections, to_asked, to_queries
-from aidre_client.session import Session
+from aidre_client.search import RemoteReader, list_collections, to_batch_input, to_queries, to_search_input
+from aidre_client.session import ClientSession
 from aidre_client.transports import (
     ATTEMPTS,
     PATIENCE_SECONDS,
@@ -107,7 +107,7 @@ class RemoteCollection:
         CollectionMissing, DimensionMismatch, InvalidFilter, InvalidInput, RequestFailed, SpaceMissing, Unsupported,
         VerificationFailed.
         """
-        asked = check_asked(
+        request = to_search_input(
             text,
             vector,
             filter=filter,
@@ -127,7 +127,7 @@ class RemoteCollection:
             weights=weights,
             fusion=fusion,
         )
-        return self._transport.run(self._reader.search(asked, k, offset))
+        return self._transport.run(self._reader.search(request, k, offset))
 
     def search_many(
         self,
@@ -143,10 +143,12 @@ class RemoteCollection:
     ) -> SearchResults:
         """The hits of each query, in their order: texts, or vectors as a matrix (queries, dimensions)."""
         searches = [
-            to_asked(query, filter=filter, mode=mode, space=space, operators=operators, recall=recall, fusion=fusion)
+            to_batch_input(
+                query, filter=filter, mode=mode, space=space, operators=operators, recall=recall, fusion=fusion
+            )
             for query in to_queries(queries)
         ]
-        return join_hits(self._transport.run_all([self._reader.search(asked, k, 0) for asked in searches]))
+        return join_hits(self._transport.run_all([self._reader.search(request, k, 0) for request in searches]))
 
     def pages(
         self,
@@ -172,7 +174,7 @@ class RemoteCollection:
         Where the state that is read is gone (409), the iteration begins again and leaves out what it gave; with
         `restart=False` it raises Conflict.
         """
-        asked = check_asked(
+        request = to_search_input(
             text,
             vector,
             filter=filter,
@@ -188,7 +190,7 @@ class RemoteCollection:
             weights=weights,
             fusion=fusion,
         )
-        pager = self._reader.pager(asked, size, restart)
+        pager = self._reader.pager(request, size, restart)
         return self._transport.each(pager.next_page)
 
     def suggest(self, text: str, *, limit: int = 8) -> list[str]:
@@ -234,7 +236,7 @@ class RemoteCollection:
         """
         if ids is None:
             part = to_part(filter, order_by, limit, offset, vectors=vectors)
-            return self._transport.run(Scan(self._documents, part).all())
+            return self._transport.run(DocumentScan(self._documents, part).all())
         if filter is not None or order_by is not None:
             raise InvalidInput("get takes ids, which come in their order, or filter= and order_by=, and not both")
         return self._transport.run(self._documents.get(ids, limit, offset, vectors=vectors))
@@ -276,7 +278,7 @@ class RemoteCollection:
         as one chunk.
         """
         part = to_part(filter, order_by, limit, offset, fields=fields, vectors=vectors)
-        return self._transport.each(Scan(self._documents, part).next_document)
+        return self._transport.each(DocumentScan(self._documents, part).next_document)
 
     def count(self, filter: Json | None = None) -> int:
         """The number of documents that pass a filter."""
@@ -362,7 +364,7 @@ class Client:
     The discovery document is read at the first use.
     """
 
-    def __init__(self, session: Session, transport: Transport, embedding: LocalEmbedding) -> None:
+    def __init__(self, session: ClientSession, transport: Transport, embedding: LocalEmbedding) -> None:
         self._session, self._transport, self._embedding = session, transport, embedding
 
     def __repr__(self) -> str:
@@ -387,7 +389,7 @@ class Client:
 
     def collections(self) -> list[str]:
         """The names of the collections that this caller may search."""
-        return [one.name for one in self._transport.run(list_collections(self._session))]
+        return [info.name for info in self._transport.run(list_collections(self._session))]
 
     def collection(self, name: str | None = None) -> RemoteCollection:
         """The collection of that name; without one whichever the server searches then."""
@@ -412,7 +414,7 @@ class Client:
 class Nlweb:
     """NLWeb over HTTP: `dialect` is "0.55", "0.54" or "legacy", and answers read alike in all of them."""
 
-    def __init__(self, session: Session, transport: Transport) -> None:
+    def __init__(self, session: ClientSession, transport: Transport) -> None:
         self._session, self._transport = session, transport
 
     def ask(self, text: str, **preferences: Unpack[questions.Preferences]) -> questions.AskAnswer:
@@ -493,7 +495,7 @@ class Intake:
         return self._transport.run(self._agent.manifest())
 
     def submit(self, intake_id: str, data: Mapping[str, Any], *, session_id: str | None = None) -> intakes.IntakeAnswer:
-        """What comes of a submission: an offer, or the reason why there is none."""
+        """The outcome of a submission: an offer, or the reason why there is none."""
         return self._transport.run(self._agent.submit(intake_id, data, session_id))
 
     def bind(self, answer: intakes.IntakeAnswer, data: Mapping[str, Any], *, user_agrees: bool) -> intakes.BindAnswer:

@@ -1,6 +1,6 @@
 """Requests and answers as values, and when a request is repeated; no module of the client but the two shells does I/O.
 
-An operation is a generator of *steps*: it yields what is to be done (send a request, wait) and is sent what came of it.
+An operation is a generator of *steps*: it yields what is to be done (send a request, wait) and is sent the outcome.
 So the same operation runs over a blocking and over an asynchronous transport.
 """
 
@@ -122,14 +122,14 @@ class Retry:
     def pause(self, outcome: Response | NoAnswer, attempt: int, waited: float, repeatable: bool) -> float | None:
         """Seconds until the next attempt; None where the outcome is final."""
         if isinstance(outcome, NoAnswer):
-            may, asked = repeatable or not outcome.sent, None
+            may, seconds = repeatable or not outcome.sent, None
         else:
             may = outcome.status in (RETRIED_IF_REPEATABLE if repeatable else RETRIED) or is_running(outcome)
-            asked = retry_after(outcome, self.clock()) if may else None
+            seconds = retry_after(outcome, self.clock()) if may else None
         if not may or attempt >= self.attempts:
             return None
         most = min(FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1), MAX_PAUSE_SECONDS)
-        pause = most * (0.5 + self.random() / 2) if asked is None else asked
+        pause = most * (0.5 + self.random() / 2) if seconds is None else seconds
         return pause if waited + pause <= self.patience else None
 
 
@@ -237,19 +237,19 @@ def invalid_answer(response: Response, problem: str) -> RequestFailed:
 def error_of(response: Response, now: float) -> AidreError:
     """The exception for an answer of AIDRE that is an error: that of the library where the server says the same."""
     try:
-        said = msgspec.json.decode(response.body, type=ErrorAnswer)
+        problem = msgspec.json.decode(response.body, type=ErrorAnswer)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
-        said = ErrorAnswer()
-    code = said.error if isinstance(said.error, str) else ""
-    stated = said.details if isinstance(said.details, dict) else {}
+        problem = ErrorAnswer()
+    code = problem.error if isinstance(problem.error, str) else ""
+    stated = problem.details if isinstance(problem.details, dict) else {}
     exact = stated.get("code")
     kind = MISUSES.get(code) or (EXACT.get(exact) if isinstance(exact, str) else None)
     kind = kind or BY_STATUS.get(response.status, RequestFailed)
     if kind is Missing and "collection" in stated:
         kind = CollectionMissing
-    message = one_line(said.message) if isinstance(said.message, str) else f"HTTP status {response.status}"
+    message = one_line(problem.message) if isinstance(problem.message, str) else f"HTTP status {response.status}"
     facts = {"url": response.request.url, "status": response.status, "error": code or None}
-    request_id = said.request_id if isinstance(said.request_id, str) else response.header("x-request-id")
+    request_id = problem.request_id if isinstance(problem.request_id, str) else response.header("x-request-id")
     waiting = retry_after(response, now)
     facts |= {"request_id": request_id} | ({} if waiting is None else {"retry_after": waiting})
     details = {name: value for name, value in stated.items() if name not in {"self", "message", "code"}} | facts

@@ -13,7 +13,7 @@ import msgspec
 
 from aidre_client.errors import AccessDenied, Conflict, InvalidInput, Missing, RequestFailed, Unsupported
 from aidre_client.exchange import Response, Steps, decode, invalid_answer, one_line, retry_after
-from aidre_client.session import JSON, Session, encode
+from aidre_client.session import JSON, ClientSession, encode
 
 WELL_KNOWN = "/.well-known/agent-intake.json"
 VERSION = "0.1.0"
@@ -65,7 +65,7 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 class IntakeAnswer(msgspec.Struct, frozen=True):
-    """What came of a submission: an offer, or the reason why there is none."""
+    """The outcome of a submission: an offer, or the reason why there is none."""
 
     status: str
     session_id: str | None = None
@@ -89,7 +89,7 @@ class BindAnswer(msgspec.Struct, frozen=True):
 class Agent:
     """An agent that submits to one provider, on behalf of a user."""
 
-    session: Session
+    session: ClientSession
     agent_id: str
     platform: str | None = None
     _manifest: Manifest | None = field(default=None, init=False)
@@ -185,8 +185,8 @@ class Agent:
             return False
 
     def _failure(self, response: Response, error: Mapping[str, Any]) -> Exception:
-        url, code, said = response.request.url, error.get("code"), error.get("message")
-        message = one_line(said) if isinstance(said, str) else f"HTTP status {response.status}"
+        url, code, text = response.request.url, error.get("code"), error.get("message")
+        message = one_line(text) if isinstance(text, str) else f"HTTP status {response.status}"
         waiting = retry_after(response, self.session.retry.clock())
         facts: dict[str, Any] = {"url": url, "status": response.status, "error": code}
         facts |= {"request_id": response.header("x-request-id")} | ({} if waiting is None else {"retry_after": waiting})
@@ -197,8 +197,8 @@ class Agent:
 
 def _check_personal(intake: DeclaredIntake, data: Mapping[str, Any]) -> None:
     required = intake.input_schema.get("required")
-    asked = set(required) if isinstance(required, list) else set()
-    personal = sorted(PERSONAL & data.keys() - asked)
+    expected = set(required) if isinstance(required, list) else set()
+    personal = sorted(PERSONAL & data.keys() - expected)
     if personal and intake.privacy.get("pii_required") is not True:
         raise InvalidInput(
             f"intake {intake.id!r} does not require personal data: leave out {', '.join(personal)}", members=personal

@@ -20,7 +20,7 @@ import msgspec
 
 from aidre_client.errors import AccessDenied, InvalidInput, RequestFailed, Unsupported
 from aidre_client.exchange import Request, Response, Steps, decode, invalid_answer, one_line, retry_after
-from aidre_client.session import JSON, Session, encode, is_field_value
+from aidre_client.session import JSON, ClientSession, encode, is_field_value
 from aidre_client.verification import failed
 
 WELL_KNOWN = "/.well-known/aip.json"
@@ -129,7 +129,7 @@ def signature_of(secret: str, text: bytes) -> str:
 class Platform:
     """A platform with one key at one publisher."""
 
-    session: Session
+    session: ClientSession
     key_id: str
     secret: str = field(repr=False)
     platform_id: str | None = None
@@ -273,8 +273,8 @@ class Platform:
         url = response.request.url
         part = answer.denial if answer.status == "denied" else answer.error
         code = part.get("reason") if answer.status == "denied" else part.get("code")
-        said = part.get("message")
-        message = one_line(said) if isinstance(said, str) else f"HTTP status {response.status}"
+        text = part.get("message")
+        message = one_line(text) if isinstance(text, str) else f"HTTP status {response.status}"
         facts: dict[str, Any] = {"url": url, "status": response.status, "request_id": answer.request_id}
         waiting = retry_after(response, self.session.retry.clock())
         facts |= {} if waiting is None else {"retry_after": waiting}

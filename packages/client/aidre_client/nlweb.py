@@ -15,7 +15,7 @@ import msgspec
 
 from aidre_client.errors import AccessDenied, AidreError, InvalidInput, RequestFailed
 from aidre_client.exchange import Response, Sleep, Steps, bounded, decode, error_of, growing, one_line
-from aidre_client.session import EVENT_STREAM, JSON, Session, encode
+from aidre_client.session import EVENT_STREAM, JSON, ClientSession, encode
 
 Dialect: TypeAlias = Literal["0.55", "0.54", "legacy"]
 EventKind: TypeAlias = Literal["start", "item", "summary", "elicitation", "promise", "content", "complete"]
@@ -37,7 +37,7 @@ class Promise(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class AskAnswer:
-    """What came of a question: items, or questions back, or a promise. Without any hit `items` is empty.
+    """The outcome of a question: items, or questions back, or a promise. Without any hit `items` is empty.
 
     `content` is the prose of the format chatgpt_app. `meta` is `_meta` as it was sent.
     """
@@ -75,16 +75,16 @@ class Preferences(TypedDict, total=False):
     respond_async: bool
 
 
-def to_question(text: str, preferences: Preferences) -> Question:
+def to_question(text: str, preferences: Preferences) -> AskInput:
     """InvalidInput."""
     unknown = sorted(preferences.keys() - Preferences.__annotations__.keys())
     if unknown:
         raise InvalidInput(f"ask has no preference {', '.join(unknown)}")
-    return Question(text, **preferences)
+    return AskInput(text, **preferences)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AskInput:
     """A question with its preferences; InvalidInput where it cannot be asked."""
 
     text: str
@@ -147,7 +147,7 @@ class Question:
 # -- operations ------------------------------------------------------------------------------------------------------
 
 
-def ask(session: Session, question: Question) -> Steps[AskAnswer]:
+def ask(session: ClientSession, question: AskInput) -> Steps[AskAnswer]:
     """The answer in one piece. AccessDenied, InvalidInput, RequestFailed with the code of the failure in `error`."""
     url = yield from ask_url(session)
     request = session.request("POST", url, question.body(streaming=False), accept=JSON, media_type=JSON)
@@ -155,7 +155,7 @@ def ask(session: Session, question: Question) -> Steps[AskAnswer]:
     return read_answer(response, session.retry.clock(), question.dialect)
 
 
-def open_stream(session: Session, question: Question) -> Steps[Response | AskAnswer]:
+def open_stream(session: ClientSession, question: AskInput) -> Steps[Response | AskAnswer]:
     """The head of a stream, whose parts the shell reads; or the answer, from a server that does not stream."""
     url = yield from ask_url(session)
     body = question.body(streaming=True)
@@ -164,7 +164,7 @@ def open_stream(session: Session, question: Question) -> Steps[Response | AskAns
     return response if response.stream is not None else read_answer(response, session.retry.clock(), question.dialect)
 
 
-def look(session: Session, token: str, action: Literal["checkin", "cancel"]) -> Steps[AskAnswer]:
+def look(session: ClientSession, token: str, action: Literal["checkin", "cancel"]) -> Steps[AskAnswer]:
     """The state of a promise, or its cancellation, which is reported as a failure CANCELLED."""
     if not isinstance(token, str) or not token.strip():
         raise InvalidInput("the token of a promise is a string that is not blank")
@@ -176,7 +176,7 @@ def look(session: Session, token: str, action: Literal["checkin", "cancel"]) -> 
     return read_answer(response, session.retry.clock())
 
 
-def wait_for(session: Session, promise: Promise, timeout: float) -> Steps[AskAnswer]:
+def wait_for(session: ClientSession, promise: Promise, timeout: float) -> Steps[AskAnswer]:
     """The answer that was promised. RequestFailed with error TIMEOUT where it is not there in time."""
     for pause in bounded(growing(FIRST_CHECK_SECONDS, MAX_CHECK_SECONDS), timeout):
         answer = yield from look(session, promise.token, "checkin")
@@ -193,7 +193,7 @@ def wait_for(session: Session, promise: Promise, timeout: float) -> Steps[AskAns
     return answer
 
 
-def cancel(session: Session, promise: Promise) -> Steps[None]:
+def cancel(session: ClientSession, promise: Promise) -> Steps[None]:
     try:
         yield from look(session, promise.token, "cancel")
     except RequestFailed as error:
@@ -201,7 +201,7 @@ def cancel(session: Session, promise: Promise) -> Steps[None]:
             raise
 
 
-def ask_url(session: Session) -> Steps[str]:
+def ask_url(session: ClientSession) -> Steps[str]:
     """What the discovery document says, else /ask (7.1)."""
     found = yield from session.discovery_or_none()
     named = None if found is None else found.endpoints.nlweb
@@ -215,12 +215,12 @@ def ask_url(session: Session) -> Steps[str]:
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
-def read_answer(response: Response, now: float, asked: Dialect | None = None) -> AskAnswer:
-    """An answer of any dialect, to a question in the dialect `asked`; raises what a failure says."""
+def read_answer(response: Response, now: float, dialect: Dialect | None = None) -> AskAnswer:
+    """An answer in any dialect to a question that was asked in `dialect`; raises what a failure says."""
     if response.media_type == JSON or response.media_type.endswith("+json"):
         document = decode(response, dict[str, Any])
         if _kind_of(document) == "failure" or "error" in document:
-            return _failed(document, response, asked)
+            return _failed(document, response, dialect)
         if response.status in {200, 202}:
             return to_answer(document)
     if response.status != 200:
@@ -230,8 +230,8 @@ def read_answer(response: Response, now: float, asked: Dialect | None = None) ->
     )
 
 
-def _failed(document: Mapping[str, Any], response: Response, asked: Dialect | None) -> AskAnswer:
-    hint = _other_dialect(asked, _version_of(document))
+def _failed(document: Mapping[str, Any], response: Response, dialect: Dialect | None) -> AskAnswer:
+    hint = _other_dialect(dialect, _version_of(document))
     failure, code = _failure(document, response.request.url, response.status, hint)
     if code == "NO_RESULTS":
         return AskAnswer([], meta=_object(document, "_meta"))
@@ -243,8 +243,8 @@ def _failed(document: Mapping[str, Any], response: Response, asked: Dialect | No
 def _failure(document: Mapping[str, Any], url: str, status: int | None, hint: str = "") -> tuple[AidreError, str]:
     error = _object(document, "error")
     code = str(error.get("code", "INTERNAL_ERROR"))
-    said = error.get("message")
-    message = f"{url}: {one_line(said) if isinstance(said, str) else code}"
+    text = error.get("message")
+    message = f"{url}: {one_line(text) if isinstance(text, str) else code}"
     kind: type[AidreError] = RequestFailed
     if status in {401, 403} or code == "UNAUTHORIZED":
         kind = AccessDenied
@@ -259,9 +259,9 @@ def _version_of(document: Mapping[str, Any]) -> str | None:
     return version if isinstance(version, str) else None
 
 
-def _other_dialect(asked: Dialect | None, spoken: str | None) -> str:
+def _other_dialect(dialect: Dialect | None, spoken: str | None) -> str:
     """What to add to a refusal of a server that speaks another dialect than it was asked in."""
-    is_other = asked is not None and spoken in get_args(Dialect) and spoken != asked
+    is_other = dialect is not None and spoken in get_args(Dialect) and spoken != dialect
     return f"; the server speaks NLWeb {spoken}: ask with dialect={spoken!r}" if is_other else ""
 
 
@@ -307,7 +307,11 @@ def _promise(members: Mapping[str, Any]) -> Promise:
 def _is_summary(item: Mapping[str, Any]) -> bool:
     """Its `@type` may be a list."""
     kind = item.get("@type")
-    return any(one in SUMMARIES for one in (kind if isinstance(kind, list) else [kind]) if isinstance(one, str))
+    return any(
+        type_name in SUMMARIES
+        for type_name in (kind if isinstance(kind, list) else [kind])
+        if isinstance(type_name, str)
+    )
 
 
 def _kind_of(document: Mapping[str, Any]) -> str:
@@ -321,7 +325,7 @@ def _object(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _list(document: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     value = document.get(name)
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 # -- streams ---------------------------------------------------------------------------------------------------------

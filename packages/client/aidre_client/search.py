@@ -41,7 +41,7 @@ from aidre_client.messages import (
     SearchAnswer,
     SuggestionsAnswer,
 )
-from aidre_client.session import Session, encode, expand
+from aidre_client.session import ClientSession, encode, expand
 from aidre_client.values import (
     Direction,
     FacetRequest,
@@ -99,7 +99,7 @@ ListedCollections: Any = CollectionList | list[CollectionInfo | str]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SearchInput:
     """What a program asks for: exactly one of `text` and `vector`, already checked."""
 
     text: str | None
@@ -138,7 +138,7 @@ class Asked:
         return " -" in text or not _QUOTES.isdisjoint(text) or has_condition is not None
 
 
-def check_asked(
+def to_search_input(
     text: str | None,
     vector: Any,
     *,
@@ -158,7 +158,7 @@ def check_asked(
     order: SearchOrder | None = None,
     weights: Weights | None = None,
     fusion: FusionMethod | None = None,
-) -> Asked:
+) -> SearchInput:
     """InvalidInput, with the rules of a local search."""
     if (text is None) == (vector is None):
         raise InvalidInput("search needs a text or vector=, and not both")
@@ -184,7 +184,7 @@ def check_asked(
     limits = to_limits(highlight)
     if limits is not None and text is None:
         raise InvalidInput("highlight needs a text: a vector has no words")
-    return Asked(
+    return SearchInput(
         text,
         numbers,
         filter,
@@ -220,7 +220,7 @@ def check_filter(filter: Any) -> None:
 class RemoteReader:
     """One collection of a server; `name` None is the collection that the server searches if none is named."""
 
-    session: Session
+    session: ClientSession
     embedding: LocalEmbedding
     name: str | None
     _withholds_text: bool = field(default=False, init=False)
@@ -233,7 +233,7 @@ class RemoteReader:
 
     # -- search ------------------------------------------------------------------------------------------------------
 
-    def search(self, asked: Asked, k: int, offset: int) -> Steps[Hits]:
+    def search(self, request: SearchInput, k: int, offset: int) -> Steps[Hits]:
         """The best `k` hits after `offset`, all of one state of the collection."""
         check_range("k", k, 1, MAX_K)
         check_range("offset", offset, 0, MAX_K)
@@ -243,7 +243,7 @@ class RemoteReader:
         if bound is not None and wanted > bound and found.can("pagination"):
             raise InvalidInput(f"the server gives at most {bound} results of a search: ask for less", most=bound)
         for restart in range(MAX_RESTARTS + 1):
-            pager = Pager(self, asked, wanted)
+            pager = Pager(self, request, wanted)
             hits: list[Hit[RemoteChunk]] = []
             try:
                 while len(hits) < wanted:
@@ -260,21 +260,21 @@ class RemoteReader:
                 f"the server gives at most {pager.applied} results of a search, and no further pages",
                 capability="pagination",
             )
-        least = asked.min_score
+        least = request.min_score
         return pager.answered([hit for hit in hits[offset:wanted] if least is None or hit.score >= least])
 
-    def pager(self, asked: Asked, size: int, restart: bool) -> Pager:
+    def pager(self, request: SearchInput, size: int, restart: bool) -> Pager:
         """The pages of a search, of at most `size` hits."""
         check_range("size", size, 1, MAX_K)
-        return Pager(self, asked, size, restart)
+        return Pager(self, request, size, restart)
 
-    def page(self, asked: Asked, members: dict[str, Any], k: int, cursor: str | None) -> Steps[SearchAnswer]:
+    def page(self, request: SearchInput, members: dict[str, Any], k: int, cursor: str | None) -> Steps[SearchAnswer]:
         """One page, as the server gives it; without texts where the collection withholds them."""
         url = yield from self.session.endpoint("search")
-        if cursor is None and asked.facets:  # they are those of all matches
-            members = members | {"facets": list(map(to_members, asked.facets))}
+        if cursor is None and request.facets:  # they are those of all matches
+            members = members | {"facets": list(map(to_members, request.facets))}
         while True:
-            body = {**members, "top_k": k, "return": self._fields(asked)}
+            body = {**members, "top_k": k, "return": self._fields(request)}
             if cursor is not None:
                 body["cursor"] = cursor
             try:
@@ -282,7 +282,7 @@ class RemoteReader:
             except InvalidInput as error:
                 refused = error.details.get("error"), error.details.get("field")
                 if self._withholds_text or refused != ("unsupported_return_field", "text"):
-                    raise _of_filter(error, asked) from None
+                    raise _of_filter(error, request) from None
                 self._withholds_text = True
                 continue
             answer = decode(response, SearchAnswer)
@@ -290,59 +290,59 @@ class RemoteReader:
                 raise invalid_answer(response, "the next page is the same page")
             return answer
 
-    def _fields(self, asked: Asked) -> dict[str, bool]:
-        more = {"semantic_payload": asked.payload, "vectors": asked.vectors}
+    def _fields(self, request: SearchInput) -> dict[str, bool]:
+        more = {"semantic_payload": request.payload, "vectors": request.vectors}
         asked_for = {name: True for name, is_asked in more.items() if is_asked}
         return {"ids": True, "metadata": True, "text": not self._withholds_text, **asked_for}
 
-    def members(self, asked: Asked) -> Steps[dict[str, Any]]:
+    def members(self, request: SearchInput) -> Steps[dict[str, Any]]:
         """The members of a request that all of its pages share."""
         found = yield from self.session.discovery()
         members: dict[str, Any] = {} if self.name is None else {"collection": self.name}
-        if asked.filter is not None:
+        if request.filter is not None:
             if not found.can("filter"):
                 raise Unsupported("the server has no filters: it would ignore this one", capability="filter")
-            members["filter"] = to_json_filter(asked.filter)
+            members["filter"] = to_json_filter(request.filter)
         shared = {
-            "group": None if asked.group == "chunk" else asked.group,
-            "recall": asked.recall,
-            "order": None if asked.order is None else dict(zip(("field", "direction"), asked.order, strict=True)),
-            "weights": None if asked.weight is None else {"dense": asked.weight, "lexical": 1 - asked.weight},
-            "fusion": asked.fusion,
+            "group": None if request.group == "chunk" else request.group,
+            "recall": request.recall,
+            "order": None if request.order is None else dict(zip(("field", "direction"), request.order, strict=True)),
+            "weights": None if request.weight is None else {"dense": request.weight, "lexical": 1 - request.weight},
+            "fusion": request.fusion,
         }
-        for name, value in {"facets": asked.facets, "highlight": asked.highlight, **shared}.items():
+        for name, value in {"facets": request.facets, "highlight": request.highlight, **shared}.items():
             if value and name not in found.extensions:
                 raise Unsupported(f"the server has no {name}", capability=name)
         members |= {name: value for name, value in shared.items() if value is not None}
-        if asked.group != "chunk" and not asked.collapse:
+        if request.group != "chunk" and not request.collapse:
             members["collapse"] = False
-        local = yield from self._embed(asked, found)
+        local = yield from self._embed(request, found)
         if local is not None:
             space, vector = local
             return members | {"embedding_space": space, "query_vector": _encode_vector(vector, found)}
-        members["query"] = asked.text
+        members["query"] = request.text
         if "correct" in found.extensions:  # by default; a list of hits could not say what was asked instead
-            members["correct"] = asked.correct
-        if "operators" in found.extensions and not asked.operators:
+            members["correct"] = request.correct
+        if "operators" in found.extensions and not request.operators:
             members["operators"] = False
-        if asked.highlight is not None:
-            members["highlight"] = asdict(asked.highlight)
-        if asked.space is not None:
-            members["embedding_space"] = asked.space
-        if asked.mode is not None:
-            if asked.mode not in (found.modes or ()):
-                raise Unsupported(f"the server does not search in mode {asked.mode}", capability=asked.mode)
-            members["mode"] = asked.mode
+        if request.highlight is not None:
+            members["highlight"] = asdict(request.highlight)
+        if request.space is not None:
+            members["embedding_space"] = request.space
+        if request.mode is not None:
+            if request.mode not in (found.modes or ()):
+                raise Unsupported(f"the server does not search in mode {request.mode}", capability=request.mode)
+            members["mode"] = request.mode
         return members
 
-    def _embed(self, asked: Asked, found: Discovery) -> Steps[tuple[str, array[float]] | None]:
+    def _embed(self, request: SearchInput, found: Discovery) -> Steps[tuple[str, array[float]] | None]:
         """The space and the vector of a search by vector; None for a search by text."""
-        if asked.vector is not None:
-            space = _space_of(found, asked.space, asked.vector)
-            return space.id, asked.vector
-        if self._sends_text or not self.embedding.applies(asked.mode):
+        if request.vector is not None:
+            space = _space_of(found, request.space, request.vector)
+            return space.id, request.vector
+        if self._sends_text or not self.embedding.applies(request.mode):
             return None
-        if asked.needs_words or (asked.may_have_operators and self.embedding.where == "auto"):
+        if request.needs_words or (request.may_have_operators and self.embedding.where == "auto"):
             if self.embedding.where == "local":
                 raise InvalidInput(
                     "highlight, correct, weights and fusion need the text, which embed='local' does not send"
@@ -351,7 +351,7 @@ class RemoteReader:
         if not found.can("query_vector") and self.embedding.where == "auto":
             return None
         spaces = yield from self._spaces(found)
-        return self.embedding.embed(asked.text or "", spaces, asked.space)
+        return self.embedding.embed(request.text or "", spaces, request.space)
 
     def _spaces(self, found: Discovery) -> Steps[list[DeclaredSpace]]:
         """The spaces of this collection, as far as the server says which they are."""
@@ -361,9 +361,9 @@ class RemoteReader:
             names = info.embedding_spaces
         return [space for space in found.embedding_spaces if names is None or space.id in names]
 
-    def send_text(self, asked: Asked) -> bool:
+    def send_text(self, request: SearchInput) -> bool:
         """Send this text, and those that follow, where the server did not take its vector; False if it must not be."""
-        may = asked.text is not None and self.embedding.where == "auto" and not self._sends_text
+        may = request.text is not None and self.embedding.where == "auto" and not self._sends_text
         self._sends_text = self._sends_text or may
         return may
 
@@ -387,7 +387,7 @@ class RemoteReader:
         """What the server lists about the collection. CollectionMissing."""
         if self._info is None:
             listed = yield from list_collections(self.session)
-            found = [one for one in listed if one.name == self.name] if self.name is not None else listed
+            found = [info for info in listed if info.name == self.name] if self.name is not None else listed
             if len(found) != 1:
                 raise CollectionMissing(f"{self.session.url} lists no collection {self.name!r}", collection=self.name)
             self._info = found[0]
@@ -426,13 +426,13 @@ class RemoteReader:
         return found
 
 
-def list_collections(session: Session) -> Steps[list[CollectionInfo]]:
+def list_collections(session: ClientSession) -> Steps[list[CollectionInfo]]:
     url = yield from session.endpoint("collections")
     response = yield from session.respond("GET", expand(url))
     answer: CollectionList | list[CollectionInfo | str] = decode(response, ListedCollections)
     listed = answer.collections if isinstance(answer, CollectionList) else answer
-    found = [CollectionInfo(one) if isinstance(one, str) else one for one in listed]
-    return [one for one in found if one.name]
+    found = [CollectionInfo(entry) if isinstance(entry, str) else entry for entry in listed]
+    return [info for info in found if info.name]
 
 
 @dataclass(slots=True)
@@ -441,7 +441,7 @@ class Pager:
     cursor has ended, and leaves out what it has given."""
 
     reader: RemoteReader
-    asked: Asked
+    request: SearchInput
     size: int
     restart: bool = False
     cursor: str | None = field(default=None, init=False)
@@ -459,11 +459,11 @@ class Pager:
         answer = Hits(hits)
         chunks = [hit.chunk for hit in hits]
         known = [chunk.relevance for chunk in chunks if chunk.relevance is not None]
-        answer.set_relevance(known if len(known) == len(hits) and self.asked.text is not None else None)
-        if self.asked.group == "document":
-            least = -math.inf if self.asked.min_score is None else self.asked.min_score
+        answer.set_relevance(known if len(known) == len(hits) and self.request.text is not None else None)
+        if self.request.group == "document":
+            least = -math.inf if self.request.min_score is None else self.request.min_score
             answer.copies = [chunk.copies for chunk in chunks]
-            answer.passages = [[one for one in chunk.passages if one.score >= least] for chunk in chunks]
+            answer.passages = [[passage for passage in chunk.passages if passage.score >= least] for chunk in chunks]
         answer.highlights = [chunk.highlight for chunk in chunks if chunk.highlight is not None]
         if self._first is not None:
             answer.facets = {name: to_facet(facet) for name, facet in self._first.facets.items()}
@@ -475,17 +475,17 @@ class Pager:
         """The hits of the next page that has any; None after the last one. Conflict where a cursor has ended."""
         while not self._ended:
             if self._members is None:
-                self._members = yield from self.reader.members(self.asked)
+                self._members = yield from self.reader.members(self.request)
             found = yield from self.reader.session.discovery()
             size = min(self.size, found.limit("top_k") or self.size)
             try:
-                answer = yield from self.reader.page(self.asked, self._members, size, self.cursor)
+                answer = yield from self.reader.page(self.request, self._members, size, self.cursor)
             except Conflict:
                 if not self._may_restart():
                     raise
                 continue
             except AccessDenied:
-                if "query_vector" not in self._members or not self.reader.send_text(self.asked):
+                if "query_vector" not in self._members or not self.reader.send_text(self.request):
                     raise
                 self._members = None
                 continue
@@ -508,7 +508,7 @@ class Pager:
         hits = [to_hit(result, answer.collection or self.reader.name) for result in answer.results]
         new = []
         for hit in hits:
-            key = hit.document_id if self.asked.group == "document" else hit.id
+            key = hit.document_id if self.request.group == "document" else hit.id
             if key and key in self._given:
                 continue
             self._given.add(key)
@@ -534,7 +534,7 @@ def to_queries(queries: Any) -> list[Any]:
     return listed
 
 
-def to_asked(
+def to_batch_input(
     query: Any,
     *,
     filter: Json,
@@ -543,9 +543,9 @@ def to_asked(
     operators: bool,
     recall: float | None,
     fusion: FusionMethod | None,
-) -> Asked:
+) -> SearchInput:
     text, vector = (query, None) if isinstance(query, str) else (None, query)
-    return check_asked(
+    return to_search_input(
         text,
         vector,
         filter=filter,
@@ -560,11 +560,11 @@ def to_asked(
     )
 
 
-def _of_filter(error: InvalidInput, asked: Asked) -> InvalidInput:
+def _of_filter(error: InvalidInput, request: SearchInput) -> InvalidInput:
     """A server need not say which member it refuses: it is the filter where its message names that first."""
-    said = error.message.removeprefix(f"{error.details.get('url')}: ")
-    named = error.details.get("member", said.lower())
-    if asked.filter is None or type(error) is not InvalidInput or not str(named).startswith("filter"):
+    text = error.message.removeprefix(f"{error.details.get('url')}: ")
+    named = error.details.get("member", text.lower())
+    if request.filter is None or type(error) is not InvalidInput or not str(named).startswith("filter"):
         return error
     return InvalidFilter(error.message, **error.details)
 

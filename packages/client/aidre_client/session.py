@@ -51,8 +51,11 @@ def expand(template: str, **values: str) -> str:
             break
         name, closed, rest = rest.partition("}")
         if closed and QUERY_EXPRESSION.fullmatch(name):
-            given = [one for one in name[1:].split(",") if one in values]
-            parts += [f"{'&' if at else '?'}{one}={quote(values[one], safe='-._~')}" for at, one in enumerate(given)]
+            present = [variable for variable in name[1:].split(",") if variable in values]
+            parts += [
+                f"{'&' if at else '?'}{variable}={quote(values[variable], safe='-._~')}"
+                for at, variable in enumerate(present)
+            ]
             continue
         if not closed or name not in values:
             raise Unsupported(f"the URI template {template!r} of the server has an expression other than its variable")
@@ -66,7 +69,7 @@ def is_field_value(text: str) -> bool:
 
 
 @dataclass(slots=True)
-class Session:
+class ClientSession:
     """One server, as the operations of all protocols see it. `url` is what `connect` was given."""
 
     url: str

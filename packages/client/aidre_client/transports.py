@@ -17,7 +17,7 @@ import httpx
 
 from aidre_client.errors import Closed, InvalidInput, RequestFailed
 from aidre_client.exchange import NoAnswer, Request, Response, Retry, Sleep, Steps
-from aidre_client.session import EVENT_STREAM, Session
+from aidre_client.session import EVENT_STREAM, ClientSession
 from aidre_client.verification import Verifier, check_policy, origin_of
 
 T = TypeVar("T")
@@ -33,13 +33,13 @@ CODINGS = frozenset({"gzip", "x-gzip", "deflate"})
 
 def open_session(
     url: str, key: str | None, *, verify: str, trust: str | None, attempts: int, patience: float, timeout: float
-) -> Session:
+) -> ClientSession:
     """What both shells are made of. InvalidInput."""
     if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 < timeout < math.inf:
         raise InvalidInput("timeout must be a number of seconds above 0")
     retry = Retry(attempts, patience)
     verifier = Verifier(check_policy(verify), origin_of(url if trust is None else trust), retry)
-    return Session(url, key, retry, verifier)
+    return ClientSession(url, key, retry, verifier)
 
 
 def read_response(request: Request, response: httpx.Response, encoded: bytes) -> Response:
@@ -53,7 +53,7 @@ def read_response(request: Request, response: httpx.Response, encoded: bytes) ->
 
 
 def sent_as(request: Request, response: httpx.Response) -> Request:
-    """The request with the URL as httpx has sent it, which signatures of the answer cover."""
+    """The request with the URL as httpx sent it: the signature of an answer covers that form."""
     return Request(request.method, str(response.request.url), request.fields, request.body, request.stream)
 
 
@@ -115,10 +115,10 @@ class Transport:
 
     def _send(self, request: Request) -> Response | NoAnswer:
         try:
-            asked = self._http.build_request(
+            built = self._http.build_request(
                 request.method, request.url, headers=list(request.fields), content=request.body or None
             )
-            response = self._http.send(asked, stream=True)
+            response = self._http.send(built, stream=True)
             if is_stream(request, response):
                 fields = tuple((name.lower(), value) for name, value in response.headers.multi_items())
                 return Response(response.status_code, fields, b"", sent_as(request, response), stream=response)
@@ -173,12 +173,12 @@ class AsyncTransport:
         """The results of operations, some of which are under way together."""
         places = asyncio.Semaphore(MAX_AT_ONCE)
 
-        async def one(steps: Steps[T]) -> T:
+        async def run_one(steps: Steps[T]) -> T:
             async with places:
                 return await self.run(steps)
 
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(steps)) for steps in operations]
+            tasks = [group.create_task(run_one(steps)) for steps in operations]
         return [task.result() for task in tasks]
 
     async def each(self, begin: Callable[[], Steps[T | None]]) -> AsyncIterator[T]:
@@ -188,10 +188,10 @@ class AsyncTransport:
 
     async def _send(self, request: Request) -> Response | NoAnswer:
         try:
-            asked = self._http.build_request(
+            built = self._http.build_request(
                 request.method, request.url, headers=list(request.fields), content=request.body or None
             )
-            response = await self._http.send(asked, stream=True)
+            response = await self._http.send(built, stream=True)
             if is_stream(request, response):
                 fields = tuple((name.lower(), value) for name, value in response.headers.multi_items())
                 return Response(response.status_code, fields, b"", sent_as(request, response), stream=response)

@@ -174,7 +174,7 @@ class Verifier:
             verifier.max_clock_skew = timedelta(seconds=SKEW_SECONDS)
             try:
                 [result] = verifier.verify(
-                    _Message(response),
+                    _SignedAnswer(response),
                     max_age=timedelta(seconds=MAX_AGE_SECONDS),
                     expect_tag=TAG,
                     expect_label=LABEL,
@@ -192,7 +192,7 @@ class Verifier:
     def _may_ask_for(self, unknown: list[str]) -> bool:
         """Whether to read the keys again for one that they lack: not where they lacked it a moment ago."""
         now = self.retry.clock()
-        return any(now - self._lacking.get(one, -math.inf) >= LACKING_SECONDS for one in unknown)
+        return any(now - self._lacking.get(key_id, -math.inf) >= LACKING_SECONDS for key_id in unknown)
 
     def _key_set(self, lacking: list[str]) -> Steps[KeySet]:
         """The keys; read again where they lack a key, and from time to time, since a key may be withdrawn."""
@@ -299,13 +299,13 @@ def _only_digest(response: Response) -> Steps[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _VerifiedRequest:
     method: str
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class _Lines:
+class _HeaderLines:
     """Header lines as the library reads them: several of one name stay several."""
 
     def __init__(self, fields: tuple[tuple[str, str], ...]) -> None:
@@ -315,20 +315,20 @@ class _Lines:
         return self._fields
 
 
-class _Message:
+class _SignedAnswer:
     """An answer as the library reads it."""
 
     def __init__(self, response: Response) -> None:
         self.status_code = response.status
-        self.headers = _Lines(response.fields)
-        self.request = _Asked(response.request.method, response.request.url)
+        self.headers = _HeaderLines(response.fields)
+        self.request = _VerifiedRequest(response.request.method, response.request.url)
 
 
 def _resolver(keys: KeySet, unknown: Callable[[str], None]) -> HTTPSignatureKeyResolver:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from http_message_signatures import HTTPSignatureKeyResolver
 
-    class Published(HTTPSignatureKeyResolver):
+    class PublishedKeys(HTTPSignatureKeyResolver):
         def resolve_public_key(self, key_id: str) -> Ed25519PublicKey | None:
             found = next((key for key in keys.keys if key.kid == key_id), None)
             if found is None:
@@ -340,4 +340,4 @@ def _resolver(keys: KeySet, unknown: Callable[[str], None]) -> HTTPSignatureKeyR
         def resolve_private_key(self, key_id: str) -> Any:
             raise AssertionError("a verifier has no private key")
 
-    return Published()
+    return PublishedKeys()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import aidre_client
-from aidre_client.nlweb import AskEvent, Dialect, EventReader, Promise, Question
+from aidre_client.nlweb import AskEvent, AskInput, Dialect, EventReader, Promise
 from tests.support.fault_proxy import (
     RESET_BEFORE,
     Failing,
@@ -259,7 +259,7 @@ def test_a_server_that_does_not_stream_answers_in_one_piece() -> None:
 def test_the_bodies_of_the_dialects_are_those_of_their_texts() -> None:
     question = {"text": "x", "k": 3, "prev": ("y",), "filters": {"itemType": "Recipe"}}
     bodies = {
-        dialect: json.loads(Question(**question, dialect=dialect).body(streaming=True))  # type: ignore[arg-type]
+        dialect: json.loads(AskInput(**question, dialect=dialect).body(streaming=True))  # type: ignore[arg-type]
         for dialect in DIALECTS
     }
     assert bodies["0.55"]["query"] == {"itemType": "Recipe", "text": "x", "limit": 3}

@@ -1,4 +1,4 @@
-"""The badge: a small SVG picture that says by which profile a server was tested and what came of it."""
+"""The badge: a small SVG picture that says by which profile a server was tested, and the outcome."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def badge(report: Report) -> bytes:
 
 def _state(report: Report) -> tuple[str, str]:
     """What the badge says of a report, and its color."""
-    failed = [one for one in report.verdicts if one.outcome == "fail" and not one.expected]
+    failed = [verdict for verdict in report.verdicts if verdict.outcome == "fail" and not verdict.expected]
     if failed:
-        is_must = any(one.check.level == "MUST" for one in failed)
+        is_must = any(verdict.check.level == "MUST" for verdict in failed)
         return f"{len(failed)} failed", RED if is_must else YELLOW
     if not report.ok:
         return "not tested" if not report.count("pass") or report.untested else "list out of date", GREY

@@ -132,9 +132,9 @@ class Sender:
                 if is_new or is_last:
                     problem = shortened(f"{type(error).__name__}: {error}")
                     break
-        kept = tuple((name, "(secret)" if name.lower() in SECRET_FIELDS else value) for name, value in fields)
+        shown_fields = tuple((name, "(secret)" if name.lower() in SECRET_FIELDS else value) for name, value in fields)
         seconds = time.monotonic() - started
-        return Exchange(method, url, kept, body or b"", status, tuple(answered), content, seconds, problem)
+        return Exchange(method, url, shown_fields, body or b"", status, tuple(answered), content, seconds, problem)
 
     def _over(
         self,
@@ -192,8 +192,8 @@ class Sender:
 
 def _pause(exchange: Exchange) -> float | None:
     """Seconds that the server asks to wait; None where it asks for none, or for too many."""
-    asked = (exchange.header("retry-after") or "").strip()
-    if exchange.status not in {429, 503} or not (asked.isascii() and asked.isdigit()):
+    seconds_text = (exchange.header("retry-after") or "").strip()
+    if exchange.status not in {429, 503} or not (seconds_text.isascii() and seconds_text.isdigit()):
         return None
-    seconds = float(asked[:9])
+    seconds = float(seconds_text[:9])
     return seconds if seconds <= MAX_WAIT_SECONDS else None

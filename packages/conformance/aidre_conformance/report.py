@@ -44,7 +44,7 @@ def summary_lines(report: Report) -> Iterator[str]:
         yield ""
     yield f"{'protocol':<10}{'passed':>8}{'failed: MUST':>14}{'SHOULD':>8}{'not testable':>14}"
     for protocol in dict.fromkeys(verdict.check.protocol for verdict in report.verdicts):
-        yield _count_line(protocol, [one for one in report.verdicts if one.check.protocol == protocol])
+        yield _count_line(protocol, [verdict for verdict in report.verdicts if verdict.check.protocol == protocol])
     yield _count_line("all", list(report.verdicts))
     for name in report.unmet:
         yield f"{name} is expected to fail, and passes: remove it from the list"
@@ -54,10 +54,10 @@ def summary_lines(report: Report) -> Iterator[str]:
 
 def _count_line(name: str, verdicts: list[Verdict]) -> str:
     def failed(level: str) -> int:
-        return sum(one.outcome == "fail" and one.check.level == level for one in verdicts)
+        return sum(verdict.outcome == "fail" and verdict.check.level == level for verdict in verdicts)
 
-    passed = sum(one.outcome == "pass" for one in verdicts)
-    untested = sum(one.outcome == "not testable" for one in verdicts)
+    passed = sum(verdict.outcome == "pass" for verdict in verdicts)
+    untested = sum(verdict.outcome == "not testable" for verdict in verdicts)
     return f"{name:<10}{passed:>8}{failed('MUST'):>14}{failed('SHOULD'):>8}{untested:>14}"
 
 
@@ -120,9 +120,9 @@ def junit(report: Report) -> bytes:
     """The report as JUnit's XML: a suite for each protocol, a case for each check. Expected failures are skipped."""
     root = ElementTree.Element("testsuites", name=f"aidre conformance {report.profile}", time=f"{report.seconds:.3f}")
     for protocol in dict.fromkeys(verdict.check.protocol for verdict in report.verdicts):
-        verdicts = [one for one in report.verdicts if one.check.protocol == protocol]
-        failed = sum(one.outcome == "fail" and not one.expected for one in verdicts)
-        skipped = sum(one.outcome == "not testable" or one.expected for one in verdicts)
+        verdicts = [verdict for verdict in report.verdicts if verdict.check.protocol == protocol]
+        failed = sum(verdict.outcome == "fail" and not verdict.expected for verdict in verdicts)
+        skipped = sum(verdict.outcome == "not testable" or verdict.expected for verdict in verdicts)
         suite = ElementTree.SubElement(
             root,
             "testsuite",
@@ -132,7 +132,7 @@ def junit(report: Report) -> bytes:
             failures=str(failed),
             skipped=str(skipped),
             errors="0",
-            time=f"{sum(one.seconds for one in verdicts):.3f}",
+            time=f"{sum(verdict.seconds for verdict in verdicts):.3f}",
         )
         for verdict in verdicts:
             _add_case(suite, verdict)

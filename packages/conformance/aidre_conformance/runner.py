@@ -21,7 +21,7 @@ Outcome: TypeAlias = Literal["pass", "fail", "not testable"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of a check. `reason` says why it did not pass; `expected` that the user foresaw the failure."""
+    """The outcome of a check. `reason` says why it did not pass; `expected` that the user foresaw the failure."""
 
     check: Check
     outcome: Outcome
@@ -84,8 +84,8 @@ def run(
     RequestFailed where nothing answers.
     """
     _check_ids(checks, {check.id for check in checks_of(profile)}, f"no check of the profile {profile}")
-    _check_ids(expected, {check.id for one in get_args(Profile) for check in checks_of(one)}, "no check")
-    selected = [one for one in _selected(checks_of(profile), protocols) if not checks or one.id in checks]
+    _check_ids(expected, {check.id for name in get_args(Profile) for check in checks_of(name)}, "no check")
+    selected = [check for check in _selected(checks_of(profile), protocols) if not checks or check.id in checks]
     target = Target(_plain(url), fixtures or Fixtures(), Sender(timeout))
     started, verdicts = time.monotonic(), []
     try:

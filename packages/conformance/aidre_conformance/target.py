@@ -66,7 +66,7 @@ def read_fixtures(file: Path) -> Fixtures:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{shortened(file.name)} is not TOML: {error}") from None
-    known = {one.name: one for one in fields(Fixtures)}
+    known = {fixture.name: fixture for fixture in fields(Fixtures)}
     for name, value in table.items():
         if name not in known:
             raise InvalidInput(f"{shortened(file.name)}: {shortened(name)} is unknown: use one of {', '.join(known)}")
@@ -155,7 +155,7 @@ class Target:
                 reason = str(verdict)
             memo = self._memos[name] = Memo(value, reason, tuple(self.exchanges[before:]))
         else:
-            self.exchanges.extend(one for one in memo.exchanges if one not in self.exchanges)
+            self.exchanges.extend(exchange for exchange in memo.exchanges if exchange not in self.exchanges)
         if memo.reason is not None:
             raise NotTestable(memo.reason)
         return memo.value  # type: ignore[no-any-return]

@@ -15,8 +15,8 @@ import msgspec
 
 from aidre.engine.errors import BackendUnavailable
 from aidre_milvus.expressions import ALL, literal
-from aidre_milvus.server import Row, Server
-from aidre_milvus.tables import FORMAT, PLAIN_INDEX, Extent, name_of, packed, unpacked
+from aidre_milvus.server import MilvusDatabase, Row
+from aidre_milvus.tables import FORMAT, PLAIN_INDEX, RowExtent, name_of, packed, unpacked
 from aidre_rows import CollectionState, decode_state
 
 _FIELDS: Final = (
@@ -38,7 +38,7 @@ class Commit:
     serial: int = 0
     born: int = 0
     aborted: tuple[int, ...] = ()
-    dead: tuple[Extent, ...] = ()
+    dead: tuple[RowExtent, ...] = ()
     has_wide: bool = False
     growing: int = 0
 
@@ -58,13 +58,13 @@ class Commit:
         return replace(self, serial=self.serial + 1, state=state, **members)  # type: ignore[arg-type]
 
 
-class _State(msgspec.Struct):
+class _CatalogState(msgspec.Struct):
     state: msgspec.Raw
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
-    server: Server
+class MilvusCatalog:
+    server: MilvusDatabase
 
     @property
     def _name(self) -> str:
@@ -94,7 +94,7 @@ class Catalog:
         last = max(map(_serial, found))
         pieces: Mapping[int, str] = {row["piece"]: row["blob"] for row in found if _serial(row) == last}
         encoded = unpacked(pieces[place] for place in sorted(pieces))
-        state = msgspec.json.decode(encoded, type=_State).state
+        state = msgspec.json.decode(encoded, type=_CatalogState).state
         decode_state(collection, bytes(state), FORMAT)  # its format comes first
         return msgspec.json.decode(encoded, type=Commit)
 

@@ -111,18 +111,18 @@ class Expressions:
         if field == TITLE:
             return _OF_TITLES
         name, tokens, others = digest(to_utf8(field)), list[str](), list[Expression]()
-        for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, str) and op == "contains":
+        for operand in value if isinstance(value, tuple) else (value,):
+            if isinstance(operand, str) and op == "contains":
                 others.append(Expression(NONE, self._exists(field).possible))
-            elif isinstance(one, str) and op in _ORDERS:
-                others.append(self._text(name, op, to_utf8(one)))
-            elif isinstance(one, str):
-                tokens.append(_token(name, "s", to_utf8(one)))
-            elif isinstance(one, bool):
-                tokens.append(_token(name, "b", int(one)))
+            elif isinstance(operand, str) and op in _ORDERS:
+                others.append(self._text(name, op, to_utf8(operand)))
+            elif isinstance(operand, str):
+                tokens.append(_token(name, "s", to_utf8(operand)))
+            elif isinstance(operand, bool):
+                tokens.append(_token(name, "b", int(operand)))
             else:
-                number = one.microseconds if isinstance(one, Instant) else one
-                kinds = ("t",) if isinstance(one, Instant) else ("i", "f")
+                number = operand.microseconds if isinstance(operand, Instant) else operand
+                kinds = ("t",) if isinstance(operand, Instant) else ("i", "f")
                 for kind in kinds:
                     low, high = (adjacent_floats if kind == "f" else adjacent_integers)(number).interval(op)
                     if low <= high and op in _ORDERS:
@@ -168,7 +168,7 @@ def _not(inner: Expression) -> Expression:
 
 def _joined(word: str, operands: Iterable[Expression], neutral: str) -> Expression:
     found = list(operands) or [Expression(neutral, neutral)]
-    return Expression(*(f" {word} ".join(f"({one})" for one in side) for side in zip(*found, strict=True)))
+    return Expression(*(f" {word} ".join(f"({condition})" for condition in side) for side in zip(*found, strict=True)))
 
 
 def _token(name: bytes, kind: str, value: Any = b"") -> str:

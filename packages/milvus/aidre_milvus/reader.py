@@ -23,12 +23,12 @@ from aidre.engine.model import Query
 from aidre.engine.search import FacetPart, count_facet
 from aidre.engine.segment import BoundedCache
 from aidre.engine.types import CollectionStatus, Facet, PlainChunk
-from aidre_milvus.catalog import Catalog, Commit
+from aidre_milvus.catalog import Commit, MilvusCatalog
 from aidre_milvus.expressions import Expressions, literal
 from aidre_milvus.search import MilvusSearch
-from aidre_milvus.server import Server, blocks
-from aidre_milvus.stored import BLOCK_ROWS, StoredRows
-from aidre_milvus.tables import CHUNK, DOCUMENT, FORMAT, Extent, name_of
+from aidre_milvus.server import MilvusDatabase, blocks
+from aidre_milvus.stored import BLOCK_ROWS, MilvusRows
+from aidre_milvus.tables import CHUNK, DOCUMENT, FORMAT, RowExtent, name_of
 from aidre_milvus.words import code_of, having_any, newest_counts
 from aidre_rows import WITH_WORDS, DocumentRow, QueryWords, RowsReader, StoredSpace, collection_status, index_fields
 
@@ -42,9 +42,9 @@ class MilvusReader(RowsReader):
 
     engine = "milvus"
 
-    def __init__(self, server: Server, commit: Commit) -> None:
+    def __init__(self, server: MilvusDatabase, commit: Commit) -> None:
         super().__init__(commit.state)
-        self.server, self.commit, self.rows = server, commit, StoredRows(server, commit)
+        self.server, self.commit, self.rows = server, commit, MilvusRows(server, commit)
         self.tables = self.rows.tables
         if commit.state.format >= FORMAT:
             self.can = _WITH_WORDS
@@ -57,7 +57,7 @@ class MilvusReader(RowsReader):
         self, query: Query, stored: StoredSpace | None, vector: NDArray[np.float32] | None, words: QueryWords | None
     ) -> Iterator[MilvusSearch]:
         if query.offset:
-            newest = Catalog(self.server).newest(self.collection.name)
+            newest = MilvusCatalog(self.server).newest(self.collection.name)
             if newest is None or (newest.state.lineage, newest.state.generation) != (self.lineage, self.generation):
                 raise self._generation_missing()
         stored = stored or next(iter(self._state.spaces), None)
@@ -73,7 +73,7 @@ class MilvusReader(RowsReader):
     def _languages_of(self, chunk_ids: Sequence[str]) -> Mapping[str, str]:
         if not self.can.highlight:
             self._refuse("highlight")
-        names = {name_of(one): one for one in chunk_ids}
+        names = {name_of(chunk_id): chunk_id for chunk_id in chunk_ids}
         named = {row["row"]: names[row["digest"]] for row in self.rows.named(CHUNK, list(names))}
         rows = self.rows.by_number(self.tables.words, list(named), ["row", "language"])
         return {named[row["row"]]: row["language"] for row in rows}
@@ -165,7 +165,7 @@ class MilvusReader(RowsReader):
 
     def document(self, document_id: str) -> list[PlainChunk]:
         found = self.rows.named(DOCUMENT, [name_of(document_id)])
-        return [chunk for _, chunk in self.rows.numbered(Extent(row["document"], row["extent"]) for row in found)]
+        return [chunk for _, chunk in self.rows.numbered(RowExtent(row["document"], row["extent"]) for row in found)]
 
     def chunk_counts(self) -> Mapping[int, int]:
         rows = self.rows.spans(self.tables.rows, self.rows.documents_visible, ["chunks"])

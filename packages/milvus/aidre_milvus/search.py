@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from aidre.engine.types import RetrievedChunk
 from aidre_milvus.server import Row
-from aidre_milvus.stored import StoredRows
+from aidre_milvus.stored import MilvusRows
 from aidre_milvus.tables import WITH_BLOBS, vector_of
 from aidre_milvus.words import code_of, having_any
 from aidre_rows import Numbers, QueryWords, Ranked, Scores, StoredSpace
@@ -41,7 +41,7 @@ class MilvusSearch:
     """A `Search` (aidre_rows.ranking) among the rows that an expression selects, of which there are `passing`, of
     `chunks` in all. `stored` is None where the collection has no space."""
 
-    rows: StoredRows
+    rows: MilvusRows
     where: str
     passing: int
     chunks: int
@@ -108,8 +108,8 @@ class MilvusSearch:
         numbers = np.array(sorted({row["row"] for row in found}), np.int64)
         scores = self.word_scores(numbers, delta)
         if n < len(scores):
-            kept = scores >= np.partition(scores, -n)[-n]
-            numbers, scores = numbers[kept], scores[kept]
+            is_among = scores >= np.partition(scores, -n)[-n]
+            numbers, scores = numbers[is_among], scores[is_among]
         return Ranked(numbers, scores)
 
     def word_scores(self, numbers: Numbers, delta: float) -> Scores:
@@ -128,7 +128,7 @@ class MilvusSearch:
 
     def headed_texts(self, numbers: Numbers) -> Mapping[int, tuple[str, ...]]:
         chunks = self.chunks_of(numbers).items()
-        return {number: tuple(filter(None, (one.text, one.section, one.title))) for number, one in chunks}
+        return {number: tuple(filter(None, (chunk.text, chunk.section, chunk.title))) for number, chunk in chunks}
 
     @property
     def _words(self) -> QueryWords:

@@ -43,7 +43,7 @@ _WORDS_SINCE: Final = (2, 5)
 """The first release that scores texts by BM25."""
 
 
-class Server:
+class MilvusDatabase:
     """A server and the name of a store in it, with which the names of its collections begin. Safe for threads."""
 
     def __init__(self, uri: str) -> None:
@@ -161,12 +161,12 @@ class Server:
             if error.details["reason"] != "unknown":
                 raise
             return not self.call("describe_index", collection, "vector").get("pending_index_rows")
-        if sum(one.num_rows for one in flushed if str(one.state) == _FLUSHED) < rows:
+        if sum(segment.num_rows for segment in flushed if str(segment.state) == _FLUSHED) < rows:
             return False
         if self.call("describe_index", collection, "vector")["pending_index_rows"]:
             return False
-        loaded = {one.segment_id for one in self.call("list_loaded_segments", collection)}
-        return {one.segment_id for one in flushed} <= loaded
+        loaded = {segment.segment_id for segment in self.call("list_loaded_segments", collection)}
+        return {segment.segment_id for segment in flushed} <= loaded
 
     def _connected(self) -> MilvusClient:
         """The client of this process: a connection does not outlive a fork."""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aidre.engine.model import EmbeddingSpace
-from aidre_milvus.catalog import Catalog
+from aidre_milvus.catalog import MilvusCatalog
 from aidre_milvus.reader import MilvusReader
-from aidre_milvus.server import Server
-from aidre_milvus.tables import Tables
+from aidre_milvus.server import MilvusDatabase
+from aidre_milvus.tables import MilvusTables
 from aidre_milvus.writer import MilvusWriter, writer_lock
 from aidre_rows import Declared, RowsSource, collection_missing
 
@@ -21,8 +21,8 @@ class MilvusSource(RowsSource):
 
     def __init__(self, path: Path, uri: str) -> None:
         super().__init__(path, uri)
-        self._server = Server(uri)
-        self._catalog = Catalog(self._server)
+        self._server = MilvusDatabase(uri)
+        self._catalog = MilvusCatalog(self._server)
 
     def collections(self) -> list[str]:
         return self._catalog.names()
@@ -45,5 +45,5 @@ class MilvusSource(RowsSource):
             if commit is None:
                 raise collection_missing(collection)
             self._catalog.remove(collection)
-            for name in Tables(self._server, collection, commit.state.lineage).all():
+            for name in MilvusTables(self._server, collection, commit.state.lineage).all():
                 self._server.call("drop_collection", name)

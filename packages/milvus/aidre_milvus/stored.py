@@ -11,12 +11,12 @@ from aidre.engine.storage import to_utf8
 from aidre.engine.types import PlainChunk
 from aidre_milvus.catalog import Commit
 from aidre_milvus.expressions import literal
-from aidre_milvus.server import Row, Server, blocks
+from aidre_milvus.server import MilvusDatabase, Row, blocks
 from aidre_milvus.tables import (
     CHUNK,
     DOCUMENT,
-    Extent,
-    Tables,
+    MilvusTables,
+    RowExtent,
     name_of,
     unpacked_blob,
     unpacked_rows,
@@ -35,12 +35,12 @@ _HEAD_COLUMNS: Final = ("row", "document", "extent", "chunks", "has_url", "diges
 Value: TypeAlias = DocumentRow | ChunkRow
 
 
-class StoredRows:
+class MilvusRows:
     """What readers and writers look up."""
 
-    def __init__(self, server: Server, commit: Commit) -> None:
+    def __init__(self, server: MilvusDatabase, commit: Commit) -> None:
         self.server, self.commit, self._state = server, commit, commit.state
-        self.tables = Tables(server, commit.state.name, commit.state.lineage)
+        self.tables = MilvusTables(server, commit.state.name, commit.state.lineage)
         self.documents_visible = f"kind == {DOCUMENT} and {commit.visible}"
 
     # -- by expressions ----------------------------------------------------------------------------------------
@@ -51,10 +51,10 @@ class StoredRows:
             span = f"row >= {literal(first)} and row < {literal(first + _SPAN)} and {where}"
             yield from self.server.rows(table, span, columns)
 
-    def extents(self, where: str) -> list[Extent]:
+    def extents(self, where: str) -> list[RowExtent]:
         """The documents of an expression, in order."""
         found = self.spans(self.tables.rows, where, ["document", "extent"])
-        return sorted(Extent(row["document"], row["extent"]) for row in found)
+        return sorted(RowExtent(row["document"], row["extent"]) for row in found)
 
     # -- by numbers --------------------------------------------------------------------------------------------
 
@@ -65,13 +65,13 @@ class StoredRows:
     def whole(self, numbers: Sequence[int]) -> Iterator[tuple[Row, Value]]:
         """Documents and chunks by their numbers, with what goes on in the rows after them."""
         for block in blocks(numbers, BLOCK_ROWS):
-            rows = self._rows_of(Extent(number, 1) for number in block)
-            longer = [Extent(row["row"] + 1, row["pieces"] - 1) for row in rows if row["pieces"] > 1]
+            rows = self._rows_of(RowExtent(number, 1) for number in block)
+            longer = [RowExtent(row["row"] + 1, row["pieces"] - 1) for row in rows if row["pieces"] > 1]
             for more in _extent_blocks(longer):
                 rows += self._rows_of(more)
             yield from unpacked_rows(sorted(rows, key=itemgetter("row")))
 
-    def numbered(self, extents: Iterable[Extent]) -> Iterator[tuple[int, PlainChunk]]:
+    def numbered(self, extents: Iterable[RowExtent]) -> Iterator[tuple[int, PlainChunk]]:
         """The chunks of documents with their numbers, in order."""
         for block in _extent_blocks(extents):
             found = list(unpacked_rows(self._rows_of(block)))
@@ -79,24 +79,26 @@ class StoredRows:
             values = {row["row"]: value for row, value in found}
             yield from sorted(self._plain_chunks(documents, values, {}).items())
 
-    def chunks(self, documents: Mapping[int, int], given: Mapping[int, Mapping[int, Row]]) -> dict[int, PlainChunk]:
-        """Chunks by their numbers, of which the numbers of their documents are given; `given` are rows of spaces by
-        table and number."""
+    def chunks(
+        self, documents: Mapping[int, int], vector_rows: Mapping[int, Mapping[int, Row]]
+    ) -> dict[int, PlainChunk]:
+        """Chunks by their numbers, of which the numbers of their documents are given; `vector_rows` are rows of spaces
+        by table and number."""
         values: dict[int, Value] = {}
-        for row, number in ((of_space[number], number) for of_space in given.values() for number in documents):
+        for row, number in ((of_space[number], number) for of_space in vector_rows.values() for number in documents):
             if row.get("blob"):
                 values[documents[number]], values[number] = unpacked_blob(row["blob"])
         missing = sorted({*documents, *documents.values()} - values.keys())
         values |= {row["row"]: value for row, value in self.whole(missing)}
-        return self._plain_chunks(documents, values, given)
+        return self._plain_chunks(documents, values, vector_rows)
 
     def _plain_chunks(
-        self, documents: Mapping[int, int], values: Mapping[int, Value], given: Mapping[int, Mapping[int, Row]]
+        self, documents: Mapping[int, int], values: Mapping[int, Value], vector_rows: Mapping[int, Mapping[int, Row]]
     ) -> dict[int, PlainChunk]:
         """Without those whose document was deleted meanwhile: it may have gone between two requests."""
         vectors = {}
         for stored in self._state.spaces:
-            rows = given.get(stored.table)
+            rows = vector_rows.get(stored.table)
             if rows is None:
                 vectors[stored.space.id] = self._vectors_of(stored, list(documents))
             else:
@@ -116,8 +118,8 @@ class StoredRows:
         rows = self.by_number(self.tables.space(stored.table), numbers, ("row", "norm", "key", "vector"))
         return {row["row"]: vector_of(stored.space, row) for row in rows}
 
-    def _rows_of(self, extents: Iterable[Extent]) -> list[Row]:
-        numbers = [number for one in extents for number in range(one.document, one.document + one.rows)]
+    def _rows_of(self, extents: Iterable[RowExtent]) -> list[Row]:
+        numbers = [number for extent in extents for number in range(extent.document, extent.document + extent.rows)]
         rows = self.server.rows(self.tables.rows, f"row in {literal(numbers)}", _ROW_COLUMNS)
         return sorted(rows, key=itemgetter("row"))
 
@@ -129,7 +131,7 @@ class StoredRows:
 
     def heads(self, document_ids: Sequence[str]) -> dict[str, Row]:
         """The first rows of the documents that are stored, by id."""
-        names = {name_of(to_utf8(one)): one for one in document_ids}
+        names = {name_of(to_utf8(document_id)): document_id for document_id in document_ids}
         return {names[row["digest"]]: row for row in self.named(DOCUMENT, list(names))}
 
     def values(self, column: str, document_ids: Sequence[str]) -> Mapping[str, Any]:
@@ -143,7 +145,9 @@ class StoredRows:
 
     def of_source(self, source: str) -> list[tuple[bytes, bytes, bytes | None]]:
         where = f"{self.documents_visible} and source == {literal(name_of(to_utf8(source)))}"
-        rows = [cast(DocumentRow, value) for _, value in self.whole([one.document for one in self.extents(where)])]
+        rows = [
+            cast(DocumentRow, value) for _, value in self.whole([extent.document for extent in self.extents(where)])
+        ]
         return [(row.id, row.origin, row.state) for row in rows]
 
     def vectors(self, keys: Sequence[bytes], stored: StoredSpace) -> dict[bytes, PendingVector]:
@@ -152,7 +156,7 @@ class StoredRows:
         return {bytes.fromhex(row["key"]): vector_of(stored.space, row) for row in rows}
 
     def documents(self, document_ids: Sequence[str]) -> dict[str, PendingDocument]:
-        extents = [Extent(row["document"], row["extent"]) for row in self.heads(document_ids).values()]
+        extents = [RowExtent(row["document"], row["extent"]) for row in self.heads(document_ids).values()]
         found: list[tuple[DocumentRow, dict[int, ChunkRow]]] = []
         for block in _extent_blocks(sorted(extents)):
             for row, value in unpacked_rows(self._rows_of(block)):
@@ -178,9 +182,9 @@ class StoredRows:
         return rows
 
 
-def _extent_blocks(extents: Iterable[Extent]) -> Iterator[list[Extent]]:
+def _extent_blocks(extents: Iterable[RowExtent]) -> Iterator[list[RowExtent]]:
     """In order, so many that one request answers them; a document of more rows has a block of its own."""
-    block: list[Extent] = []
+    block: list[RowExtent] = []
     size = 0
     for extent in extents:
         if block and size + extent.rows > BLOCK_ROWS:

@@ -29,7 +29,7 @@ from aidre.engine.index.vectors import dtype_of
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.search import bm25
 from aidre_milvus.expressions import MOST_TOKENS, TOKEN_CHARACTERS, listed_values
-from aidre_milvus.server import Row, Server
+from aidre_milvus.server import MilvusDatabase, Row
 from aidre_rows import ChunkRow, DocumentRow, PendingDocument, PendingVector, digest
 
 WITH_BLOBS: Final = 2
@@ -66,7 +66,7 @@ _NEIGHBOURS: Final = 16
 _CONSTRUCTION: Final = 128
 
 
-class Extent(NamedTuple):
+class RowExtent(NamedTuple):
     """The rows of a document: its number, which is that of the first, and how many."""
 
     document: int
@@ -74,10 +74,10 @@ class Extent(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class MilvusTables:
     """The names of what holds a collection of one lineage."""
 
-    server: Server
+    server: MilvusDatabase
     collection: str
     lineage: str
 

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from aidre_milvus.catalog import Commit
 from aidre_milvus.expressions import literal
-from aidre_milvus.server import Row, Server, blocks
+from aidre_milvus.server import MilvusDatabase, Row, blocks
 from aidre_milvus.tables import MOST_CHARACTERS, UNUSED
 from aidre_rows import ChunkRow, DocumentRow, chunk_words
 
@@ -31,7 +31,7 @@ _ASKED: Final = 5_000
 """Numbers of one request."""
 
 
-class Counts(NamedTuple):
+class CodeCounts(NamedTuple):
     """The words of some chunks: in how many of these each code is, their languages, and their length together."""
 
     codes: Counter[str]
@@ -55,19 +55,19 @@ def _text_of(terms: Iterable[tuple[str, int]]) -> str:
     return " ".join([code for term, count in terms for code in [code_of(term)] * count][:_MOST_OCCURRENCES])
 
 
-def counts_of(rows: Iterable[Row]) -> Counts:
+def counts_of(rows: Iterable[Row]) -> CodeCounts:
     codes, languages, length = Counter[str](), Counter[str](), 0
     for row in rows:
         codes.update(set(row["words"].split()))
         languages[row["language"]] += 1
         length += row["length"]
-    return Counts(codes, languages, length)
+    return CodeCounts(codes, languages, length)
 
 
 # -- how many chunks have a term -----------------------------------------------------------------------------------
 
 
-def newest_counts(server: Server, table: str, commit: Commit, codes: Iterable[str]) -> dict[str, Row]:
+def newest_counts(server: MilvusDatabase, table: str, commit: Commit, codes: Iterable[str]) -> dict[str, Row]:
     """The rows that tell how many chunks of a state have each of some terms, by code. Where there is none, as for a
     reader that is two commits behind, the next one: a word too many that no chunk has changes no score."""
     found: dict[str, Row] = {}
@@ -83,7 +83,7 @@ def newest_counts(server: Server, table: str, commit: Commit, codes: Iterable[st
     return found
 
 
-def count_rows(server: Server, table: str, commit: Commit, born: int, added: Mapping[str, int]) -> list[Row]:
+def count_rows(server: MilvusDatabase, table: str, commit: Commit, born: int, added: Mapping[str, int]) -> list[Row]:
     """What a commit writes in the other places of the terms whose numbers it changes."""
     newest, rows = newest_counts(server, table, commit, added), list[Row]()
     for code, number in added.items():

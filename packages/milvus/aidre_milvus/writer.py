@@ -39,12 +39,12 @@ from aidre.engine.model import EmbeddingSpace
 from aidre.engine.ports import Recompute
 from aidre.engine.storage import WriterLock, make_folder, upkeep
 from aidre.engine.types import CommitResult
-from aidre_milvus.catalog import Catalog, Commit
+from aidre_milvus.catalog import Commit, MilvusCatalog
 from aidre_milvus.expressions import ALL, NONE, WIDE, literal
 from aidre_milvus.reader import MilvusReader
-from aidre_milvus.server import Row, Server, blocks
-from aidre_milvus.stored import StoredRows
-from aidre_milvus.tables import FORMAT, WITH_BLOBS, Extent, Tables, blob_of, document_rows, vector_values
+from aidre_milvus.server import MilvusDatabase, Row, blocks
+from aidre_milvus.stored import MilvusRows
+from aidre_milvus.tables import FORMAT, WITH_BLOBS, MilvusTables, RowExtent, blob_of, document_rows, vector_values
 from aidre_milvus.words import count_rows, counts_of, word_rows
 from aidre_rows import (
     ChunkRow,
@@ -86,13 +86,13 @@ class MilvusWriter(PendingSink):
 
     def __init__(
         self,
-        server: Server,
+        server: MilvusDatabase,
         lock: WriterLock,
         collection: str,
         spaces: Sequence[EmbeddingSpace] | None,
         declared: Declared,
     ) -> None:
-        self._server, self._catalog = server, Catalog(server)
+        self._server, self._catalog = server, MilvusCatalog(server)
         with ExitStack() as stack:
             stack.enter_context(lock)
             found = self._catalog.newest(collection, strong=True)
@@ -123,11 +123,11 @@ class MilvusWriter(PendingSink):
         return self._reader
 
     @property
-    def _tables(self) -> Tables:
-        return Tables(self._server, self._name, self._state.lineage)
+    def _tables(self) -> MilvusTables:
+        return MilvusTables(self._server, self._name, self._state.lineage)
 
     @property
-    def _committed(self) -> StoredRows | None:
+    def _committed(self) -> MilvusRows | None:
         return None if self.snapshot is None else self.snapshot.rows
 
     # -- commits -------------------------------------------------------------------------------------------------
@@ -248,12 +248,12 @@ class MilvusWriter(PendingSink):
         born, self._next_born = self._next_born, self._next_born + 1
         rows, heads, texts = list[Row](), list[Row](), list[tuple[DocumentRow, ChunkRow]]()
         documents = list(pending.documents.values())
-        for one in documents:
-            own, of_chunks = document_rows(self._next_row, born, one)
+        for document in documents:
+            own, of_chunks = document_rows(self._next_row, born, document)
             self._next_row += len(own)
             rows += own
             heads += of_chunks
-            texts += [(one.rows.document, chunk) for chunk in one.rows.chunks]
+            texts += [(document.rows.document, chunk) for chunk in document.rows.chunks]
         has_wide = before.has_wide or any(row["tokens"] == [WIDE] for row in rows)
         sent, state = [rows, *self._vector_rows(documents, heads, texts)], self._state
         self._is_swept = False  # whatever becomes of it; a failed commit leaves rows
@@ -272,7 +272,7 @@ class MilvusWriter(PendingSink):
             chunks=sum(row["chunks"] for row in gone),
             documents_without_url=sum(not row["has_url"] for row in gone),
         )
-        dead = tuple(Extent(row["document"], row["extent"]) for row in gone)
+        dead = tuple(RowExtent(row["document"], row["extent"]) for row in gone)
         state = self._succeeded_by_pending(state, self._next_row)
         growing = before.growing + len(heads)
         self._publish(Commit(state, before.serial + 1, born, aborted, dead, has_wide, growing))
@@ -302,7 +302,7 @@ class MilvusWriter(PendingSink):
         """The rows of all chunks in each space."""
         blobs: list[Row] = [{"blob": blob_of(*pair)} if self._has_blobs else {} for pair in texts]
         for stored in self._state.spaces:
-            vectors = [vector for one in documents for vector in one.vectors[stored.space.id]]
+            vectors = [vector for document in documents for vector in document.vectors[stored.space.id]]
             rows = zip(heads, blobs, vectors, strict=True)
             yield [{**head, **blob, **vector_values(vector)} for head, blob, vector in rows]
 
@@ -334,8 +334,8 @@ class MilvusWriter(PendingSink):
                 self._server.count(name, NONE, strong=True)  # so that every later read knows of the deletion
             self._publish(commit.again(dead=()))
 
-    def _delete(self, dead: Sequence[Extent]) -> None:
-        numbers = [number for one in dead for number in range(one.document, one.document + one.rows)]
+    def _delete(self, dead: Sequence[RowExtent]) -> None:
+        numbers = [number for extent in dead for number in range(extent.document, extent.document + extent.rows)]
         for name in self._numbered if numbers else ():
             self._server.delete(name, numbers)
 

@@ -31,7 +31,7 @@ from tests.support.stores import NAME, record, space_of
 pytest.importorskip("pymilvus")
 from aidre_milvus import catalog, server as server_module, writer as writer_module
 from aidre_milvus.expressions import Expressions, literal
-from aidre_milvus.stored import StoredRows
+from aidre_milvus.stored import MilvusRows
 from aidre_milvus.tables import FORMAT
 
 pytestmark = pytest.mark.skipif(MILVUS is None, reason=f"no Milvus is named by {MILVUS_VARIABLE}: see `make scale`")
@@ -97,7 +97,7 @@ def test_a_server_that_goes_away_in_a_commit_leaves_nothing_half_visible(
 ) -> None:
     filled(store, "a", "b")
     reader, mark = store.open(NAME), store.mark(NAME)
-    call, publish = server_module.Server.call, catalog.Catalog.publish
+    call, publish = server_module.MilvusDatabase.call, catalog.MilvusCatalog.publish
     began: list[str] = []
 
     def cutting_call(self: Any, method: str, *arguments: Any, **options: Any) -> Any:
@@ -117,8 +117,8 @@ def test_a_server_that_goes_away_in_a_commit_leaves_nothing_half_visible(
             forwarder.stop()
         publish(self, *arguments)
 
-    monkeypatch.setattr(server_module.Server, "call", cutting_call)
-    monkeypatch.setattr(catalog.Catalog, "publish", cutting_publish)
+    monkeypatch.setattr(server_module.MilvusDatabase, "call", cutting_call)
+    monkeypatch.setattr(catalog.MilvusCatalog, "publish", cutting_publish)
     away = open_source(store.path, Address("milvus", through(forwarder, uri)))
     with away.writer(NAME, spaces=[SPACE]) as sink:
         put(sink, "b", "c", "d")
@@ -172,7 +172,7 @@ def test_a_first_commit_that_fails_makes_no_collection(store: Source, monkeypatc
     with store.writer(NAME, spaces=[SPACE]) as sink:
         put(sink, "a")
         with monkeypatch.context() as patched:
-            patched.setattr(catalog.Catalog, "publish", lost)
+            patched.setattr(catalog.MilvusCatalog, "publish", lost)
             with pytest.raises(BackendUnavailable):
                 sink.commit()
         assert (store.collections(), sink.snapshot) == ([], None)
@@ -190,7 +190,7 @@ def test_a_commit_whose_answer_is_lost_took_place_once(store: Source, monkeypatc
     with store.writer(NAME, spaces=[SPACE]) as sink:
         put(sink, "b")
         with monkeypatch.context() as patched:
-            patched.setattr(catalog.Catalog, "settle", lost)
+            patched.setattr(catalog.MilvusCatalog, "settle", lost)
             result = sink.commit()
         assert result is not None and result.generation == 2
         assert sink.commit() is None
@@ -198,10 +198,10 @@ def test_a_commit_whose_answer_is_lost_took_place_once(store: Source, monkeypatc
         with monkeypatch.context() as patched:
 
             def lost_for_good(*_: Any) -> None:
-                patched.setattr(catalog.Catalog, "newest", lost)
+                patched.setattr(catalog.MilvusCatalog, "newest", lost)
                 lost()
 
-            patched.setattr(catalog.Catalog, "settle", lost_for_good)
+            patched.setattr(catalog.MilvusCatalog, "settle", lost_for_good)
             with pytest.raises(BackendUnavailable, match="is not known: write again"):
                 sink.commit()
         put(sink, "d")
@@ -217,7 +217,7 @@ def test_rows_that_arrive_after_their_commit_failed_are_not_seen(
     with store.writer(NAME, spaces=[SPACE]) as sink:
         inner: Any = sink
         late: list[tuple[str, Any]] = []
-        insert = server_module.Server.insert
+        insert = server_module.MilvusDatabase.insert
 
         def delayed(self: Any, name: str, rows: Any) -> None:
             late.append((name, rows))
@@ -225,7 +225,7 @@ def test_rows_that_arrive_after_their_commit_failed_are_not_seen(
 
         put(sink, "b")
         with monkeypatch.context() as patched:
-            patched.setattr(server_module.Server, "insert", delayed)
+            patched.setattr(server_module.MilvusDatabase, "insert", delayed)
             with pytest.raises(BackendUnavailable):
                 sink.commit()
         sink.commit()
@@ -254,17 +254,17 @@ def test_a_record_beside_another_one_is_withdrawn(
 ) -> None:
     filled(store, "a")
     elsewhere = open_source(tmp_path / "of another machine", Address("milvus", uri))
-    publish = catalog.Catalog.publish
+    publish = catalog.MilvusCatalog.publish
     with store.writer(NAME, spaces=[SPACE]) as sink, elsewhere.writer(NAME, spaces=[SPACE]) as other:
         put(sink, "b")
         other.set_source_root("s", "/there")
 
         def after_the_other(self: Any, *arguments: Any) -> None:
-            monkeypatch.setattr(catalog.Catalog, "publish", publish)
+            monkeypatch.setattr(catalog.MilvusCatalog, "publish", publish)
             other.commit()
             publish(self, *arguments)
 
-        monkeypatch.setattr(catalog.Catalog, "publish", after_the_other)
+        monkeypatch.setattr(catalog.MilvusCatalog, "publish", after_the_other)
         with pytest.raises(StoreLocked, match="written by another process"):
             sink.commit()
     with store.writer(NAME, spaces=None) as sink:
@@ -416,14 +416,14 @@ def test_a_server_that_goes_away_in_a_search_is_an_error(
         sink.upsert([record("a", [long])], {SPACE.id: vectors}, {})
         sink.commit()
     reader: Any = open_source(store.path, Address("milvus", through(forwarder, uri))).open(NAME)
-    whole = StoredRows.whole
+    whole = MilvusRows.whole
 
     def cut(self: Any, numbers: Any) -> Any:
         forwarder.stop()
         return whole(self, numbers)
 
     with monkeypatch.context() as patched:
-        patched.setattr(StoredRows, "whole", cut)
+        patched.setattr(MilvusRows, "whole", cut)
         with pytest.raises(BackendUnavailable, match="does not answer"):
             reader.search(Query([1, 1, 0, 0], SPACE.id, 1))
     forwarder.start()

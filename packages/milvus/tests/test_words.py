@@ -97,7 +97,7 @@ def test_counts_are_those_of_commits_that_took_place(store: Source, monkeypatch:
         sink.upsert([record("c", ["rye tea"])], {SPACE.id: vectors}, {})
         sink.delete(["a"])
         with monkeypatch.context() as patched:
-            patched.setattr(catalog.Catalog, "publish", lost)
+            patched.setattr(catalog.MilvusCatalog, "publish", lost)
             with pytest.raises(BackendUnavailable):
                 sink.commit()
         assert counts(store.open(NAME), "tea", "green") == {"tea": 2, "green": 1}
@@ -131,7 +131,7 @@ def test_a_collection_that_was_written_without_words_says_so_and_goes_on(
 ) -> None:
     """As those of release 0.2.0, and of servers before 2.5."""
     with monkeypatch.context() as patched:
-        patched.setattr(server_module.Server, "has_words", False)
+        patched.setattr(server_module.MilvusDatabase, "has_words", False)
         assert not add(store, record("a", ["green tea"])).can.lexical
     reader = add(store, record("b", ["rye"]))
     assert (reader.can.lexical, reader.can.hybrid, reader.documents) == (False, False, 2)

@@ -11,7 +11,7 @@ from typing import Any, Final, LiteralString
 from psycopg import errors, sql
 
 from aidre.engine.errors import StoreLocked
-from aidre_postgres.connections import Connection, Server
+from aidre_postgres.connections import Connection, PostgresDatabase
 from aidre_postgres.tables import FORMAT
 from aidre_rows import CollectionState, decode_state, digest
 
@@ -29,7 +29,7 @@ _KEEP_COMMITS: Final = (
 )
 
 
-def make_catalog(connection: Connection, server: Server) -> None:
+def make_catalog(connection: Connection, server: PostgresDatabase) -> None:
     """The extension, the schema and the table of collections, where they are missing: to make what exists needs rights
     that a writer does without."""
     name = server.name("collections").as_string(connection)
@@ -45,7 +45,7 @@ def make_catalog(connection: Connection, server: Server) -> None:
 
 
 @contextmanager
-def writer_lock(server: Server, collection: str, wait: float) -> Iterator[Connection]:
+def writer_lock(server: PostgresDatabase, collection: str, wait: float) -> Iterator[Connection]:
     """A connection that holds the lock of a collection until the end. StoreLocked names the holder; a holder is waited
     for up to `wait` seconds."""
     connection, deadline = server.connect(), time.monotonic() + wait
@@ -79,7 +79,7 @@ def _locked(connection: Connection, collection: str, key: int) -> StoreLocked:
 
 
 def read_catalog(
-    connection: Connection, server: Server, columns: LiteralString, collection: str | None = None
+    connection: Connection, server: PostgresDatabase, columns: LiteralString, collection: str | None = None
 ) -> list[tuple[Any, ...]]:
     """Columns of one collection or of all, by name; none where nothing was ever written."""
     statement = sql.SQL('select {} from {} where %(name)s::text is null or name = %(name)s order by name collate "C"')
@@ -91,14 +91,14 @@ def read_catalog(
     return rows
 
 
-def read_state(connection: Connection, server: Server, collection: str) -> tuple[int, CollectionState] | None:
+def read_state(connection: Connection, server: PostgresDatabase, collection: str) -> tuple[int, CollectionState] | None:
     """The number and the newest state of a collection. FormatTooNew."""
     for number, encoded in read_catalog(connection, server, "number, state", collection):
         return number, decode_state(collection, encoded, FORMAT)
     return None
 
 
-def publish(connection: Connection, server: Server, number: int, state: CollectionState) -> None:
+def publish(connection: Connection, server: PostgresDatabase, number: int, state: CollectionState) -> None:
     """Write the state of the next generation, last in a transaction."""
     statement = sql.SQL(
         "update {} set format = %s, lineage = %s, generation = %s, updated_at = %s, token = %s, state = %s "

@@ -51,19 +51,19 @@ def rest_name(columns: FieldColumns) -> sql.Identifier:
 
 def value_columns(columns: Sequence[FieldColumns]) -> dict[str, str]:
     """The names of the columns that have values, with their types."""
-    return {f"f{one.number}_{kind}": _TYPES[kind] for one in columns for kind in one.kinds}
+    return {f"f{column.number}_{kind}": _TYPES[kind] for column in columns for kind in column.kinds}
 
 
 def types_of(columns: Sequence[FieldColumns]) -> dict[str, str]:
     """The names of all columns in the order of `place_values`, with their types."""
-    return value_columns(columns) | {f"r{one.number}": "bool" for one in columns}
+    return value_columns(columns) | {f"r{column.number}": "bool" for column in columns}
 
 
 def definitions(columns: Sequence[FieldColumns]) -> list[sql.Composable]:
     """For `create table` and `alter table`; rows that are there have their values elsewhere."""
     made = {name: f"{name} {type_}" for name, type_ in types_of(columns).items()}
-    made |= {f"r{one.number}": f"r{one.number} bool not null default true" for one in columns}
-    return [sql.SQL(one) for one in made.values()]
+    made |= {f"r{column.number}": f"r{column.number} bool not null default true" for column in columns}
+    return [sql.SQL(definition) for definition in made.values()]
 
 
 def place_values(fields: Sequence[FieldRow], columns: Sequence[FieldColumns]) -> Placed:
@@ -71,16 +71,16 @@ def place_values(fields: Sequence[FieldRow], columns: Sequence[FieldColumns]) ->
     by_name = _by_name(fields)
     values: list[Any] = []
     rest: set[int] = set()
-    for one in columns:
-        name = bytes.fromhex(one.name)
-        kept = _fitting(by_name.get(name, ()))
-        if kept is None or not kept.keys() <= set(one.kinds):
-            kept = {}
-            rest.add(one.number)
+    for column in columns:
+        name = bytes.fromhex(column.name)
+        values_by_kind = _fitting(by_name.get(name, ()))
+        if values_by_kind is None or not values_by_kind.keys() <= set(column.kinds):
+            values_by_kind = {}
+            rest.add(column.number)
         else:
             by_name.pop(name, None)
-        values += [kept.get(kind) for kind in one.kinds]
-    values += [one.number in rest for one in columns]
+        values += [values_by_kind.get(kind) for kind in column.kinds]
+    values += [column.number in rest for column in columns]
     return Placed(values, [row for own in by_name.values() for row in own], rest)
 
 
@@ -106,16 +106,16 @@ def _fitting(values: Sequence[FieldRow]) -> dict[str, Any] | None:
 def with_new_columns(state: CollectionState, documents: Sequence[Sequence[FieldRow]]) -> tuple[FieldColumns, ...]:
     """The fields with columns, and those that get some by documents that are written: declared dates, and the fields
     that the most of all documents have."""
-    known = {one.name for one in state.columns}
+    known = {column.name for column in state.columns}
     present, fitting, kinds = Counter[bytes](), Counter[bytes](), dict[bytes, set[str]]()
     for fields in documents:
         by_name = _by_name(row for row in fields if row.name not in _WITHOUT and row.name.hex() not in known)
         present.update(by_name.keys())
         for name, values in by_name.items():
-            kept = _fitting(values)
-            if kept is not None:
+            values_by_kind = _fitting(values)
+            if values_by_kind is not None:
                 fitting[name] += 1
-                kinds.setdefault(name, set()).update(kept)
+                kinds.setdefault(name, set()).update(values_by_kind)
     least = _LEAST_SHARE * (state.documents + len(documents))
     dates = {digest(to_utf8(stored_name(name))) for name in state.dates}
     chosen = [
@@ -124,7 +124,7 @@ def with_new_columns(state: CollectionState, documents: Sequence[Sequence[FieldR
         if (count >= least or name in dates) and fitting[name] >= _LEAST_FITTING * count
     ]
     chosen.sort(key=lambda name: (name not in dates, -present[name], name))
-    free = max((one.number for one in state.columns), default=0) + 1
+    free = max((column.number for column in state.columns), default=0) + 1
     made = [
         FieldColumns(number, name.hex(), "".join(sorted(kinds[name])), not state.documents, True)
         for number, name in enumerate(chosen[: MOST_FIELDS - len(state.columns)], free)
@@ -134,4 +134,4 @@ def with_new_columns(state: CollectionState, documents: Sequence[Sequence[FieldR
 
 def without_whole(columns: Sequence[FieldColumns], rest: set[int]) -> tuple[FieldColumns, ...]:
     """The same columns, marked as not whole: some documents have values in the table of rows."""
-    return tuple(replace(one, is_whole=one.is_whole and one.number not in rest) for one in columns)
+    return tuple(replace(column, is_whole=column.is_whole and column.number not in rest) for column in columns)

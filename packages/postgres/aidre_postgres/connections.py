@@ -50,7 +50,7 @@ EF_SEARCH: Final = 200
 """Candidates that a search in the graph keeps, unless it asks for more."""
 
 
-class Server:
+class PostgresDatabase:
     """A server and the schema of a store in it. Makes connections, and keeps idle ones for the next call."""
 
     def __init__(self, uri: str) -> None:
@@ -197,8 +197,8 @@ def _parse(uri: str) -> tuple[dict[str, Any], str]:
             parts = urlsplit(uri)
             query = parse_qsl(parts.query, keep_blank_values=True)
             schema = next((value for name, value in query if name == "schema"), schema)
-            kept = urlencode([pair for pair in query if pair[0] != "schema"])
-            uri = urlunsplit(parts._replace(query=kept))
+            remaining = urlencode([pair for pair in query if pair[0] != "schema"])
+            uri = urlunsplit(parts._replace(query=remaining))
         parameters = dict(conninfo_to_dict(uri))
     except (ValueError, psycopg.Error):
         raise ConfigurationError(

@@ -18,10 +18,10 @@ from psycopg import sql
 
 from aidre_postgres.catalog import publish, read_state, writer_lock
 from aidre_postgres.columns import types_of, with_new_columns
-from aidre_postgres.connections import Connection, Server, fetch
-from aidre_postgres.sql_filters import Conditions
-from aidre_postgres.stored import StoredRows
-from aidre_postgres.tables import FIELD_COLUMNS, FORMAT, Tables, copy_documents
+from aidre_postgres.connections import Connection, PostgresDatabase, fetch
+from aidre_postgres.sql_filters import SqlConditions
+from aidre_postgres.stored import PostgresRows
+from aidre_postgres.tables import FIELD_COLUMNS, FORMAT, PostgresTables, copy_documents
 from aidre_rows import CollectionState, FieldRow, PendingDocument, collection_missing
 
 _BLOCK: Final = 1_000
@@ -29,17 +29,17 @@ _BLOCK: Final = 1_000
 
 
 def migrated(
-    connection: Connection, server: Server, number: int, state: CollectionState
+    connection: Connection, server: PostgresDatabase, number: int, state: CollectionState
 ) -> tuple[int, CollectionState]:
     """The number of the tables and the state of a collection that this release may write."""
     if state.format < FORMAT:
-        return _upgraded(connection, Tables(server, number), state)
-    if not all(one.is_indexed for one in state.columns):
-        state = _with_indexes(connection, Tables(server, number), state)
+        return _upgraded(connection, PostgresTables(server, number), state)
+    if not all(column.is_indexed for column in state.columns):
+        state = _with_indexes(connection, PostgresTables(server, number), state)
     return number, state
 
 
-def _upgraded(connection: Connection, tables: Tables, state: CollectionState) -> tuple[int, CollectionState]:
+def _upgraded(connection: Connection, tables: PostgresTables, state: CollectionState) -> tuple[int, CollectionState]:
     """Write a collection of format 1 anew, with words and columns, as a new generation: readers of the one before have
     lost their tables. Graphs are built when the run ends, as after a first ingest."""
     made = state.succeeded_by(format=FORMAT, columns=(), terms=0, languages={}, documents=0)
@@ -47,11 +47,11 @@ def _upgraded(connection: Connection, tables: Tables, state: CollectionState) ->
         statement = sql.SQL("update {} set number = default where number = %s returning number")
         renumber = statement.format(tables.server.name("collections"))
         [(number,)] = connection.execute(renumber, (tables.number,)).fetchall()
-        anew = Tables(tables.server, int(number))
+        anew = PostgresTables(tables.server, int(number))
         anew.make(connection, made)
         for block in _blocks(connection, tables, state):
             if not made.columns:
-                made = replace(made, columns=with_new_columns(made, [one.rows.fields for one in block]))
+                made = replace(made, columns=with_new_columns(made, [document.rows.fields for document in block]))
                 anew.add_columns(connection, made, made.columns)
             made = copy_documents(connection, anew, made, block)
         made = replace(made, documents=state.documents)
@@ -60,10 +60,10 @@ def _upgraded(connection: Connection, tables: Tables, state: CollectionState) ->
     return anew.number, made
 
 
-def _with_indexes(connection: Connection, tables: Tables, state: CollectionState) -> CollectionState:
+def _with_indexes(connection: Connection, tables: PostgresTables, state: CollectionState) -> CollectionState:
     """Give the vectors of a collection of an earlier release the indexes of fields, as a new generation. The format
     stays: that release reads and writes it as before."""
-    made = state.succeeded_by(columns=tuple(replace(one, is_indexed=True) for one in state.columns))
+    made = state.succeeded_by(columns=tuple(replace(column, is_indexed=True) for column in state.columns))
     with connection.transaction():
         tables.index_fields(connection, state, state.columns)
         publish(connection, tables.server, tables.number, made)
@@ -72,7 +72,7 @@ def _with_indexes(connection: Connection, tables: Tables, state: CollectionState
 
 def downgrade(uri: str, collection: str) -> None:
     """Make a collection one of format 1, which loses its words: it is searched by vectors alone. CollectionMissing."""
-    server = Server(uri)
+    server = PostgresDatabase(uri)
     with writer_lock(server, collection, 0.0) as connection, server.faults():
         found = read_state(connection, server, collection)
         if found is None:
@@ -80,16 +80,16 @@ def downgrade(uri: str, collection: str) -> None:
         number, state = found
         if state.format < FORMAT:
             return
-        tables = Tables(server, number)
+        tables = PostgresTables(server, number)
         with connection.transaction():
             _columns_to_rows(connection, tables, state)
             connection.execute(tables.fill("drop table {words}, {terms}"))
             publish(connection, server, number, state.succeeded_by(format=1, columns=(), terms=0, languages={}))
 
 
-def _columns_to_rows(connection: Connection, tables: Tables, state: CollectionState) -> None:
+def _columns_to_rows(connection: Connection, tables: PostgresTables, state: CollectionState) -> None:
     for columns in state.columns:
-        conditions = Conditions(tables, {columns.name: replace(columns, is_whole=True)})
+        conditions = SqlConditions(tables, {columns.name: replace(columns, is_whole=True)})
         statement = tables.fill(
             "insert into {fields} (document, name, kind, s, i, r) "
             "select document, {name}::uuid, kind, s, i, r from {values}",
@@ -103,14 +103,14 @@ def _columns_to_rows(connection: Connection, tables: Tables, state: CollectionSt
         connection.execute(sql.SQL("alter table {} {}").format(table, parts))
 
 
-def _blocks(connection: Connection, tables: Tables, state: CollectionState) -> Iterator[list[PendingDocument]]:
+def _blocks(connection: Connection, tables: PostgresTables, state: CollectionState) -> Iterator[list[PendingDocument]]:
     """The documents of a collection of format 1, in order."""
-    rows, last = StoredRows(tables, state.spaces, partial(fetch, connection)), 0
+    rows, last = PostgresRows(tables, state.spaces, partial(fetch, connection)), 0
     while found := rows.whole("document > %s order by document limit %s", last, _BLOCK):
         fields = rows.grouped(tables.name("fields"), FIELD_COLUMNS, "document", found)
         yield [
-            one._replace(rows=one.rows._replace(fields=list(map(_field, fields.get(number, ())))))
-            for number, one in found.items()
+            document._replace(rows=document.rows._replace(fields=list(map(_field, fields.get(number, ())))))
+            for number, document in found.items()
         ]
         last = max(found)
 

@@ -25,7 +25,7 @@ from aidre_postgres.catalog import read_catalog
 from aidre_postgres.connections import Connection, again_if_lost, fetch
 from aidre_postgres.search import PostgresSearch, matching_words
 from aidre_postgres.stored import ChunkRows
-from aidre_postgres.tables import FORMAT, Tables, lexeme, to_uuid
+from aidre_postgres.tables import FORMAT, PostgresTables, lexeme, to_uuid
 from aidre_rows import DENSE, WITH_WORDS, CollectionState, QueryWords, RowsReader, StoredSpace, collection_status
 
 _FEW_ROWS: Final = 2_000
@@ -46,7 +46,7 @@ class PostgresReader(RowsReader):
     engine = "postgres"
     can = WITH_WORDS
 
-    def __init__(self, tables: Tables, state: CollectionState) -> None:
+    def __init__(self, tables: PostgresTables, state: CollectionState) -> None:
         super().__init__(state)
         if state.format < FORMAT:
             self.can = DENSE
@@ -101,7 +101,7 @@ class PostgresReader(RowsReader):
         return {named[term]: chunks for term, chunks in self._fetch(statement, {"terms": list(named)})}
 
     def _languages_of(self, chunk_ids: Sequence[str]) -> Mapping[str, str]:
-        keys = {to_uuid(to_utf8(one)): one for one in chunk_ids}
+        keys = {to_uuid(to_utf8(chunk_id)): chunk_id for chunk_id in chunk_ids}
         statement = self.tables.fill(
             "select c.digest, w.language from {chunks} c join {words} w on w.chunk = c.chunk "
             "where c.digest = any (%(keys)s)"
@@ -140,7 +140,8 @@ class PostgresReader(RowsReader):
             passes = sql.SQL("{} and d.document in {}").format(passes, matching_words(conditions, words))
         is_date = field == "updated_at" or field in map(stored_name, self.dates)
         within = [
-            sql.SQL(", count(distinct document) filter (where {})").format(conditions.within(one)) for one in ranges
+            sql.SQL(", count(distinct document) filter (where {})").format(conditions.within(bounds))
+            for bounds in ranges
         ]
         statement = self.tables.fill(
             "with passing as (select d.document from {documents} d where {passes}), "

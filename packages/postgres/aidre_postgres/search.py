@@ -19,7 +19,7 @@ from aidre.engine.index.fields import Filter
 from aidre.engine.search import bm25
 from aidre.engine.types import RetrievedChunk
 from aidre_postgres.connections import EF_SEARCH, Connection, fetch
-from aidre_postgres.sql_filters import Conditions
+from aidre_postgres.sql_filters import SqlConditions
 from aidre_postgres.stored import ChunkRows
 from aidre_postgres.tables import lexeme, type_of, unpack_vector
 from aidre_rows import Numbers, QueryWords, Ranked, Scores, StoredSpace
@@ -80,16 +80,16 @@ class PostgresSearch:
             query=conditions.parameter(str(self.vector[0].tolist()), "vector" if is_exact else type_of(space)),
         )
         vectors = tables.vectors(self.stored.table)
-        kept = sql.SQL(
+        statement = sql.SQL(
             "with kept as materialized "
             "(select n.chunk, {distance} distance from {vectors} n where {passes} order by distance limit {most}) "
         ).format(distance=distance, vectors=vectors, passes=passes, most=n + _SLACK)
         _set_candidates(self.connection, n)
         if self.words is not None:
             slim = sql.SQL("select n.chunk, n.vector from {} n join kept on kept.chunk = n.chunk").format(vectors)
-            return self._unpacked(fetch(self.connection, kept + slim, conditions.parameters))
+            return self._unpacked(fetch(self.connection, statement + slim, conditions.parameters))
         whole = self.rows.select + sql.SQL(" join kept on kept.chunk = c.chunk")
-        rows = fetch(self.connection, kept + whole, conditions.parameters)
+        rows = fetch(self.connection, statement + whole, conditions.parameters)
         self.whole.update({row[-1]: row for row in rows})
         return self._unpacked([(row[-1], self.rows.packed_vector(row, self.stored)) for row in rows])
 
@@ -116,10 +116,10 @@ class PostgresSearch:
         # A word that most chunks have adds little: where the others find chunks that it alone cannot reach, it is left
         # to the scores of these (MaxScore of Turtle and Flood, 1995). Each term of a word adds up to its weight.
         weights = [word.weight * len(word.terms) * (1 + delta) for word in self._words.words]
-        asked = next(m for m in range(1, len(weights) + 1) if sum(weights[m:]) <= _LITTLE * weights[0])
-        found = self._having(self._words.words[:asked], delta, n)
-        if asked == len(weights) or (
-            len(found.scores) >= n and np.partition(found.scores, -n)[-n] > sum(weights[asked:])
+        word_count = next(m for m in range(1, len(weights) + 1) if sum(weights[m:]) <= _LITTLE * weights[0])
+        found = self._having(self._words.words[:word_count], delta, n)
+        if word_count == len(weights) or (
+            len(found.scores) >= n and np.partition(found.scores, -n)[-n] > sum(weights[word_count:])
         ):
             return found
         return self._having(self._words.words, delta, n)
@@ -141,7 +141,7 @@ class PostgresSearch:
             scores[order[np.searchsorted(numbers[order], found.numbers)]] = found.scores
         return scores
 
-    def _scored(self, conditions: Conditions, where: sql.Composable, delta: float, n: int) -> Ranked:
+    def _scored(self, conditions: SqlConditions, where: sql.Composable, delta: float, n: int) -> Ranked:
         """The best n rows of a condition, with scores that are computed here: the statement rounds otherwise."""
         words, counts, sums = self._words, [], []
         steps = conditions.parameter(_STEPS, "float4[]")
@@ -189,7 +189,7 @@ class PostgresSearch:
             "where c.chunk = any (%(numbers)s)"
         )
         rows = fetch(self.connection, statement, {"numbers": numbers.tolist()})
-        return {number: tuple(one.decode() for one in texts if one) for number, *texts in rows}
+        return {number: tuple(part.decode() for part in texts if part) for number, *texts in rows}
 
     @property
     def _words(self) -> QueryWords:
@@ -207,7 +207,7 @@ class PostgresSearch:
         return {number: self.rows.chunk(row) for number, row in found if row is not None}
 
 
-def matching_words(conditions: Conditions, words: QueryWords) -> sql.Composable:
+def matching_words(conditions: SqlConditions, words: QueryWords) -> sql.Composable:
     """The documents with a chunk that has one of the words."""
     if not words.terms:
         return sql.SQL("(select null::int8)")

@@ -10,9 +10,9 @@ from psycopg import sql
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import make_folder
 from aidre_postgres.catalog import read_catalog, read_state, writer_lock
-from aidre_postgres.connections import Server
+from aidre_postgres.connections import PostgresDatabase
 from aidre_postgres.reader import PostgresReader
-from aidre_postgres.tables import Tables
+from aidre_postgres.tables import PostgresTables
 from aidre_postgres.writer import PostgresWriter
 from aidre_rows import Declared, RowsSource, collection_missing
 
@@ -24,18 +24,20 @@ class PostgresSource(RowsSource):
 
     def __init__(self, path: Path, uri: str) -> None:
         super().__init__(path, uri)
-        self._server = Server(uri)
+        self._server = PostgresDatabase(uri)
 
     def collections(self) -> list[str]:
-        return [name for (name,) in self._server.read(lambda one: read_catalog(one, self._server, "name"))]
+        return [
+            name for (name,) in self._server.read(lambda connection: read_catalog(connection, self._server, "name"))
+        ]
 
     def _token(self, collection: str) -> str | None:
-        found = self._server.read(lambda one: read_catalog(one, self._server, "token", collection))
+        found = self._server.read(lambda connection: read_catalog(connection, self._server, "token", collection))
         return next((str(token) for (token,) in found), None)
 
     def _newest(self, collection: str) -> PostgresReader | None:
-        found = self._server.read(lambda one: read_state(one, self._server, collection))
-        return None if found is None else PostgresReader(Tables(self._server, found[0]), found[1])
+        found = self._server.read(lambda connection: read_state(connection, self._server, collection))
+        return None if found is None else PostgresReader(PostgresTables(self._server, found[0]), found[1])
 
     def _writer(
         self, collection: str, spaces: Sequence[EmbeddingSpace] | None, declared: Declared, wait: float
@@ -50,6 +52,6 @@ class PostgresSource(RowsSource):
                 raise collection_missing(collection)
             number, state = found
             with connection.transaction():
-                Tables(self._server, number).drop(connection, state)
+                PostgresTables(self._server, number).drop(connection, state)
                 statement = sql.SQL("delete from {} where number = %s").format(self._server.name("collections"))
                 connection.execute(statement, (number,))

@@ -16,7 +16,7 @@ from aidre.engine.errors import InvalidFilter
 from aidre.engine.index.fields import TITLE, And, Compare, Filter, Instant, Not, Or, Scalar, ValueRange, Wording
 from aidre.engine.storage import adjacent_floats, adjacent_integers, to_utf8
 from aidre_postgres.columns import column_name, rest_name
-from aidre_postgres.tables import PREFIX_BYTES, Tables, to_uuid
+from aidre_postgres.tables import PREFIX_BYTES, PostgresTables, to_uuid
 from aidre_rows import FieldColumns, digest
 
 _ORDERS: Final = {"gt": sql.SQL(">"), "gte": sql.SQL(">="), "lt": sql.SQL("<"), "lte": sql.SQL("<=")}
@@ -54,11 +54,11 @@ class Test(NamedTuple):
 
 
 @dataclass(slots=True)
-class Conditions:
+class SqlConditions:
     """Translates filters; `parameters` are those of all conditions that it has made. A condition refers to the row of
     a document, of a chunk or of a vector by the alias that is given to `of`."""
 
-    tables: Tables
+    tables: PostgresTables
     columns: Mapping[str, FieldColumns]
     parameters: dict[str, Any] = field(default_factory=dict)
 
@@ -141,7 +141,7 @@ class Conditions:
             anything = [Test(kind, "{value} is not null", ()) for kind in columns.kinds]
             for test in anything if tests is None else tests:
                 stored = ("t", "d") if test.kind == "t" else (test.kind,)
-                own += [test.of(_of_row(row, column_name(columns, one))) for one in stored if one in columns.kinds]
+                own += [test.of(_of_row(row, column_name(columns, kind))) for kind in stored if kind in columns.kinds]
             if columns.is_whole:
                 return _joined(own, " or ", "false")
         passes = _joined([test.in_rows() for test in tests], " or ", "false") if tests is not None else sql.SQL("true")
@@ -165,13 +165,13 @@ class Conditions:
 
     def _tests(self, op: str, value: Scalar | tuple[Scalar, ...]) -> Iterator[Test]:
         values = value if isinstance(value, tuple) else (value,)
-        yield from self._strings(op, [to_utf8(one) for one in values if isinstance(one, str)])
-        instants = [one.microseconds for one in values if isinstance(one, Instant)]
-        numbers = [one for one in values if isinstance(one, int | float) and not isinstance(one, bool)]
-        truths = [int(one) for one in values if isinstance(one, bool)]
+        yield from self._strings(op, [to_utf8(value) for value in values if isinstance(value, str)])
+        instants = [instant.microseconds for instant in values if isinstance(instant, Instant)]
+        numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+        truths = [int(value) for value in values if isinstance(value, bool)]
         for kind, wanted in (("t", instants), ("i", numbers), ("b", truths)):
-            yield from self._within(kind, [adjacent_integers(one).interval(op) for one in wanted], "int8", int)
-        yield from self._within("f", [adjacent_floats(one).interval(op) for one in numbers], "float8", float)
+            yield from self._within(kind, [adjacent_integers(number).interval(op) for number in wanted], "int8", int)
+        yield from self._within("f", [adjacent_floats(number).interval(op) for number in numbers], "float8", float)
 
     def _strings(self, op: str, values: Sequence[bytes]) -> Iterator[Test]:
         if op == "contains":

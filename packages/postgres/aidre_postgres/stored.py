@@ -12,8 +12,8 @@ from psycopg import sql
 
 from aidre.engine.storage import to_utf8
 from aidre.engine.types import PlainChunk
-from aidre_postgres.sql_filters import Conditions
-from aidre_postgres.tables import CHUNK_COLUMNS, DOCUMENT_COLUMNS, Tables, to_uuid, unpack_vector
+from aidre_postgres.sql_filters import SqlConditions
+from aidre_postgres.tables import CHUNK_COLUMNS, DOCUMENT_COLUMNS, PostgresTables, to_uuid, unpack_vector
 from aidre_rows import (
     ChunkRow,
     CollectionState,
@@ -34,9 +34,9 @@ _CHUNK: Final = slice(1 + len(DOCUMENT_COLUMNS), 1 + len(DOCUMENT_COLUMNS) + len
 class ChunkRows:
     """`select` is a statement that finds whole rows: of the chunk c, its document d and its vectors."""
 
-    def __init__(self, tables: Tables, state: CollectionState) -> None:
+    def __init__(self, tables: PostgresTables, state: CollectionState) -> None:
         self.tables, self._spaces = tables, state.spaces
-        self._columns = {one.name: one for one in state.columns}
+        self._columns = {column.name: column for column in state.columns}
         names = ["d.document", *(f"d.{name}" for name in DOCUMENT_COLUMNS), *(f"c.{name}" for name in CHUNK_COLUMNS)]
         names += [f"v{stored.table}.{name}" for stored in state.spaces for name in ("vector", "norm")]
         joins = [
@@ -52,8 +52,8 @@ class ChunkRows:
         )
         self.select = sql.SQL(made.as_string())  # made text once, not in each search
 
-    def conditions(self) -> Conditions:
-        return Conditions(self.tables, self._columns)
+    def conditions(self) -> SqlConditions:
+        return SqlConditions(self.tables, self._columns)
 
     def packed_vector(self, row: Sequence[Any], stored: StoredSpace) -> bytes:
         packed: bytes = row[_CHUNK.stop + 2 * self._spaces.index(stored)]
@@ -66,15 +66,15 @@ class ChunkRows:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRows:
+class PostgresRows:
     """The rows of a collection. `ask` runs a statement."""
 
-    tables: Tables
+    tables: PostgresTables
     spaces: Sequence[StoredSpace]
     ask: Callable[[sql.Composable, Sequence[Any]], list[tuple[Any, ...]]]
 
     def values(self, column: str, document_ids: Sequence[str]) -> Mapping[str, Any]:
-        names = {to_uuid(to_utf8(one)): one for one in document_ids}
+        names = {to_uuid(to_utf8(document_id)): document_id for document_id in document_ids}
         statement = self.tables.fill(
             "select digest, {column} from {documents} where digest = any (%s)", column=sql.Identifier(column)
         )
@@ -93,9 +93,9 @@ class StoredRows:
         return {key.bytes: _vector(stored, packed, norm, key) for packed, norm, key in rows}
 
     def documents(self, document_ids: Sequence[str]) -> Mapping[str, PendingDocument]:
-        digests = [to_uuid(to_utf8(one)) for one in document_ids]
+        digests = [to_uuid(to_utf8(document_id)) for document_id in document_ids]
         found = self.whole("digest = any (%s)", digests)
-        return {one.rows.document.id.decode(): one for one in found.values()}
+        return {document.rows.document.id.decode(): document for document in found.values()}
 
     def whole(self, condition: LiteralString, *parameters: Any) -> dict[int, PendingDocument]:
         """Documents with their vectors and without their fields, in the order of their numbers."""

@@ -31,7 +31,7 @@ from aidre.engine.index.vectors import dtype_of
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import precision_of
 from aidre_postgres.columns import definitions, place_values, types_of, value_columns, without_whole
-from aidre_postgres.connections import Connection, Server
+from aidre_postgres.connections import Connection, PostgresDatabase
 from aidre_rows import ChunkRow, CollectionState, DocumentRow, FieldColumns, PendingDocument, chunk_words, digest
 
 FORMAT: Final = 2
@@ -106,12 +106,12 @@ _MOST_WORDS_BYTES: Final = 1_000_000
 the order of their texts."""
 
 
-class Tables:
+class PostgresTables:
     """The tables of a collection with a number."""
 
     KINDS: Final = ("documents", "chunks", "fields", "words", "terms")
 
-    def __init__(self, server: Server, number: int) -> None:
+    def __init__(self, server: PostgresDatabase, number: int) -> None:
         self.server, self.number = server, number
         self._names = {kind: self.name(kind) for kind in self.KINDS}
 
@@ -137,7 +137,7 @@ class Tables:
 
     def add_columns(self, connection: Connection, state: CollectionState, columns: Sequence[FieldColumns]) -> None:
         """Give rows of a collection the columns of some fields; documents and vectors are found by these."""
-        added = sql.SQL(", ").join(sql.SQL("add column {}").format(one) for one in definitions(columns))
+        added = sql.SQL(", ").join(sql.SQL("add column {}").format(definition) for definition in definitions(columns))
         vectors = [self.vectors(stored.table) for stored in state.spaces]
         for name in (self.name("documents"), self.name("words"), *vectors):
             connection.execute(sql.SQL("alter table {} {}").format(name, added))
@@ -172,7 +172,7 @@ class Tables:
             type=sql.SQL(type_of(space)),
             dimensions=space.dimensions,
             storage=sql.SQL("plain" if is_inline else "external"),
-            columns=sql.SQL("").join(sql.SQL(", {}").format(one) for one in definitions(columns)),
+            columns=sql.SQL("").join(sql.SQL(", {}").format(definition) for definition in definitions(columns)),
         )
         connection.execute(made)
 
@@ -209,8 +209,8 @@ class Tables:
         )
         vectors = [f"vectors_{stored.table}{part}" for stored in state.spaces for part in ("", "_graph")]
         kinds = [*self.KINDS, *vectors]
-        asked = kinds, [self.name(kind).as_string() for kind in kinds]
-        found = dict(self.server.read(lambda connection: connection.execute(statement, asked).fetchall()))
+        parameters = kinds, [self.name(kind).as_string() for kind in kinds]
+        found = dict(self.server.read(lambda connection: connection.execute(statement, parameters).fetchall()))
         spaces: dict[int, Mapping[str, int]] = {}
         for stored in state.spaces:
             whole, graph = found[f"vectors_{stored.table}"], found[f"vectors_{stored.table}_graph"]
@@ -249,13 +249,13 @@ def lexeme(term: str) -> str:
 
 def _stored_terms(terms: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     """The terms with their counts that a `tsvector` holds, as it has them."""
-    kept, size = [], 0
+    stored, size = [], 0
     for name, count in sorted((lexeme(term), min(count, _MOST_COUNT)) for term, count in terms):
         size += len(name) + 2 * count + 11
         if size > _MOST_WORDS_BYTES:
             break
-        kept.append((name, count))
-    return kept
+        stored.append((name, count))
+    return stored
 
 
 def _pack_terms(terms: Sequence[tuple[str, int]]) -> bytes:
@@ -290,33 +290,34 @@ def copy_rows(
 
 
 def copy_documents(
-    connection: Connection, tables: Tables, state: CollectionState, documents: Sequence[PendingDocument]
+    connection: Connection, tables: PostgresTables, state: CollectionState, documents: Sequence[PendingDocument]
 ) -> CollectionState:
     """Append documents with their chunks, fields, words and vectors; returns the state with the next free number, the
-    words, and what became of the columns."""
+    words, and the resulting columns."""
     numbers, own = range(state.next_row, state.next_row + len(documents)), types_of(state.columns)
-    homes = [place_values(one.rows.fields, state.columns) for one in documents]
+    homes = [place_values(document.rows.fields, state.columns) for document in documents]
     placed = list(zip(numbers, documents, homes, strict=True))
-    pairs = [(number, one, home, chunk) for number, one, home in placed for chunk in one.rows.chunks]
+    pairs = [(number, document, home, chunk) for number, document, home in placed for chunk in document.rows.chunks]
     chunks = [
-        NumberedChunk(place, number, one.rows.document, chunk, home.columns)
-        for place, (number, one, home, chunk) in enumerate(pairs, numbers.stop)
+        NumberedChunk(place, number, document.rows.document, chunk, home.columns)
+        for place, (number, document, home, chunk) in enumerate(pairs, numbers.stop)
     ]
     rows: Iterable[Sequence[Any]] = (
-        (number, digest(one.rows.document.id), *one.rows.document, *home.columns) for number, one, home in placed
+        (number, digest(document.rows.document.id), *document.rows.document, *home.columns)
+        for number, document, home in placed
     )
     columns = {"document": "int8", "digest": "bytea", **DOCUMENT_COLUMNS, **own}
     copy_rows(connection, tables.name("documents"), columns, rows)
-    rows = ((one.number, one.document_number, digest(one.chunk.id), *one.chunk) for one in chunks)
+    rows = ((chunk.number, chunk.document_number, digest(chunk.chunk.id), *chunk.chunk) for chunk in chunks)
     columns = {"chunk": "int8", "document": "int8", "digest": "bytea", **CHUNK_COLUMNS}
     copy_rows(connection, tables.name("chunks"), columns, rows)
     rows = ((number, *value) for number, _, home in placed for value in home.rows)
     copy_rows(connection, tables.name("fields"), {"document": "int8", **FIELD_COLUMNS}, rows)
     for stored in state.spaces:
-        vectors = [vector for one in documents for vector in one.vectors[stored.space.id]]
+        vectors = [vector for document in documents for vector in document.vectors[stored.space.id]]
         rows = (
-            (one.number, one.document_number, pack_vector(vector.codes), vector.norm, vector.key, *one.columns)
-            for one, vector in zip(chunks, vectors, strict=True)
+            (chunk.number, chunk.document_number, pack_vector(vector.codes), vector.norm, vector.key, *chunk.columns)
+            for chunk, vector in zip(chunks, vectors, strict=True)
         )
         copy_rows(connection, tables.vectors(stored.table), {**VECTOR_COLUMNS, **own}, rows)
     rest = set[int]().union(*(home.rest for home in homes))
@@ -325,21 +326,21 @@ def copy_documents(
 
 
 def copy_words(
-    connection: Connection, tables: Tables, state: CollectionState, chunks: Sequence[NumberedChunk]
+    connection: Connection, tables: PostgresTables, state: CollectionState, chunks: Sequence[NumberedChunk]
 ) -> CollectionState:
     """Append the words of chunks; returns the state with these counted."""
     frequencies, languages, length = Counter[str](), Counter(state.languages), state.terms
 
     def rows() -> Iterator[Sequence[Any]]:
         nonlocal length
-        analysed = chunk_words((one.document, one.chunk) for one in chunks)
-        for one, words in zip(chunks, analysed, strict=True):
+        analysed = chunk_words((chunk.document, chunk.chunk) for chunk in chunks)
+        for chunk, words in zip(chunks, analysed, strict=True):
             terms = _stored_terms(words.terms)
             frequencies.update(term for term, _ in terms)
             languages[words.language] += 1
             length += words.length
             stored = _pack_terms(terms)
-            yield one.number, one.document_number, words.length, words.language, stored, *one.columns
+            yield chunk.number, chunk.document_number, words.length, words.language, stored, *chunk.columns
 
     copy_rows(connection, tables.name("words"), {**_WORD_COLUMNS, **types_of(state.columns)}, rows())
     statement = tables.fill(

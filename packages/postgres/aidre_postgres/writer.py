@@ -22,11 +22,19 @@ from aidre.engine.ports import Recompute
 from aidre.engine.storage import to_utf8, upkeep
 from aidre_postgres.catalog import make_catalog, publish, read_state, writer_lock
 from aidre_postgres.columns import types_of, with_new_columns
-from aidre_postgres.connections import Server, fetch
+from aidre_postgres.connections import PostgresDatabase, fetch
 from aidre_postgres.migrations import migrated
 from aidre_postgres.reader import PostgresReader
-from aidre_postgres.stored import StoredRows
-from aidre_postgres.tables import FORMAT, VECTOR_COLUMNS, Tables, copy_documents, copy_rows, pack_vector, to_uuid
+from aidre_postgres.stored import PostgresRows
+from aidre_postgres.tables import (
+    FORMAT,
+    VECTOR_COLUMNS,
+    PostgresTables,
+    copy_documents,
+    copy_rows,
+    pack_vector,
+    to_uuid,
+)
 from aidre_rows import CollectionState, Declared, PendingSink, StoredSpace, pending_vectors
 
 _MIN_GRAPH_ROWS: Final = 5_000
@@ -45,7 +53,7 @@ class PostgresWriter(PendingSink):
 
     def __init__(
         self,
-        server: Server,
+        server: PostgresDatabase,
         collection: str,
         spaces: Sequence[EmbeddingSpace] | None,
         declared: Declared,
@@ -134,12 +142,12 @@ class PostgresWriter(PendingSink):
     # -- inside --------------------------------------------------------------------------------------------------
 
     @property
-    def _tables(self) -> Tables:
-        return Tables(self._server, self._number or 0)
+    def _tables(self) -> PostgresTables:
+        return PostgresTables(self._server, self._number or 0)
 
     @property
-    def _committed(self) -> StoredRows | None:
-        return None if self._number is None else StoredRows(self._tables, self._state.spaces, self._fetch)
+    def _committed(self) -> PostgresRows | None:
+        return None if self._number is None else PostgresRows(self._tables, self._state.spaces, self._fetch)
 
     def _fetch(self, statement: sql.Composable, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         self._reconnect()
@@ -171,14 +179,14 @@ class PostgresWriter(PendingSink):
             state = self._state
             if self._number is None:
                 number = self._insert()
-                Tables(self._server, number).make(self._connection, state)
+                PostgresTables(self._server, number).make(self._connection, state)
             else:
                 number = self._number
                 self._lock_row()
                 state = self._without_deleted(state)
-            documents, tables = list(self._pending.documents.values()), Tables(self._server, number)
+            documents, tables = list(self._pending.documents.values()), PostgresTables(self._server, number)
             declared = replace(state, dates=self._declared.dates or state.dates)
-            columns = with_new_columns(declared, [one.rows.fields for one in documents])
+            columns = with_new_columns(declared, [document.rows.fields for document in documents])
             if columns != state.columns:  # searches wait until the end of this commit: PostgreSQL locks the tables
                 tables.add_columns(self._connection, state, columns[len(state.columns) :])
             state = copy_documents(self._connection, tables, replace(state, columns=columns), documents)
@@ -208,7 +216,7 @@ class PostgresWriter(PendingSink):
 
     def _without_deleted(self, state: CollectionState) -> CollectionState:
         """Delete the stored rows of replaced and deleted documents."""
-        digests = [to_uuid(to_utf8(one)) for one in self._pending.deleted]
+        digests = [to_uuid(to_utf8(document_id)) for document_id in self._pending.deleted]
         spaces = [
             self._tables.fill(
                 "v{number} as (delete from {vectors} where document in (select document from gone)), ",

@@ -172,7 +172,7 @@ def test_graphs_that_cannot_be_built_are_no_error_of_the_write(
 
     with monkeypatch.context() as patched:
         patched.setattr(postgres_writer, "_MIN_GRAPH_ROWS", 1)
-        patched.setattr(postgres_tables.Tables, "make_index", fail)
+        patched.setattr(postgres_tables.PostgresTables, "make_index", fail)
         with store.writer(NAME, spaces=[SPACE]) as sink:
             put(sink, "a")
             sink.finish()
@@ -403,7 +403,7 @@ def test_a_default_space_is_stored_in_half_precision(store: Source, uri: str) ->
 
 
 def test_a_refused_statement_leaves_the_other_connections(uri: str) -> None:
-    server = connections.Server(uri)
+    server = connections.PostgresDatabase(uri)
     with server.borrowed(), server.borrowed() as kept:
         pass
     with pytest.raises(BackendUnavailable), server.borrowed() as connection:
@@ -416,7 +416,7 @@ def test_a_refused_statement_leaves_the_other_connections(uri: str) -> None:
 def test_a_search_by_words_takes_one_connection(store: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = filled(store, "a").open(NAME)
     made: list[object] = []
-    monkeypatch.setattr(connections.Server, "set_up", lambda _, connection: made.append(connection))
+    monkeypatch.setattr(connections.PostgresDatabase, "set_up", lambda _, connection: made.append(connection))
     assert [hit.document_id for hit in reader.search(Query(None, None, 1, text="text 1.2.3 a", mode="lexical"))] == [
         "a"
     ]

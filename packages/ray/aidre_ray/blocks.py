@@ -106,8 +106,8 @@ def _size_of(file: File) -> int:
 def block_to_json(block: Block) -> str:
     """A block as one flat value. JSON in ASCII: a name of a file need not be text."""
     files = [
-        [str(one.path), one.source, one.origin, one.url, one.within and str(one.within), one.is_called_by_path]
-        for one in block.files
+        [str(file.path), file.source, file.origin, file.url, file.within and str(file.within), file.is_called_by_path]
+        for file in block.files
     ]
     return json.dumps([block.number, block.part, block.parts, files])
 

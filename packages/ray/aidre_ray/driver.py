@@ -21,11 +21,11 @@ from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import durable, now
 from aidre.ingest.pipeline import (
     Committed,
-    Counts,
     Event,
     IngestOptions,
     Mirror,
-    Progress,
+    RunCounters,
+    RunProgress,
     SeenIds,
     Summary,
     Tally,
@@ -45,7 +45,7 @@ from aidre.ingest.sources import (
     survey_sources,
 )
 from aidre_ray.blocks import Block, block_table, divide
-from aidre_ray.job import Answer, Job, LoadModels, Runner, from_table
+from aidre_ray.job import BlockResult, Job, LoadModels, Runner, from_table
 from aidre_ray.worker import Worker
 
 
@@ -72,7 +72,7 @@ def ingest_distributed(
     spaces = [embedders[space.id].space if space.id in embedders else space for space in spaces]
     with ingest.open_writer(store, collection, spaces, embedders, options=options, report=report) as writer:
         assert isinstance(writer, Writer)
-        report(Progress(0, 0))
+        report(RunProgress(0, 0))
         live = ingest.live_spaces(writer, spaces, report)
         chunker = ingest.chunker_for(live, embedders, options.chunk_tokens)
         tally = Tally(report, ingest.reembed(writer, spaces, embedders, chunker, report))
@@ -144,7 +144,7 @@ class _Merged:
             self._mirror.count_stored(writer)
         self._seen = SeenIds()
         self._left_out: dict[str, set[str]] = {}
-        self._answers: dict[int, Answer] = {}
+        self._answers: dict[int, BlockResult] = {}
 
     # -- the blocks --------------------------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class _Merged:
             self._take(answer)
             read += sizes[answer.block]
             counts = self._tally.counts
-            self._tally.report(Progress(counts.documents, counts.chunks, read, len(files)))
+            self._tally.report(RunProgress(counts.documents, counts.chunks, read, len(files)))
         lost = sizes.keys() - self._answers.keys()
         if lost:
             raise StorageFailed(f"{len(lost)} of {len(blocks)} blocks got no answer: run the ingest again")
@@ -188,7 +188,7 @@ class _Merged:
             for note in (*notes, *sites.notices()):
                 self._tally.note(note)
 
-    def _take(self, answer: Answer) -> None:
+    def _take(self, answer: BlockResult) -> None:
         if answer.fault is not None:
             raise _error_of(*answer.fault)
         if answer.block in self._answers:
@@ -203,7 +203,7 @@ class _Merged:
         for text in answer.notices:
             self._tally.note(text)
         counts = self._tally.counts
-        for name in (one.name for one in fields(Counts) if one.name not in ("failed", "left_out")):
+        for name in (counter.name for counter in fields(RunCounters) if counter.name not in ("failed", "left_out")):
             setattr(counts, name, getattr(counts, name) + getattr(answer.counts, name))
         self._tally.add_repeated(answer.repeated_ids)
 
@@ -219,16 +219,22 @@ class _Merged:
     def adopt(self, staging: Path) -> None:
         """Commit what the workers wrote: of documents with one id the last one in the order of the sources."""
         answers = [self._answers[number] for number in sorted(self._answers)]
-        last = {one: answer.block for answer in answers for one in (*answer.written, *answer.unchanged)}
+        last = {document_id: answer.block for answer in answers for document_id in (*answer.written, *answer.unchanged)}
         self._seen.add(list(last))
         self._count_once(answers, last)
-        answers = [answer for answer in answers if any(last[one] == answer.block for one in answer.written)]
-        kept = {one for answer in answers for one in answer.written if last[one] == answer.block}
+        answers = [
+            answer for answer in answers if any(last[document_id] == answer.block for document_id in answer.written)
+        ]
+        adopted = {
+            document_id for answer in answers for document_id in answer.written if last[document_id] == answer.block
+        }
         # What is left of these is stored already in the version that comes last.
-        withdrawn = {one for answer in answers for one in answer.written} - kept
+        withdrawn = {document_id for answer in answers for document_id in answer.written} - adopted
         for name in dict.fromkeys(name for answer in answers for name in answer.sources):
             self._writer.set_source_root(name, self._roots[name])
-        former = [one for new_id in last for one in self._ids.replaced.get(new_id, ()) if one not in last]
+        former = [
+            former_id for new_id in last for former_id in self._ids.replaced.get(new_id, ()) if former_id not in last
+        ]
         self._tally.counts.deleted += self._writer.delete(former)
         result = self._writer.adopt(staging, [entry for answer in answers for entry in answer.segments], withdrawn)
         if result is not None:
@@ -236,15 +242,17 @@ class _Merged:
         self._tally.note_repeated_ids()
         self._tally.note_left_out()
 
-    def _count_once(self, answers: Sequence[Answer], last: Mapping[str, int]) -> None:
+    def _count_once(self, answers: Sequence[BlockResult], last: Mapping[str, int]) -> None:
         """Count a document as written in its last block alone."""
         counts = self._tally.counts
         for answer in answers:
-            again = [one for one in answer.written if last[one] != answer.block]
+            again = [document_id for document_id in answer.written if last[document_id] != answer.block]
             counts.updated -= len(again)
-            counts.chunks -= sum(answer.written[one].chunks for one in again)
-            counts.new -= sum(answer.written[one].is_new for one in again)
-            self._tally.add_repeated(len(again) + sum(last[one] != answer.block for one in answer.unchanged))
+            counts.chunks -= sum(answer.written[document_id].chunks for document_id in again)
+            counts.new -= sum(answer.written[document_id].is_new for document_id in again)
+            self._tally.add_repeated(
+                len(again) + sum(last[document_id] != answer.block for document_id in answer.unchanged)
+            )
 
     def delete_missing(self, *, force: bool) -> str | None:
         """Delete the documents that mirrored sources no longer have; the reason where they are too many."""
@@ -278,7 +286,7 @@ def _error_of(code: str, message: str) -> AidreError:
 
 
 @dataclass(frozen=True, slots=True)
-class InProcess:
+class InProcessRunner:
     """A runner that does all blocks in this process, one after the other."""
 
     workers: int = 1

@@ -18,7 +18,7 @@ from aidre.engine.embedding import Embedder
 from aidre.engine.errors import StorageFailed
 from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import SegmentEntry
-from aidre.ingest.pipeline import Counts, IngestOptions
+from aidre.ingest.pipeline import IngestOptions, RunCounters
 from aidre.ingest.records import Rejected, Unpublished
 from aidre.ingest.sources import FileSource
 from aidre_ray.blocks import Block
@@ -72,8 +72,8 @@ class WrittenDocument(NamedTuple):
 
 
 @dataclass(slots=True)
-class Answer:
-    """What became of a block: the segments that it wrote, and what became of each document."""
+class BlockResult:
+    """The outcome of a block: the segments that it wrote, and the outcome of each document."""
 
     block: int
     segments: list[SegmentEntry] = field(default_factory=list)
@@ -86,19 +86,22 @@ class Answer:
     """Sources of the documents that it wrote."""
     found: list[str] = field(default_factory=list)
     """Sources of all documents that it read."""
-    counts: Counts = field(default_factory=Counts)
+    counts: RunCounters = field(default_factory=RunCounters)
     repeated_ids: int = 0
     fault: tuple[str, str] | None = None
     """Code and message of the error that ended the run."""
 
 
-def to_table(answer: Answer) -> pa.Table:
+def to_table(answer: BlockResult) -> pa.Table:
     rows = [
         *(("segment", "", orjson.dumps(entry).decode()) for entry in answer.segments),
-        *(("new" if one.is_new else "changed", name, str(one.chunks)) for name, one in answer.written.items()),
+        *(
+            ("new" if written.is_new else "changed", name, str(written.chunks))
+            for name, written in answer.written.items()
+        ),
         *(("unchanged", document_id, None) for document_id in answer.unchanged),
-        *(("rejected", "", orjson.dumps(one).decode()) for one in answer.rejected),
-        *(("left out", "", orjson.dumps(one).decode()) for one in answer.left_out),
+        *(("rejected", "", orjson.dumps(problem).decode()) for problem in answer.rejected),
+        *(("left out", "", orjson.dumps(left_out).decode()) for left_out in answer.left_out),
         *(("notice", "", text) for text in answer.notices),
         *(("source", name, None) for name in answer.sources),
         *(("found", name, None) for name in answer.found),
@@ -109,7 +112,7 @@ def to_table(answer: Answer) -> pa.Table:
     return pa.table([[answer.block] * len(rows), kinds, names, values], schema=ANSWER_SCHEMA)
 
 
-def from_table(table: pa.Table) -> Answer:
+def from_table(table: pa.Table) -> BlockResult:
     """Raises StorageFailed for what no worker of this release answers: it is not trusted."""
     try:
         return _from_rows(table)
@@ -117,11 +120,11 @@ def from_table(table: pa.Table) -> Answer:
         raise StorageFailed(f"a worker gave an invalid answer ({type(error).__name__}): run the ingest again") from None
 
 
-def _from_rows(table: pa.Table) -> Answer:
+def _from_rows(table: pa.Table) -> BlockResult:
     rows: Iterable[tuple[int, str, str, str | None]] = zip(
         *(column.to_pylist() for column in table.columns), strict=True
     )
-    answer = Answer(table.column("block")[0].as_py())
+    answer = BlockResult(table.column("block")[0].as_py())
     for _, kind, name, value in rows:
         match kind:
             case "segment":
@@ -145,5 +148,5 @@ def _from_rows(table: pa.Table) -> Answer:
             case _:
                 counts = orjson.loads(value or "")
                 answer.repeated_ids = counts.pop("repeated_ids")
-                answer.counts = Counts(**counts)
+                answer.counts = RunCounters(**counts)
     return answer

@@ -50,11 +50,13 @@ class SegmentSink:
 
     def fingerprints(self, document_ids: Sequence[str]) -> list[bytes | None]:
         stored = self._stored("fingerprint", document_ids)
-        return [self._fingerprints.get(one, value) for one, value in zip(document_ids, stored, strict=True)]
+        return [
+            self._fingerprints.get(document_id, value) for document_id, value in zip(document_ids, stored, strict=True)
+        ]
 
     def updated_at(self, document_ids: Sequence[str]) -> list[str | None]:
         stored = self._stored("updated_at", document_ids)
-        return [self._dates.get(one, value) for one, value in zip(document_ids, stored, strict=True)]
+        return [self._dates.get(document_id, value) for document_id, value in zip(document_ids, stored, strict=True)]
 
     def reuse(self, space_id: str, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], EncodedVectors]:
         segments = self.snapshot.segments if self.snapshot is not None else ()
@@ -145,12 +147,20 @@ class SegmentSink:
         """
         pending = list(self._pending.row_by_id)
         stored = self._stored("fingerprint", pending)
-        same = [one for one, former in zip(pending, stored, strict=True) if self._fingerprints[one] == former]
+        same = [
+            document_id
+            for document_id, former in zip(pending, stored, strict=True)
+            if self._fingerprints[document_id] == former
+        ]
         earlier = len(self.segments) > 0  # a segment of this block may hold another version of it
         for document_id in () if earlier else same:
             self._pending.withdraw(document_id)
             del self.written[document_id]
-        return {} if earlier else {one: (self._upserts[one], self._upserted_chunks[one]) for one in same}
+        return (
+            {}
+            if earlier
+            else {document_id: (self._upserts[document_id], self._upserted_chunks[document_id]) for document_id in same}
+        )
 
     # -- what a worker has no use for --------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from aidre.ingest.sandbox import SHARED, TABLES, set_rules
 from aidre.ingest.sites import Sites
 from aidre.ingest.sources import read_file, with_page
 from aidre_ray.blocks import Block, block_from_json, items_of_part
-from aidre_ray.job import ANSWER_SCHEMA, Answer, Job, to_table
+from aidre_ray.job import ANSWER_SCHEMA, BlockResult, Job, to_table
 from aidre_ray.segment_sink import SegmentSink
 
 
@@ -36,19 +36,19 @@ class Worker:
         answers = [to_table(self.answer(block_from_json(text))) for text in blocks.column("block").to_pylist()]
         return pa.concat_tables([ANSWER_SCHEMA.empty_table(), *answers])
 
-    def answer(self, block: Block) -> Answer:
-        """What became of a block; an error that ends the run is a part of it."""
+    def answer(self, block: Block) -> BlockResult:
+        """The outcome of a block; an error that ends the run is a part of it."""
         try:
             with SHARED, TABLES:
                 return self._write(block)
         except AidreError as error:
-            return Answer(block.number, fault=(error.code, error.message))
+            return BlockResult(block.number, fault=(error.code, error.message))
 
-    def _write(self, block: Block) -> Answer:
+    def _write(self, block: Block) -> BlockResult:
         job = self._job
-        answer = Answer(block.number)
+        answer = BlockResult(block.number)
         sink = SegmentSink(job, self._snapshot, block.number)
-        witness = _Witness(answer)
+        witness = _OutcomeCollector(answer)
         spaces = list(job.configured)
         run = Run(
             sink,
@@ -69,7 +69,7 @@ class Worker:
             run.tally.counts.chunks -= chunks
         sink.commit()
         answer.segments, answer.written, answer.sources = sink.segments, sink.written, sink.source_names
-        answer.unchanged = [one for one in answer.unchanged if one not in sink.written]
+        answer.unchanged = [document_id for document_id in answer.unchanged if document_id not in sink.written]
         answer.found = sorted(run.tally.found_sources)
         answer.counts, answer.repeated_ids = run.tally.counts, run.tally.repeated_ids
         return answer
@@ -84,14 +84,14 @@ class Worker:
     def _sites(self, name: str, as_of: datetime | None) -> Sites:
         """The websites of a source of the job, which each worker finds by itself."""
         if name not in self._found:
-            self._found[name] = next(one for one in self._job.sources if one.name == name).sites(as_of)
+            self._found[name] = next(source for source in self._job.sources if source.name == name).sites(as_of)
         return self._found[name]
 
 
-class _Witness:
+class _OutcomeCollector:
     """Collects the outcomes and notices of a run in an answer."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: BlockResult) -> None:
         self._answer = answer
 
     def unchanged(self, document_ids: Sequence[str]) -> None:

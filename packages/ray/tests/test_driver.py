@@ -19,10 +19,10 @@ from aidre.engine.model import EmbeddingSpace
 from aidre.engine.storage import durable
 from aidre.ingest.pipeline.ingest import ingest
 from aidre.ingest.pipeline.run import IngestOptions
-from aidre.ingest.pipeline.run_events import Committed, Event, Notice, Problem, Summary
+from aidre.ingest.pipeline.run_events import Committed, DocumentProblem, Event, Notice, Summary
 from aidre_ray import blocks as blocks_module
 from aidre_ray.blocks import Block
-from aidre_ray.driver import InProcess, ingest_distributed
+from aidre_ray.driver import InProcessRunner, ingest_distributed
 from aidre_ray.job import Job, Runner
 from tests.support.distributed import (
     SPACES,
@@ -37,7 +37,7 @@ from tests.support.distributed import (
     write_rows,
 )
 
-MANY = InProcess(workers=8)
+MANY = InProcessRunner(workers=8)
 
 
 @dataclass
@@ -84,7 +84,7 @@ class Pair:
         )
 
     def problems(self, name: str) -> list[tuple[str, str]]:
-        return sorted((one.where, one.reason) for one in self.events[name] if isinstance(one, Problem))
+        return sorted((one.where, one.reason) for one in self.events[name] if isinstance(one, DocumentProblem))
 
     def notices(self) -> list[str]:
         return [one.text for one in self.events["workers"] if isinstance(one, Notice)]
@@ -167,7 +167,7 @@ class OneFileEach:
     workers: int = 1
 
     def run(self, job: Job, blocks: Sequence[Block]) -> Iterator[pa.Table]:
-        return iter(list(InProcess().run(job, blocks))[::-1])
+        return iter(list(InProcessRunner().run(job, blocks))[::-1])
 
 
 @pytest.fixture(autouse=True)
@@ -243,7 +243,7 @@ class Twice:
     workers: int = 8
 
     def run(self, job: Job, blocks: Sequence[Block]) -> Iterator[pa.Table]:
-        first, second = InProcess(), InProcess()
+        first, second = InProcessRunner(), InProcessRunner()
         tables = list(first.run(job, blocks))
         names = sorted(path.name for path in job.staging.iterdir())
         yield from second.run(job, blocks)
@@ -283,7 +283,7 @@ class Lossy:
     workers: int = 8
 
     def run(self, job: Job, blocks: Sequence[Block]) -> Iterator[pa.Table]:
-        yield from InProcess().run(job, blocks[:-1])
+        yield from InProcessRunner().run(job, blocks[:-1])
         if self.fault is not None:
             raise self.fault
 
@@ -308,7 +308,7 @@ class Lying:
     workers: int = 8
 
     def run(self, job: Job, blocks: Sequence[Block]) -> Iterator[pa.Table]:
-        for table in InProcess().run(job, blocks):
+        for table in InProcessRunner().run(job, blocks):
             yield self.lie(job, table) if "segment" in table.column("kind").to_pylist() else table
 
 
@@ -388,7 +388,7 @@ def test_a_worker_of_an_older_run_cannot_write_any_more(pair: Pair) -> None:
     write_corpus(pair.docs, 300)
     jobs: list[tuple[Job, Sequence[Block]]] = []
 
-    class Remembering(InProcess):
+    class Remembering(InProcessRunner):
         def run(self, job: Job, blocks: Sequence[Block]) -> Iterator[pa.Table]:
             jobs.append((job, blocks))
             return super().run(job, blocks)
@@ -396,7 +396,7 @@ def test_a_worker_of_an_older_run_cannot_write_any_more(pair: Pair) -> None:
     pair.runner = Remembering()
     pair.distributed()
     files = sorted((pair.root / "workers" / "c" / "segments").rglob("*"))
-    (late,) = InProcess().run(jobs[0][0], jobs[0][1][:1])
+    (late,) = InProcessRunner().run(jobs[0][0], jobs[0][1][:1])
     assert "storage_failed" in late.column("name").to_pylist()
     assert sorted((pair.root / "workers" / "c" / "segments").rglob("*")) == files
 

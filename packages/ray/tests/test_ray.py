@@ -29,7 +29,7 @@ from aidre.engine.embedding.graph import HashingEmbedder
 from aidre.engine.maintenance.verify import verify
 from aidre.ingest.pipeline.ingest import ingest
 from aidre.ingest.pipeline.run import IngestOptions
-from aidre.ingest.pipeline.run_events import Committed, Event, Problem, Summary
+from aidre.ingest.pipeline.run_events import Committed, DocumentProblem, Event, Summary
 from aidre_ray.driver import ingest_distributed
 from aidre_ray.job import LoadModels
 from aidre_ray.ray_runner import connect
@@ -93,7 +93,7 @@ def run_locally(store: Path, docs: Path) -> tuple[Summary, list[Event]]:
 
 
 def problems(events: Sequence[Event]) -> list[tuple[str, str]]:
-    return sorted((event.where, event.reason) for event in events if isinstance(event, Problem))
+    return sorted((event.where, event.reason) for event in events if isinstance(event, DocumentProblem))
 
 
 def assert_equal(workers: Path, local: Path) -> None:

@@ -28,7 +28,7 @@ from aidre.engine.ports import Capabilities
 from aidre.engine.search import MIN_CHUNKS, UNMEASURED_WEIGHT
 from aidre.engine.segment import BoundedCache
 from aidre.engine.types import Facet, Hit
-from aidre_rows.ranking import Search, Vectors, fused, ordered, ranked_by_words
+from aidre_rows.ranking import RowsSearch, Vectors, fused, ordered, ranked_by_words
 from aidre_rows.state import CollectionState, StoredSpace, languages_of
 from aidre_rows.words import QueryWords
 
@@ -87,7 +87,7 @@ class RowsReader:
 
     def _searching(
         self, query: Query, stored: StoredSpace | None, vector: NDArray[np.float32] | None, words: QueryWords | None
-    ) -> AbstractContextManager[Search]:
+    ) -> AbstractContextManager[RowsSearch]:
         """`stored` and `vector` are None for a search by words alone. GenerationMissing for a later page, where another
         state was committed since."""
         raise NotImplementedError
@@ -139,7 +139,7 @@ class RowsReader:
     ) -> Facet:
         path = f"facets.{printable_name(field)}"
         field = meant_field(field, self.has_field, path, by_words=self.can.lexical)
-        wanted = [range_with_dates(field, one, self.dates) for one in ranges]
+        wanted = [range_with_dates(field, bounds, self.dates) for bounds in ranges]
         words = None if text is None else self._words(text)
         return self._facet(field, self._resolved(filter), words, limit, wanted)
 
@@ -159,7 +159,7 @@ class RowsReader:
         finder = WordFinder([(word.terms, word.weight) for word in words])
         languages = self._languages_of([hit.chunk.id for hit in hits])
         found = [(hit.chunk, languages.get(hit.chunk.id, "")) for hit in hits]
-        return [finder.highlight(tag, one.text, one.title, one.section, limits) for one, tag in found]
+        return [finder.highlight(tag, chunk.text, chunk.title, chunk.section, limits) for chunk, tag in found]
 
     def _languages_of(self, chunk_ids: Sequence[str]) -> Mapping[str, str]:
         """By chunk the tag of its language."""
@@ -179,7 +179,9 @@ class RowsReader:
         return languages_of(self._state)
 
     def knows_question(self, space_id: str, text: str) -> bool:
-        unread = next((self._unread_languages(one) for one in self.collection.spaces if one.id == space_id), set())
+        unread = next(
+            (self._unread_languages(space) for space in self.collection.spaces if space.id == space_id), set()
+        )
         return not unread or self.question_language(text) not in unread
 
     def splice(self, *_: object, **__: object) -> None:

@@ -36,7 +36,7 @@ class Ranked(NamedTuple):
     scores: Scores
 
 
-class Search(Protocol):
+class RowsSearch(Protocol):
     """One query of an engine among the chunks that pass its filter, which it knows by numbers."""
 
     def nearest(self, n: int) -> tuple[Numbers, NDArray[Any]]:
@@ -67,7 +67,7 @@ class Search(Protocol):
 class Vectors:
     """A query vector in a space among the chunks of a search."""
 
-    search: Search
+    search: RowsSearch
     space: EmbeddingSpace
     vector: NDArray[np.float32]
 
@@ -90,7 +90,7 @@ class Vectors:
         return scores
 
 
-def ranked_by_words(search: Search, words: QueryWords, k: int) -> Ranked:
+def ranked_by_words(search: RowsSearch, words: QueryWords, k: int) -> Ranked:
     """`search_lexical` of local segments."""
     found = search.best_by_words(k, 0.0)
     bonuses: dict[int, float] = {}
@@ -156,7 +156,7 @@ def _filled(numbers: Numbers, known: Ranked, ask: Callable[[Numbers], Scores]) -
     return scores
 
 
-def ordered(search: Search, numbers: Numbers, scores: Scores, most: int) -> Ranked:
+def ordered(search: RowsSearch, numbers: Numbers, scores: Scores, most: int) -> Ranked:
     """The best chunks in order, equal ones by id, which is asked for these alone."""
     order = np.argsort(-scores, kind="stable")
     if most < len(order):
@@ -176,7 +176,7 @@ def ordered(search: Search, numbers: Numbers, scores: Scores, most: int) -> Rank
 # -- codes -------------------------------------------------------------------------------------------------------
 
 
-def _code_bonuses(search: Search, words: QueryWords, fusion: Fusion) -> dict[int, float]:
+def _code_bonuses(search: RowsSearch, words: QueryWords, fusion: Fusion) -> dict[int, float]:
     """`code_chunks` of local segments: what codes add to the scores of the chunks that have them."""
     bonuses: dict[int, float] = {}
     named, sequences = find_codes(words.text), find_sequences(words.text)
@@ -192,7 +192,7 @@ def _code_bonuses(search: Search, words: QueryWords, fusion: Fusion) -> dict[int
     return bonuses
 
 
-def _with_code(search: Search, words: QueryWords, code: str, most: int) -> tuple[int, list[int]]:
+def _with_code(search: RowsSearch, words: QueryWords, code: str, most: int) -> tuple[int, list[int]]:
     groups = required_words(code, sorted(words.languages))
     if not groups:
         return 0, []
@@ -200,10 +200,12 @@ def _with_code(search: Search, words: QueryWords, code: str, most: int) -> tuple
     return frequency, numbers.tolist()
 
 
-def _as_written(search: Search, numbers: Sequence[int], code: str) -> list[int]:
+def _as_written(search: RowsSearch, numbers: Sequence[int], code: str) -> list[int]:
     """Those of the chunks that have a code as it is written."""
     pattern = phrase_pattern(code)
     if pattern is None or not numbers:
         return []
     texts = search.headed_texts(np.array(numbers, np.int64))
-    return [one for one in numbers if any(pattern.search(comparable_text(text)) for text in texts.get(one, ()))]
+    return [
+        number for number in numbers if any(pattern.search(comparable_text(text)) for text in texts.get(number, ()))
+    ]

@@ -159,16 +159,19 @@ def index_fields(documents: Sequence[DocumentRow], dates: Collection[str]) -> Fi
         return np.array(present, np.int32), column(values[place] for place in present)
 
     reserved = ReservedColumns(
-        column(one.id for one in documents),
-        column(one.updated_at.encode() for one in documents),
-        sparse([one.url for one in documents]),
-        sparse([one.type for one in documents]),
+        column(document.id for document in documents),
+        column(document.updated_at.encode() for document in documents),
+        sparse([document.url for document in documents]),
+        sparse([document.type for document in documents]),
     )
     loaded = (
-        (orjson.loads(one.metadata or b"{}"), None if one.schema_object is None else orjson.loads(one.schema_object))
-        for one in documents
+        (
+            orjson.loads(document.metadata or b"{}"),
+            None if document.schema_object is None else orjson.loads(document.schema_object),
+        )
+        for document in documents
     )
-    return FieldIndex(build_fields(reserved, loaded, dates), lambda: column(one.title for one in documents))
+    return FieldIndex(build_fields(reserved, loaded, dates), lambda: column(document.title for document in documents))
 
 
 def _field_row(name: bytes, code: Code, value: Any, dictionary: Any) -> FieldRow:
@@ -193,7 +196,8 @@ def plain_chunk(key: int, document: DocumentRow, chunk: ChunkRow, vectors: Mappi
         section=_text(chunk.section),
         token_count=chunk.token_count,
         embeddings={
-            space: decode(one.codes[np.newaxis], np.array([one.norm], np.float32))[0] for space, one in vectors.items()
+            space: decode(vector.codes[np.newaxis], np.array([vector.norm], np.float32))[0]
+            for space, vector in vectors.items()
         },
         document_key=key,
         document_id=document.id.decode(),
@@ -219,8 +223,8 @@ def stored_record(document: DocumentRow, chunks: Sequence[ChunkRow]) -> Record:
     return to_record(
         values,
         (
-            (one.id.decode(), one.text.decode(), one.start, one.end, _text(one.section), one.token_count)
-            for one in chunks
+            (chunk.id.decode(), chunk.text.decode(), chunk.start, chunk.end, _text(chunk.section), chunk.token_count)
+            for chunk in chunks
         ),
     )
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from aidre.engine.collection import Sources, check_upsert, stale_spaces
+from aidre.engine.collection import SourceStates, check_upsert, stale_spaces
 from aidre.engine.errors import BackendUnavailable, CollectionMissing, DocumentMissing, StoreLocked
 from aidre.engine.index.vectors import encode
 from aidre.engine.model import EmbeddingSpace, EncodedVectors, Record, Visibility
@@ -86,7 +86,7 @@ class PendingSink(ABC):
             self._stale = stale_spaces(collection, state.collection.spaces, configured)
         self._state = state
         self._pending = Pending()
-        self._sources = Sources(dict(state.source_roots), dict(state.source_states))
+        self._sources = SourceStates(dict(state.source_roots), dict(state.source_states))
         self._replaced: Mapping[str, EmbeddingSpace] = {}
         self._sent: CollectionState | None = None
         """The state whose commit was sent, until it is known to have taken place."""
@@ -150,22 +150,22 @@ class PendingSink(ABC):
         self, document_ids: Sequence[str]
     ) -> tuple[list[Record], Mapping[str, EncodedVectors], Mapping[str, Sequence[bytes]]]:
         found = self._stored.documents(document_ids)
-        for one in document_ids:
-            if one not in found:
-                raise DocumentMissing(f"there is no document {one!r}", document_id=one)
-        documents = [found[one] for one in document_ids]
+        for document_id in document_ids:
+            if document_id not in found:
+                raise DocumentMissing(f"there is no document {document_id!r}", document_id=document_id)
+        documents = [found[document_id] for document_id in document_ids]
         vectors, keys = {}, {}
         for name, space in self.spaces.items():
-            own = [vector for one in documents for vector in one.vectors[name]]
+            own = [vector for document in documents for vector in document.vectors[name]]
             vectors[name] = chosen(own, space)[1]
             if space.model is not None:
                 keys[name] = [vector.key or NO_KEY for vector in own]
-        return [stored_record(one.rows.document, one.rows.chunks) for one in documents], vectors, keys
+        return [stored_record(document.rows.document, document.rows.chunks) for document in documents], vectors, keys
 
     def reuse(self, space_id: str, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], EncodedVectors]:
         if space_id in self._replaced:  # what is stored are vectors of another revision
             return chosen([None] * len(keys), self._replaced[space_id])
-        stored = next(one for one in self._state.spaces if one.space.id == space_id)
+        stored = next(space for space in self._state.spaces if space.space.id == space_id)
         found = self._stored.vectors([key for key in keys if key != NO_KEY], stored)
         vectors = [self._pending.vector(space_id, key) or found.get(key) for key in keys]
         return chosen(vectors, stored.space)
@@ -173,10 +173,14 @@ class PendingSink(ABC):
     def _values(self, column: str, document_ids: Sequence[str]) -> list[Any]:
         """A column of each document: of the pending one, else of the stored one unless that is pending deletion."""
         pending = self._pending
-        stored = self._stored.values(column, [one for one in document_ids if one not in pending.deleted])
+        stored = self._stored.values(
+            column, [document_id for document_id in document_ids if document_id not in pending.deleted]
+        )
         return [
-            getattr(pending.documents[one].rows.document, column) if one in pending.documents else stored.get(one)
-            for one in document_ids
+            getattr(pending.documents[document_id].rows.document, column)
+            if document_id in pending.documents
+            else stored.get(document_id)
+            for document_id in document_ids
         ]
 
     # -- changes -------------------------------------------------------------------------------------------------
@@ -196,7 +200,7 @@ class PendingSink(ABC):
 
     def delete(self, document_ids: Sequence[str]) -> int:
         stored = self._stored.values("chunk_count", document_ids)
-        return sum(self._pending.delete(one, is_stored=one in stored) for one in document_ids)
+        return sum(self._pending.delete(document_id, is_stored=document_id in stored) for document_id in document_ids)
 
     def source_roots(self) -> Mapping[str, str]:
         return dict(self._sources.roots)
@@ -290,9 +294,11 @@ class PendingSink(ABC):
 
     def _succeeded_by_pending(self, state: CollectionState, next_row: int) -> CollectionState:
         """The state of the next generation: `state`, without what was deleted, and all that is pending."""
-        rows = [one.rows.document for one in self._pending.documents.values()]
+        rows = [document.rows.document for document in self._pending.documents.values()]
         declared = self._declared
-        spaces = [replace(one, runtime=declared.runtimes.get(one.space.id, one.runtime)) for one in state.spaces]
+        spaces = [
+            replace(space, runtime=declared.runtimes.get(space.space.id, space.runtime)) for space in state.spaces
+        ]
         return state.succeeded_by(
             spaces=tuple(spaces),
             description=state.description if declared.description is None else declared.description,

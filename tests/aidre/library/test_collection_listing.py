@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import aidre
-from aidre.engine.listing import Order, to_order
+from aidre.engine.listing import ListingOrder, to_order
 from aidre.library.asynchronous import AsyncDatabase
 from tests.aidre.library.conftest import SMALL, letters
 
@@ -85,7 +85,7 @@ def test_ids_and_a_filter_are_not_taken_together(rows: aidre.Collection) -> None
 
 
 def test_a_minus_means_descending() -> None:
-    assert to_order(["a", "-b"]) == (Order("a", False), Order("b", True))
+    assert to_order(["a", "-b"]) == (ListingOrder("a", False), ListingOrder("b", True))
 
 
 def test_an_asynchronous_listing_is_the_same(db: aidre.Database) -> None:

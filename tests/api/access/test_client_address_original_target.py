@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aidre.api.access import OriginalTarget
-from aidre.api.config import Server
+from aidre.api.config import ServerSettings
 from aidre.api.http import request_target
 
 BASE = "https://www.example.com/ai"
@@ -18,7 +18,7 @@ def signed_target(
     received: str = RECEIVED,
     host: str | None = "10.0.0.1",
     header: str = "X-Original-URI",
-    server: Server | None = None,
+    server: ServerSettings | None = None,
 ) -> str:
     """The target that the application sees when a request comes from `host` with these header values."""
     path, _, query = received.partition("?")
@@ -30,7 +30,7 @@ def signed_target(
         "query_string": query.encode(),
         "headers": [(b"host", b"x"), *((header.lower().encode(), one.encode("latin-1")) for one in original)],
     }
-    server = server or Server(base_url=BASE, trusted_proxies=("10.0.0.0/8",))
+    server = server or ServerSettings(base_url=BASE, trusted_proxies=("10.0.0.0/8",))
     OriginalTarget(server).note(scope)
     return request_target(scope).decode()
 
@@ -89,11 +89,11 @@ def test_a_repeated_header_is_ignored() -> None:
 
 
 def test_the_name_of_the_header_is_that_of_the_configuration() -> None:
-    server = Server(base_url=BASE, trusted_proxies=("10.0.0.1",), original_uri_header="X-Sent-Target")
+    server = ServerSettings(base_url=BASE, trusted_proxies=("10.0.0.1",), original_uri_header="X-Sent-Target")
     assert signed_target(SENT, server=server) == RECEIVED
     assert signed_target(SENT, server=server, header="x-sent-target") == SENT.removeprefix("/ai")
 
 
 def test_a_base_url_without_a_path_has_no_prefix() -> None:
-    server = Server(base_url="https://ai.example.com", trusted_proxies=("10.0.0.1",))
+    server = ServerSettings(base_url="https://ai.example.com", trusted_proxies=("10.0.0.1",))
     assert signed_target("/chunks/a%2Fb", received="/chunks/a/b", server=server) == "/chunks/a%2Fb"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aidre.api.access.credentials import Keys
+from aidre.api.access.credentials import ApiKeys
 from aidre.api.config.settings import Key
 
 GOLD = "gold-secret"
@@ -21,7 +21,7 @@ def digest(secret: str) -> str:
 
 def test_how_near_a_guess_comes_is_not_compared_byte_by_byte() -> None:
     """No guess is ever compared with a digest of the configuration unless it is the secret itself."""
-    keys = Keys([Key(f"key {number}", digest(f"secret {number}")) for number in range(100)])
+    keys = ApiKeys([Key(f"key {number}", digest(f"secret {number}")) for number in range(100)])
     compared: list[tuple[bytes, bytes]] = []
 
     def comparing(one: bytes, other: bytes) -> bool:
@@ -38,7 +38,7 @@ def test_how_near_a_guess_comes_is_not_compared_byte_by_byte() -> None:
 
 def test_every_guess_costs_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted, not timed: what is hashed, and what is compared, however near a guess comes."""
-    keys = Keys([Key("gold", digest(GOLD)), Key("other", digest("another secret"))])
+    keys = ApiKeys([Key("gold", digest(GOLD)), Key("other", digest("another secret"))])
     work: list[tuple[str, int]] = []
 
     def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

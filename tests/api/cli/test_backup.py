@@ -14,7 +14,7 @@ from aidre.api.access.guard import Guard
 from aidre.api.cli.backup import LOG_FOLDER, log_files
 from aidre.api.config.settings import parse_settings
 from aidre.api.http.sqlite import connect, transaction
-from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, Ledger, read_events
+from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, EventLedger, read_events
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import StorageFailed
 from aidre.engine.maintenance.backup import back_up
@@ -109,7 +109,7 @@ def test_a_backup_that_is_ended_leaves_nothing(store: Path, tmp_path: Path, numb
 def test_receipts_of_an_older_release_are_saved_once(tmp_path: Path, is_taken_over: bool) -> None:
     expected = older_receipts(tmp_path / LOG_FOLDER, ["a", "b", "c", "d"])
     if is_taken_over:
-        Ledger(tmp_path / LOG_FOLDER / LEDGER_FILE).close()
+        EventLedger(tmp_path / LOG_FOLDER / LEDGER_FILE).close()
     with log_files(tmp_path) as found:
         assert len(found) == (1 if is_taken_over else 2)
         for label, path in found:
@@ -119,7 +119,7 @@ def test_receipts_of_an_older_release_are_saved_once(tmp_path: Path, is_taken_ov
     restored = tmp_path / "restored" / LOG_FOLDER / LEDGER_FILE
     for _ in range(2):
         assert [event["event_id"] for event in read_events(restored)] == expected
-        Ledger(restored).close()
+        EventLedger(restored).close()
 
 
 def test_a_store_without_receipts_has_none_to_save(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from aidre.api.cli.backup import log_problems
 from aidre.api.cli.main import run
 from aidre.api.http import digest_of
-from aidre.engine.maintenance.verify import Problem
+from aidre.engine.maintenance.verify import StoreProblem
 from tests.hostile import receipts
 from tests.hostile.older_receipts import older_receipts
 from tests.support.clients import a_document, fill
@@ -51,7 +51,7 @@ def store(whole: Path, tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def problems(store: Path) -> list[Problem]:
+def problems(store: Path) -> list[StoreProblem]:
     return list(log_problems(store))
 
 
@@ -136,7 +136,7 @@ def test_lines_that_an_older_ledger_does_not_cover_are_checked_one_by_one(older:
     path = older / ".log" / "events" / "000999.jsonl"
     path.write_bytes(b'{"event_id": "a"}\n[]\n{"event_id"')
     assert problems(older) == [
-        Problem(
+        StoreProblem(
             ".log/events/000999.jsonl",
             "has no event in line 2: damage, or the remains of a writer that was killed",
             derived=True,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from aidre.api.access.credentials import Keys
+from aidre.api.access.credentials import ApiKeys
 from aidre.api.cli.commands import make_caller_key
 from aidre.api.cli.main import run
 from aidre.api.config.settings import load_settings, parse_settings
@@ -90,7 +90,7 @@ def test_the_configuration_holds_what_knows_the_secret_and_not_the_secret() -> N
     [key] = parse_settings(text).keys
     assert (key.name, key.collections, key.scopes) == ("a reader", (), ("search",))
     assert key.sha256 == hashlib.sha256(secret.encode()).hexdigest()
-    holder = Keys([key]).grant(secret.encode())
+    holder = ApiKeys([key]).grant(secret.encode())
     assert holder is not None
     assert holder.caller.account == "key a reader"
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from aidre.api.cli import console
-from aidre.engine.maintenance.verify import CollectionReport, Problem as Damage
+from aidre.engine.maintenance.verify import CollectionReport, StoreProblem as Damage
 
 
 def test_messages_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

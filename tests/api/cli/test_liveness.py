@@ -17,7 +17,7 @@ from aidre.api.config import Settings
 from aidre.api.operations import fleet_status, monitoring
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import BucketFailed, ConfigurationError, PublishConflict
-from aidre.engine.maintenance import Publisher, beat, promote, read_heartbeat
+from aidre.engine.maintenance import StorePublisher, beat, promote, read_heartbeat
 from tests.support.buckets import FolderPlace, folder_place
 from tests.support.clocks import WAIT_SECONDS
 from tests.support.promotions import commit
@@ -45,14 +45,14 @@ def test_a_replica_learns_of_a_commit_that_is_not_published_and_of_a_silent_publ
     watch.pulled(replica.pull())
     now += 70
     watch.pulled(replica.pull())
-    state = fleet_status.read_state(replica.cache, fleet_status.PULLS, fleet_status.Pulling)
+    state = fleet_status.read_state(replica.cache, fleet_status.PULLS, fleet_status.PullStatus)
     assert state is not None
     assert (state.committed, state.behind) == ({NAME: 2}, now - 70)
     assert state.heard is not None
     assert 70 <= now - state.heard < 75
     folder_place.publish(store)
     watch.pulled(replica.pull())
-    state = fleet_status.read_state(replica.cache, fleet_status.PULLS, fleet_status.Pulling)
+    state = fleet_status.read_state(replica.cache, fleet_status.PULLS, fleet_status.PullStatus)
     assert state is not None
     assert state.behind is None
 
@@ -94,7 +94,7 @@ def test_a_publisher_of_one_collection_tells_nothing_of_the_others(
     assert "other" not in lines
 
 
-def follow_once(publisher: Publisher, store: Path, record: PublishRecord, collection: str | None = None) -> None:
+def follow_once(publisher: StorePublisher, store: Path, record: PublishRecord, collection: str | None = None) -> None:
     """Until its first pass and sign of life are over."""
     stopped = threading.Event()
     passes = iter((False, True))
@@ -163,7 +163,7 @@ def test_a_replica_that_cannot_pull_one_collection_hears_the_publisher(
     stopped = threading.Event()
     stopped.wait = lambda timeout=None: next(passes)  # type: ignore[method-assign]
     replica.follow(stopped, 0.1, pulled)
-    state = fleet_status.read_state(replica.cache, fleet_status.PULLS, fleet_status.Pulling)
+    state = fleet_status.read_state(replica.cache, fleet_status.PULLS, fleet_status.PullStatus)
     assert heard == [None]
     assert state is not None
     assert state.heard is not None

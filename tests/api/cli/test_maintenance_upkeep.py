@@ -18,7 +18,7 @@ from aidre.api.cli.ingest import prepare
 from aidre.engine.collection import garbage
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import BucketFailed, StorageFailed
-from aidre.engine.maintenance import Publisher
+from aidre.engine.maintenance import StorePublisher
 from aidre.ingest.pipeline import Event, IngestOptions, Summary
 from tests.support.shell import Shell
 
@@ -82,7 +82,7 @@ def test_a_bucket_that_fails_is_reported_and_gets_the_commit_later(
     with shell.config.open("a", encoding="utf-8") as config:
         config.write(f'[store]\npublish = "file://{shell.store.parent}/bucket"\n')
     with monkeypatch.context() as patched:
-        patched.setattr(Publisher, "publish_each", refuse)
+        patched.setattr(StorePublisher, "publish_each", refuse)
         status, events, err = shell.ingest()
     assert (status, events[-1]["updated"]) == (0, 3)
     assert "what was committed is stored, but not published: the bucket does not answer" in err
@@ -95,7 +95,7 @@ def test_watch_goes_on_though_merges_fail(ingested: Shell, monkeypatch: pytest.M
     monkeypatch.setattr(os, "posix_fallocate", full)
     summaries, said, rounds = list[Summary](), list[str](), iter(["four", "five"])
 
-    class Followed(watching.Changes):
+    class Followed(watching.FileChanges):
         def start(self) -> None: ...
 
         def wait(self, seconds: float | None = None) -> bool:

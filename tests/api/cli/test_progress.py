@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from aidre.api.cli.progress import Reporter
-from aidre.ingest.pipeline.run_events import Committed, Notice, Problem, Progress, Summary
+from aidre.ingest.pipeline.run_events import Committed, DocumentProblem, Notice, RunProgress, Summary
 
 SUMMARY = Summary(
     documents=1200, chunks=3400, embedded=9, updated=9, unchanged=1190, deleted=0, failed=1, skipped=0, seconds=2.0
@@ -16,7 +16,11 @@ SUMMARY = Summary(
 
 def test_an_ingest_names_what_failed_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     with Reporter(as_json=True) as report:
-        for event in (Problem("a.jsonl:3", "is not an object"), Notice("two files left out"), Committed(1, 2, 3)):
+        for event in (
+            DocumentProblem("a.jsonl:3", "is not an object"),
+            Notice("two files left out"),
+            Committed(1, 2, 3),
+        ):
             report(event)
     printed = capsys.readouterr()
     assert printed.err == "aidre: a.jsonl:3: is not an object\naidre: two files left out\n"
@@ -28,7 +32,7 @@ def test_a_terminal_shows_progress_and_others_do_not(
 ) -> None:
     def told() -> tuple[str, str]:
         with Reporter(as_json=False) as report:
-            report(Progress(1200, 3400))
+            report(RunProgress(1200, 3400))
             report(SUMMARY)
         printed = capsys.readouterr()
         return printed.out, printed.err
@@ -48,14 +52,14 @@ def test_a_terminal_shows_progress_and_others_do_not(
     ("events", "said"),
     [
         ([], "interrupted before the first commit: this run has stored nothing; the next one begins anew"),
-        ([Committed(7, 1200, 3400), Progress(1300, 3500)],
+        ([Committed(7, 1200, 3400), RunProgress(1300, 3500)],
          "interrupted: 1,200 documents of this run are stored, generation 7; the next run skips them and reads the "
          "others"),
     ],
     ids=["nothing", "some"],
 )  # fmt: skip
 def test_an_interrupted_ingest_says_what_it_has_stored(
-    capsys: pytest.CaptureFixture[str], end: BaseException, events: list[Committed | Progress], said: str
+    capsys: pytest.CaptureFixture[str], end: BaseException, events: list[Committed | RunProgress], said: str
 ) -> None:
     with pytest.raises(type(end)), Reporter(as_json=False, stores=True) as report:
         for event in events:
@@ -71,11 +75,11 @@ def test_a_log_gets_totals_rate_and_time_left_every_ten_seconds(capsys: pytest.C
     seconds = [0.0]
     with Reporter(as_json=False, clock=lambda: seconds[0]) as report:
         for seconds[0], event in (
-            (0.1, Progress(0, 0, 0, 1200)),
-            (9.0, Progress(200, 500, 250, 1200)),
-            (20.0, Progress(400, 1000, 300, 1200)),
-            (29.0, Progress(500, 1250, 400, 1200)),
-            (30.0, Progress(600, 1500, 0, None)),
+            (0.1, RunProgress(0, 0, 0, 1200)),
+            (9.0, RunProgress(200, 500, 250, 1200)),
+            (20.0, RunProgress(400, 1000, 300, 1200)),
+            (29.0, RunProgress(500, 1250, 400, 1200)),
+            (30.0, RunProgress(600, 1500, 0, None)),
         ):
             report(event)
     assert capsys.readouterr().err.splitlines() == [
@@ -90,5 +94,5 @@ def test_a_terminal_shows_the_total_at_once(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with Reporter(as_json=False) as report:
-        report(Progress(0, 0, 0, 1200))
+        report(RunProgress(0, 0, 0, 1200))
     assert "0 of 1,200 files" in capsys.readouterr().err

@@ -17,10 +17,10 @@ import pytest
 
 from aidre.api.cli import watch as module
 from aidre.api.cli.ingest import Ingestion
-from aidre.api.cli.watch import Changes, News, follow, watch
+from aidre.api.cli.watch import FileChanges, News, follow, watch
 from aidre.engine import open_source
 from aidre.engine.errors import ConfigurationError
-from aidre.ingest.pipeline import Committed, Event, Notice, Problem, Progress, Summary
+from aidre.ingest.pipeline import Committed, DocumentProblem, Event, Notice, RunProgress, Summary
 from tests.support.clocks import WAIT_SECONDS, until
 from tests.support.loaded import python
 
@@ -54,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def started(changes: Changes) -> Iterator[Changes]:
+def started(changes: FileChanges) -> Iterator[FileChanges]:
     changes.start()
     try:
         yield changes
@@ -146,16 +146,16 @@ def said(events: list[Event], *, is_first: bool = False, former: frozenset[str] 
     return [type(event) for event in told]
 
 
-PROBLEM = Problem("notes/a.pdf", "it is damaged")
+PROBLEM = DocumentProblem("notes/a.pdf", "it is damaged")
 
 
 def test_the_first_run_says_everything() -> None:
-    events: list[Event] = [Progress(0, 0), PROBLEM, NOTHING]
-    assert said(events, is_first=True) == [Progress, Problem, Summary]
+    events: list[Event] = [RunProgress(0, 0), PROBLEM, NOTHING]
+    assert said(events, is_first=True) == [RunProgress, DocumentProblem, Summary]
 
 
 def test_a_run_that_changed_nothing_says_nothing_new() -> None:
-    assert said([Progress(0, 0), NOTHING]) == []
+    assert said([RunProgress(0, 0), NOTHING]) == []
     former = News(lambda event: None)
     former(PROBLEM)
     former(Notice("3 files of other kinds skipped"))
@@ -168,7 +168,7 @@ def test_a_run_that_changed_something_says_so(changed: dict[str, Any]) -> None:
 
 
 def test_a_new_problem_is_said_with_its_counts() -> None:
-    assert said([PROBLEM, replace(NOTHING, failed=1)]) == [Problem, Summary]
+    assert said([PROBLEM, replace(NOTHING, failed=1)]) == [DocumentProblem, Summary]
 
 
 # -- the loop --------------------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def test_a_new_problem_is_said_with_its_counts() -> None:
 
 @dataclass
 class Waits:
-    """In place of `Changes`: nothing ever changes, and waiting moves the clock."""
+    """In place of `FileChanges`: nothing ever changes, and waiting moves the clock."""
 
     now: datetime
     waited: list[float | None] = field(default_factory=list)
@@ -217,7 +217,7 @@ def test_a_document_that_is_due_later_is_read_again_when_its_time_has_come(folde
             cast("Ingestion", runs),
             lambda: nullcontext(lambda _: None),
             lambda _: None,
-            changes=cast("Changes", waits),
+            changes=cast("FileChanges", waits),
             clock=lambda: waits.now,
         )
     assert runs.times == [start, start + timedelta(seconds=150)]

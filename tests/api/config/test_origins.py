@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.api.config.settings import Server, parse_settings
+from aidre.api.config.settings import ServerSettings, parse_settings
 from aidre.engine.errors import ConfigurationError
 
 
-def server(key: str, *values: str) -> Server:
+def server(key: str, *values: str) -> ServerSettings:
     return parse_settings(f"[server]\n{key} = {list(values)!r}").server
 
 

@@ -59,7 +59,7 @@ class Causes:
 
     def pulled(self, heard: float | None, behind: float | None, committed: int) -> None:
         now = fleet_status.moment()
-        state = fleet_status.Pulling(fleet_status.boot(), now, heard, behind, {"docs": committed})
+        state = fleet_status.PullStatus(fleet_status.boot(), now, heard, behind, {"docs": committed})
         fleet_status.write_state(self.store, fleet_status.PULLS, state)
         self.client.app.state.replica_age = lambda: fleet_status.age(state, state.pulled)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from aidre.api.operations.scrubber import FILE, Findings, Problem, Scrubber, read_findings
+from aidre.api.operations.scrubber import FILE, Findings, RecordedProblem, Scrubber, read_findings
 from aidre.engine.collection.store import Store
 from aidre.engine.maintenance.scrub import Scrub
 from aidre.engine.storage.format import CHUNKS_FILE, DOCUMENTS_FILE, LEXICON_FILE
@@ -235,6 +235,6 @@ def test_a_store_that_cannot_be_written_is_served_without(store: Path, caplog: p
 
 
 def test_a_problem_is_kept_as_it_was_told(tmp_path: Path) -> None:
-    problem = Problem("docs", "docs/segments/x/chunks.arrow", "is missing", False, 1.5)
+    problem = RecordedProblem("docs", "docs/segments/x/chunks.arrow", "is missing", False, 1.5)
     (tmp_path / FILE).write_bytes(Findings(2.0, (problem,)).to_bytes())
     assert read_findings(tmp_path) == Findings(2.0, (problem,))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aidre.api.http.http_errors import Conflict
+from aidre.api.http.http_errors import ConflictingRequest
 from aidre.api.retrieval.cursor import LIFETIME_SECONDS, SearchCursor, lineage_digest, snapshot_of
 from aidre.engine.errors import GenerationMissing
 
@@ -53,7 +53,7 @@ def cursor(generation: int, lineage: str = "first", started: int = STARTED) -> S
 def test_a_cursor_lives_as_long_as_it_says() -> None:
     assert not cursor(1, started=STARTED).expired
     assert cursor(1, started=STARTED - 1).expired
-    with pytest.raises(Conflict, match="this cursor has expired"):
+    with pytest.raises(ConflictingRequest, match="this cursor has expired"):
         found(cursor(1, started=STARTED - 1), snapshot(1), Snapshots(snapshot(1)))
 
 
@@ -71,13 +71,13 @@ def test_a_search_goes_on_in_the_generation_in_which_it_began() -> None:
 
 
 def test_a_generation_that_is_gone_ends_the_search() -> None:
-    with pytest.raises(Conflict, match="this cursor has expired"):
+    with pytest.raises(ConflictingRequest, match="this cursor has expired"):
         found(cursor(1), snapshot(3), Snapshots(snapshot(2)))
 
 
 @pytest.mark.parametrize("generation", [2, 3])
 def test_a_collection_that_was_made_anew_does_not_continue_the_searches_of_the_old_one(generation: int) -> None:
-    with pytest.raises(Conflict, match="this cursor has expired"):
+    with pytest.raises(ConflictingRequest, match="this cursor has expired"):
         found(cursor(generation, "old"), snapshot(3), Snapshots(snapshot(2), snapshot(3)))
 
 

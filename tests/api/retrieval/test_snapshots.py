@@ -64,10 +64,10 @@ def test_superseded_snapshots_are_dropped_after_their_time(store: Path, monkeypa
     for number in range(3):
         fill(store, "docs", [a_document(f"new_{number}", "alpha")])
         found.refresh()
-    assert len(found.collections["docs"].kept) == 3
+    assert len(found.collections["docs"].former) == 3
     monkeypatch.setattr(snapshots, "KEPT_SECONDS", -1.0)
     found.refresh()
-    assert not found.collections["docs"].kept
+    assert not found.collections["docs"].former
 
 
 def test_collections_come_and_go(store: Path) -> None:

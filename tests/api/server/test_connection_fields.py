@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from aidre.api.server.connection import BODY, HEADER, Connection
+from aidre.api.server.connection import BODY, HEADER, ServerConnection
 from tests.support.servers import CountingConnection, running
 
 
 @pytest.fixture
-def connection() -> Connection:
+def connection() -> ServerConnection:
     """One that has no transport, at the beginning of a request."""
-    connection = object.__new__(Connection)
+    connection = object.__new__(ServerConnection)
     connection._state, connection._host_fields = HEADER, 0
     connection._host = connection._valid_host = b""
     connection.headers, connection.expect_100_continue = [], False
     return connection
 
 
-def is_valid(connection: Connection, version: str, *hosts: bytes) -> bool:
+def is_valid(connection: ServerConnection, version: str, *hosts: bytes) -> bool:
     connection._host_fields = 0
     for host in hosts:
         connection.on_header(b"Host", host)
@@ -30,7 +30,7 @@ def is_valid(connection: Connection, version: str, *hosts: bytes) -> bool:
 
 @pytest.mark.parametrize("host", [b"a.example", b"a.example:80", b"[::1]:8000", b"", b"127.0.0.1", b"a%20b"])
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
-def test_one_valid_host_is_enough(connection: Connection, version: str, host: bytes) -> None:
+def test_one_valid_host_is_enough(connection: ServerConnection, version: str, host: bytes) -> None:
     assert is_valid(connection, version, host)
     assert is_valid(connection, version, host), "again, on the same connection"
 
@@ -38,20 +38,20 @@ def test_one_valid_host_is_enough(connection: Connection, version: str, host: by
 @pytest.mark.parametrize("host", [b"a b", b"a/b", b"user@a", b"a:b", b"[::1", b"a\\b"])
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_a_host_that_is_none_is_refused_also_after_a_valid_one(
-    connection: Connection, version: str, host: bytes
+    connection: ServerConnection, version: str, host: bytes
 ) -> None:
     assert not is_valid(connection, version, host)
     assert is_valid(connection, version, b"a.example")
     assert not is_valid(connection, version, host)
 
 
-def test_without_a_host_only_http_1_0_is_spoken(connection: Connection) -> None:
+def test_without_a_host_only_http_1_0_is_spoken(connection: ServerConnection) -> None:
     assert is_valid(connection, "1.0")
     assert not is_valid(connection, "1.1")
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
-def test_two_hosts_are_refused_even_if_they_agree(connection: Connection, version: str) -> None:
+def test_two_hosts_are_refused_even_if_they_agree(connection: ServerConnection, version: str) -> None:
     assert not is_valid(connection, version, b"a.example", b"a.example")
     assert not is_valid(connection, version, b"a.example", b"b.example", b"a.example")
 
@@ -65,13 +65,13 @@ def test_two_hosts_are_refused_even_if_they_agree(connection: Connection, versio
         (b"X-Expect", b"100-continue", False),
     ],
 )
-def test_only_expect_asks_for_continue(connection: Connection, name: bytes, value: bytes, expects: bool) -> None:
+def test_only_expect_asks_for_continue(connection: ServerConnection, name: bytes, value: bytes, expects: bool) -> None:
     connection.on_header(name, value)
     assert connection.expect_100_continue is expects
     assert connection.headers == [(name.lower(), value)]
 
 
-def test_a_trailer_is_no_field_of_the_header(connection: Connection) -> None:
+def test_a_trailer_is_no_field_of_the_header(connection: ServerConnection) -> None:
     connection._state = BODY
     for name, value in ((b"Host", b"b.example"), (b"Expect", b"100-continue"), (b"X-Name", b"y")):
         connection.on_header(name, value)

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from aidre.api.server.connection import Connection
+from aidre.api.server.connection import ServerConnection
 from tests.api.server.timed_server import GET, LARGE, TimedServer, body_head, get, timed
 from tests.support.clocks import until
 from tests.support.servers import Server, until_closed
@@ -32,7 +32,7 @@ def test_who_has_said_all_is_answered_later_too() -> None:
     with timed() as server, closing(server.connect()) as client:
         server.take(client, get(b"/held"))
         server.end_side(client)
-        server.pass_time(Connection.half_closed_seconds - 1)
+        server.pass_time(ServerConnection.half_closed_seconds - 1)
         assert server.holds(client)
         server.release()
         said = until_closed(client)
@@ -69,7 +69,7 @@ def test_nobody_waits_long_for_who_may_have_gone(server: TimedServer) -> None:
     with closing(server.connect()) as client:
         server.take(client, get(b"/never"))
         server.end_side(client)
-        server.pass_time(Connection.half_closed_seconds - 1)
+        server.pass_time(ServerConnection.half_closed_seconds - 1)
         assert server.holds(client)
         server.pass_time(2)
         assert not server.holds(client)
@@ -81,7 +81,7 @@ def test_an_answer_that_has_begun_has_as_long_again_to_end() -> None:
         server.take(client, get(b"/begun"))
         assert client.recv(65_536).startswith(b"HTTP/1.1 200 ")
         server.end_side(client)
-        server.pass_time(2 * Connection.half_closed_seconds - 1)
+        server.pass_time(2 * ServerConnection.half_closed_seconds - 1)
         assert server.holds(client)
         server.pass_time(2)
         assert not server.holds(client)
@@ -95,7 +95,7 @@ def test_an_answer_that_nobody_reads_is_given_up(server: TimedServer) -> None:
         until(lambda: connection.transport.get_write_buffer_size() > 0)
         client.shutdown(socket.SHUT_WR)
         server.pass_time(0)
-        server.pass_time(Connection.writing_seconds + 1)
+        server.pass_time(ServerConnection.writing_seconds + 1)
         assert not server.holds(client)
 
 
@@ -106,6 +106,6 @@ def test_who_goes_after_asking_leaves_nothing_behind() -> None:
             with closing(server.connect()) as client:
                 server.take(client, get(b"/held") * 2)
         server.release()
-        server.pass_time(2 * Connection.half_closed_seconds + 1)
+        server.pass_time(2 * ServerConnection.half_closed_seconds + 1)
         server.rest()
         assert not server.application.errors

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aidre.api.server import connection
-from aidre.api.server.connection import Connection, connection_capacity
+from aidre.api.server.connection import ServerConnection, connection_capacity
 from tests.api.server.timed_server import GET, TimedConnection, TimedServer
 from tests.support.clocks import until
 from tests.support.servers import until_closed
@@ -23,7 +23,7 @@ TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large"
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_header_that_is_too_large_is_refused(server: TimedServer, size: int, at_once: bool) -> None:
     head = b"GET / HTTP/1.1\r\nHost: x\r\n" + b"".join(b"X-%d: %s\r\n" % (n, b"y" * 90) for n in range(size // 100))
-    assert len(head) > Connection.header_bytes
+    assert len(head) > ServerConnection.header_bytes
     with closing(server.connect()) as client:
         try:
             for start in range(0, len(head), len(head) if at_once else 1_000):
@@ -38,7 +38,7 @@ def test_a_header_that_is_too_large_is_refused(server: TimedServer, size: int, a
 
 
 def test_a_header_that_does_not_end_is_refused_at_its_limit(server: TimedServer) -> None:
-    lines = b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X-More: and more\r\n" * (Connection.header_bytes // 18)
+    lines = b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X-More: and more\r\n" * (ServerConnection.header_bytes // 18)
     with closing(server.connect()) as client:
         server.take(client, lines)
         server.turn()
@@ -47,7 +47,10 @@ def test_a_header_that_does_not_end_is_refused_at_its_limit(server: TimedServer)
 
 
 def test_an_address_that_is_too_long_is_refused_and_one_below_the_limit_is_not(server: TimedServer) -> None:
-    for length, status in [(Connection.header_bytes - 1_000, b"200"), (Connection.header_bytes + 1_000, b"431")]:
+    for length, status in [
+        (ServerConnection.header_bytes - 1_000, b"200"),
+        (ServerConnection.header_bytes + 1_000, b"431"),
+    ]:
         with closing(server.connect()) as client:
             client.sendall(b"GET /" + b"a" * length + b" HTTP/1.1\r\nHost: x\r\n\r\n")
             assert client.recv(65_536).split(b" ")[1] == status

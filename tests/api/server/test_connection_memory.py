@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aidre.api.http import RequestTimeout, Unavailable
-from aidre.api.server.connection import FULL_SECONDS, MAX_PIPELINED, PRESSED_SHARE, Connection
+from aidre.api.server.connection import FULL_SECONDS, MAX_PIPELINED, PRESSED_SHARE, ServerConnection
 from aidre.api.server.memory import ADDRESS_SHARE, QUEUED_BYTES, REQUEST_BYTES, SMALL_BYTES, ClientMemory
 from tests.api.server.timed_server import GET, LARGE, TimedServer, get, timed
 from tests.support.clients import AGENTS
@@ -153,7 +153,7 @@ def test_who_makes_no_progress_is_given_up_sooner_under_pressure(server: TimedSe
     with ExitStack() as clients:
         hold(server, clients, 10)
         server.memory.requests.add("elsewhere", MOST // 2)
-        server.pass_time(Connection.pace_seconds / PRESSED_SHARE - 0.5)
+        server.pass_time(ServerConnection.pace_seconds / PRESSED_SHARE - 0.5)
         assert not server.application.errors
         server.pass_time(1)
         assert isinstance(server.application.errors[-1], RequestTimeout)

@@ -11,7 +11,7 @@ from itertools import chain, repeat
 
 import pytest
 
-from aidre.api.server.connection import PROGRESS_BYTES, Connection
+from aidre.api.server.connection import PROGRESS_BYTES, ServerConnection
 from tests.api.server.timed_server import GET, LARGE, TimedServer, body_head, get, timed
 from tests.support.clocks import until
 from tests.support.servers import until_closed
@@ -57,7 +57,7 @@ def body_bytes(path: bytes) -> Iterator[bytes]:
 
 def test_a_header_that_trickles_in_is_ended_and_told_so(server: TimedServer) -> None:
     with closing(server.connect()) as client:
-        assert is_about(trickle(server, client, header_lines()), Connection.header_seconds)
+        assert is_about(trickle(server, client, header_lines()), ServerConnection.header_seconds)
         head, _, body = until_closed(client).partition(b"\r\n\r\n")
         assert head.startswith(TIMED_OUT)
         assert b"connection: close" in head
@@ -66,7 +66,7 @@ def test_a_header_that_trickles_in_is_ended_and_told_so(server: TimedServer) -> 
 
 def test_a_connection_that_says_nothing_is_ended_without_a_word(server: TimedServer) -> None:
     with closing(server.connect()) as client:
-        ends_after(server, client, Connection.header_seconds)
+        ends_after(server, client, ServerConnection.header_seconds)
         assert until_closed(client) == b""
 
 
@@ -74,7 +74,7 @@ def test_a_connection_that_says_nothing_is_ended_without_a_word(server: TimedSer
 def test_a_header_that_stops_half_way_is_ended(server: TimedServer, first: bytes) -> None:
     with closing(server.connect()) as client:
         server.take(client, first)
-        ends_after(server, client, Connection.header_seconds)
+        ends_after(server, client, ServerConnection.header_seconds)
         assert until_closed(client).startswith(TIMED_OUT)
 
 
@@ -83,8 +83,8 @@ def test_the_header_of_a_later_request_has_its_own_time(server: TimedServer) -> 
         for _ in range(3):
             client.sendall(GET)
             assert client.recv(65_536).endswith(b"\r\n\r\n0")
-            server.pass_time(Connection.header_seconds - 1)
-        assert is_about(trickle(server, client, header_lines()), Connection.header_seconds)
+            server.pass_time(ServerConnection.header_seconds - 1)
+        assert is_about(trickle(server, client, header_lines()), ServerConnection.header_seconds)
         assert until_closed(client).startswith(TIMED_OUT)
 
 
@@ -92,29 +92,29 @@ def test_a_connection_on_which_nothing_more_is_asked_is_ended(server: TimedServe
     with closing(server.connect()) as client:
         client.sendall(GET)
         assert client.recv(65_536).endswith(b"\r\n\r\n0")
-        ends_after(server, client, Connection.idle_seconds)
+        ends_after(server, client, ServerConnection.idle_seconds)
         assert until_closed(client) == b""
 
 
 def test_a_body_that_trickles_in_is_ended(server: TimedServer) -> None:
     with closing(server.connect()) as client:
-        assert is_about(trickle(server, client, body_bytes(b"/")), Connection.pace_seconds)
+        assert is_about(trickle(server, client, body_bytes(b"/")), ServerConnection.pace_seconds)
         head = until_closed(client).partition(b"\r\n\r\n")[0]
         assert b"connection: close" in head
 
 
 def test_a_body_that_comes_steadily_is_ended_when_it_takes_too_long(server: TimedServer) -> None:
-    piece = b"x" * (Connection.pace_bytes // 2)
+    piece = b"x" * (ServerConnection.pace_bytes // 2)
     with closing(server.connect()) as client:
         pieces = chain([body_head(b"/").replace(b"100000", b"10000000")], repeat(piece))
-        assert is_about(trickle(server, client, pieces), Connection.body_seconds)
+        assert is_about(trickle(server, client, pieces), ServerConnection.body_seconds)
 
 
 def test_a_body_of_chunks_that_trickles_in_is_ended(server: TimedServer) -> None:
     head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     with closing(server.connect()) as client:
         seconds = trickle(server, client, chain([head], repeat(b"1\r\nx\r\n")))
-        assert is_about(seconds, Connection.pace_seconds)
+        assert is_about(seconds, ServerConnection.pace_seconds)
 
 
 def test_a_body_that_nobody_reads_any_more_is_not_borne_with_for_ever(server: TimedServer) -> None:
@@ -122,7 +122,7 @@ def test_a_body_that_nobody_reads_any_more_is_not_borne_with_for_ever(server: Ti
         pieces = body_bytes(b"/early")
         client.sendall(next(pieces))
         assert client.recv(65_536).endswith(b"\r\n\r\n0")
-        assert is_about(trickle(server, client, pieces), Connection.pace_seconds)
+        assert is_about(trickle(server, client, pieces), ServerConnection.pace_seconds)
         assert until_closed(client) == b""
 
 
@@ -130,7 +130,7 @@ def test_a_connection_is_not_kept_open_by_blank_lines(server: TimedServer) -> No
     with closing(server.connect()) as client:
         client.sendall(GET)
         assert client.recv(65_536).endswith(b"0")
-        assert trickle(server, client, repeat(b"\r\n"), 8.0) <= Connection.idle_seconds + 8
+        assert trickle(server, client, repeat(b"\r\n"), 8.0) <= ServerConnection.idle_seconds + 8
         assert until_closed(client).partition(b"\r\n")[0] in {b"", TIMED_OUT}
 
 
@@ -141,7 +141,7 @@ def test_an_answer_that_nobody_reads_is_given_up(server: TimedServer) -> None:
         client.sendall(get(b"/large"))
         until(lambda: connection.transport.get_write_buffer_size() > PROGRESS_BYTES)
         server.pass_time(0)
-        ends_after(server, client, Connection.writing_seconds)
+        ends_after(server, client, ServerConnection.writing_seconds)
 
 
 PIECES, PIECE_BYTES = 6, 1_000_000
@@ -167,15 +167,15 @@ def test_an_answer_that_is_read_slowly_but_steadily_arrives(server: TimedServer)
         for _ in range(PIECES):
             take(client, PIECE_BYTES)
             assert waiting() > PROGRESS_BYTES
-            server.pass_time(Connection.writing_seconds - 1)
-        assert server.clock.now - began > 4 * Connection.writing_seconds
+            server.pass_time(ServerConnection.writing_seconds - 1)
+        assert server.clock.now - began > 4 * ServerConnection.writing_seconds
         assert PIECES * PIECE_BYTES + len(until_closed(client)) > len(LARGE)
 
 
 def test_an_answer_that_takes_long_to_make_is_waited_for() -> None:
     with timed() as server, closing(server.connect()) as client:
         server.take(client, get(b"/held"))
-        server.pass_time(10 * Connection.idle_seconds)
+        server.pass_time(10 * ServerConnection.idle_seconds)
         assert server.holds(client)
         server.release()
         assert client.recv(65_536).startswith(b"HTTP/1.1 200 ")
@@ -187,7 +187,7 @@ def test_a_header_that_stops_half_way_takes_no_answer_from_those_before_it(late:
         server.take(client, get(b"/held") + late[0])
         for piece in late[1:]:
             server.take(client, piece)
-        server.pass_time(Connection.header_seconds + 1)
+        server.pass_time(ServerConnection.header_seconds + 1)
         assert server.holds(client)
         server.release()
         said = until_closed(client)
@@ -199,14 +199,14 @@ def test_a_header_behind_a_request_is_ended_and_told_so(server: TimedServer) -> 
     with closing(server.connect()) as client:
         server.take(client, GET + b"G")
         assert client.recv(65_536).endswith(b"\r\n\r\n0")
-        ends_after(server, client, Connection.header_seconds)
+        ends_after(server, client, ServerConnection.header_seconds)
         assert until_closed(client).startswith(TIMED_OUT)
 
 
 def test_requests_sent_one_behind_the_other_are_all_answered() -> None:
     with timed() as server, closing(server.connect()) as client:
         server.take(client, get(b"/held") + GET + GET)
-        server.pass_time(10 * Connection.idle_seconds)
+        server.pass_time(10 * ServerConnection.idle_seconds)
         server.release()
         received = b""
         while received.count(b"HTTP/1.1 200 OK") < 3:
@@ -234,12 +234,12 @@ def test_slow_connections_leave_nothing_behind(server: TimedServer) -> None:
     for number, client in enumerate(clients):
         server.take(client, [b"G", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nx", GET][number % 3])
     assert server.open == 15
-    server.pass_time(Connection.idle_seconds + 1)
+    server.pass_time(ServerConnection.idle_seconds + 1)
     server.rest()
     for client in clients:
         client.close()
 
 
 def test_the_time_outs_of_the_house_are_those_that_are_promised() -> None:
-    assert Connection.header_seconds <= 10
-    assert Connection.body_seconds <= 30
+    assert ServerConnection.header_seconds <= 10
+    assert ServerConnection.body_seconds <= 30

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aidre.api.http.http_errors import Conflict, RateLimited, Unavailable, Unprocessable
+from aidre.api.http.http_errors import ConflictingRequest, RateLimited, Unavailable, Unprocessable
 from aidre.api.writing import idempotency
 from aidre.api.writing.idempotency import CLAIM_SECONDS, KEY_SECONDS, IdempotencyKeys, StoredAnswer
 
@@ -54,7 +54,7 @@ def test_callers_and_keys_that_join_to_the_same_text_are_different(keys: Idempot
 
 def test_a_running_request_is_not_run_again(keys: IdempotencyKeys) -> None:
     keys.claim("key a", "k", b"request", NOW)
-    with pytest.raises(Conflict, match="still running") as caught:
+    with pytest.raises(ConflictingRequest, match="still running") as caught:
         keys.claim("key a", "k", b"request", NOW + CLAIM_SECONDS - 1)
     assert caught.value.headers == {"Retry-After": "1"}
 

@@ -18,8 +18,8 @@ import aidre
 from aidre.api.config.settings import parse_settings
 from aidre.api.http import Unavailable
 from aidre.api.writing import document_writes, writer_process
-from aidre.api.writing.write_messages import AnyRequest, DeleteDocuments, DeletePassing, PutRows, WriteAnswer, failed
-from aidre.api.writing.writer_process import CollectionWriter
+from aidre.api.writing.write_messages import AnyRequest, DeleteDocuments, DeletePassing, PutRows, WriterReply, failed
+from aidre.api.writing.writer_process import WriterThread
 from aidre.engine.collection.generations import Generations
 from aidre.engine.collection.store import Store
 from aidre.engine.collection.writer import Writer
@@ -60,17 +60,17 @@ class Bench:
 
     def __init__(self, path: Path) -> None:
         self.store = Store(path)
-        self._answers: queue.SimpleQueue[WriteAnswer] = queue.SimpleQueue()
-        self.writer = CollectionWriter(self.store, "docs", SETTINGS, self._answers.put)
+        self._answers: queue.SimpleQueue[WriterReply] = queue.SimpleQueue()
+        self.writer = WriterThread(self.store, "docs", SETTINGS, self._answers.put)
 
-    def ask(self, *requests: AnyRequest) -> list[WriteAnswer]:
+    def ask(self, *requests: AnyRequest) -> list[WriterReply]:
         """Requests that come at once, and their answers in this order."""
         for request in requests:
             self.writer.put(request)
         found = {answer.number: answer for answer in (self._answers.get(timeout=WAIT_SECONDS) for _ in requests)}
         return [found[request.number] for request in requests]
 
-    def together(self, *requests: AnyRequest) -> list[WriteAnswer]:
+    def together(self, *requests: AnyRequest) -> list[WriterReply]:
         """The same in one commit: they gather while another writer holds the lock."""
         with self.locked():
             self.writer.put(put(0, row("first")))
@@ -95,7 +95,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made.writer.close()
 
 
-def failure(answer: WriteAnswer) -> tuple[type[Exception], str]:
+def failure(answer: WriterReply) -> tuple[type[Exception], str]:
     assert answer.failure is not None
     error = answer.failure.to_error()
     return type(error), error.message
@@ -246,8 +246,8 @@ def test_threads_may_send_at_once(bench: Bench) -> None:
 
 
 def test_nothing_is_committed_for_a_server_that_was_killed(tmp_path: Path) -> None:
-    answers: queue.SimpleQueue[WriteAnswer] = queue.SimpleQueue()
-    writer = CollectionWriter(Store(tmp_path), "docs", SETTINGS, answers.put, lambda: False)
+    answers: queue.SimpleQueue[WriterReply] = queue.SimpleQueue()
+    writer = WriterThread(Store(tmp_path), "docs", SETTINGS, answers.put, lambda: False)
     writer.put(put(1, row("a")))
     writer.close()
     assert failure(answers.get(timeout=WAIT_SECONDS)) == (StorageFailed, "the server has ended")
@@ -265,8 +265,8 @@ spaces = ["mine"]
 description = "What is new"
 visibility = "private"
 """)
-    answers: queue.SimpleQueue[WriteAnswer] = queue.SimpleQueue()
-    writer = CollectionWriter(Store(tmp_path), "docs", settings, answers.put)
+    answers: queue.SimpleQueue[WriterReply] = queue.SimpleQueue()
+    writer = WriterThread(Store(tmp_path), "docs", settings, answers.put)
     writer.put(put(1, row("a")))
     writer.close()
     collection = Store(tmp_path).open("docs").collection

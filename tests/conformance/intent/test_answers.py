@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import ValidationError
 
-from aidre.api.protocols.intent.event_ledger import EXPIRY_SECONDS, Ledger
+from aidre.api.protocols.intent.event_ledger import EXPIRY_SECONDS, EventLedger
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding import DEFAULT_SPACE
 from aidre.engine.errors import StorageFailed
@@ -342,7 +342,7 @@ def test_44_without_a_receipt_there_is_no_answer(store: Path, monkeypatch: pytes
         def full(*_: Any) -> None:
             raise StorageFailed("cannot use intent.sqlite: database or disk is full")
 
-        monkeypatch.setattr(Ledger, "add_event", full)
+        monkeypatch.setattr(EventLedger, "add_event", full)
         asked = platform.request(session="full", domain="archive")
         sent = platform.post(RETRIEVE, asked)
         failed(sent, 503, "service_unavailable")

@@ -13,7 +13,7 @@ import pytest
 
 from aidre.api.http.sqlite import connect_read_only
 from aidre.api.protocols.intent import signed_envelope
-from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, Ledger
+from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, EventLedger
 from aidre.engine.errors import StorageFailed
 from tests.support.clients import Client
 from tests.support.intent_platform import Platform
@@ -278,7 +278,7 @@ def test_48_an_event_that_could_not_be_kept_can_be_sent_again(
         raise StorageFailed("cannot use intent.sqlite: database or disk is full")
 
     event = platform.citation(answer)
-    monkeypatch.setattr(Ledger, "add_event", full)
+    monkeypatch.setattr(EventLedger, "add_event", full)
     failed(platform.post(EVENTS, event), 503, "service_unavailable")
     monkeypatch.undo()
     assert platform.report(event)[0] == 202
@@ -294,7 +294,7 @@ def test_48_an_event_whose_answer_was_lost_is_not_kept_twice(
         raise StorageFailed("cannot use intent.sqlite: Input/output error")
 
     event = platform.citation(answer)
-    monkeypatch.setattr(Ledger, "sync", broken)
+    monkeypatch.setattr(EventLedger, "sync", broken)
     failed(platform.post(EVENTS, event), 503, "service_unavailable")
     monkeypatch.undo()
     assert platform.report(event)[0] == 200

@@ -18,7 +18,7 @@ from aidre.api.access.caller import Caller
 from aidre.api.config.settings import parse_settings
 from aidre.api.config.toml import Duration
 from aidre.api.protocols.nlweb.answer import answering
-from aidre.api.protocols.nlweb.answer.document_search import DocumentPage, find_documents
+from aidre.api.protocols.nlweb.answer.document_search import AskPage, find_documents
 from tests.support.clients import Client, serving
 from tests.support.clocks import until
 from tests.support.recipes import CONFIGURATION, JSON, as_caller, ask, events, failed, query, told, without_time
@@ -53,7 +53,7 @@ def client(filled: Path) -> Iterator[Client]:
 def hold(monkeypatch: pytest.MonkeyPatch) -> Hold:
     held = Hold()
 
-    async def find_later(*arguments: Any) -> DocumentPage:
+    async def find_later(*arguments: Any) -> AskPage:
         await held.wait()
         return await find_documents(*arguments)
 

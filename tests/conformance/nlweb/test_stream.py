@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from aidre.api.access.caller import ANONYMOUS
 from aidre.api.config.toml import Duration
 from aidre.api.protocols.nlweb.answer import answering
-from aidre.api.protocols.nlweb.answer.answering import PartialAnswer, Service, find_items
+from aidre.api.protocols.nlweb.answer.answering import AskService, PartialAnswer, find_items
 from aidre.api.protocols.nlweb.nlweb_envelope import NlwebFailure, Outcome
 from aidre.api.protocols.nlweb.query.ask import Ask
 from aidre.api.protocols.nlweb.stream import EventStream, render_events
@@ -127,7 +127,7 @@ def test_s5_a_summary_beyond_all_time_is_a_timeout(client: Client, monkeypatch: 
         await asyncio.Event().wait()
 
     monkeypatch.setattr(answering, "summarize", endless)
-    service: Service = client.app.state.nlweb
+    service: AskService = client.app.state.nlweb
     hasty = replace(service.retrieval.settings, nlweb=replace(service.retrieval.settings.nlweb, timeout=Duration(0.05)))
     monkeypatch.setattr(service.retrieval, "settings", hasty)
     [error] = named(events(ask(client, streaming(prefer={"mode": "summarize"}))), "error")
@@ -237,7 +237,7 @@ def test_v0_54_without_a_stream_is_answered_in_its_envelope(client: Client) -> N
 
 def test_s10_each_event_is_sent_before_the_next_is_known(client: Client) -> None:
     """The results are with the client while the summary is still being made."""
-    service: Service = client.app.state.nlweb
+    service: AskService = client.app.state.nlweb
     question = Ask("cinnamon", 3, modes=frozenset({"list", "summarize"}))
     summarized = asyncio.Event()
 

@@ -10,7 +10,14 @@ from unittest import mock
 import orjson
 import pytest
 
-from aidre.engine.collection.loose import Order, Place, adopt_segments, check_name, is_stored, put_segments
+from aidre.engine.collection.loose import (
+    SegmentOrder,
+    SegmentPlace,
+    adopt_segments,
+    check_name,
+    is_stored,
+    put_segments,
+)
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import BucketFailed, InvalidInput, Missing, SpaceConflict, StorageFailed
 from aidre.engine.maintenance.bucket import Bucket, place_of
@@ -24,7 +31,7 @@ KINDS = ("folder", "bucket")
 
 
 @pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> SegmentPlace:
     folder = tmp_path / "parts"
     if request.param == "bucket":
         pytest.importorskip("obstore", reason="needs obstore, of aidre[s3]")
@@ -33,14 +40,14 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 def write_part(
-    place: Place,
+    place: SegmentPlace,
     tmp_path: Path,
     name: str,
     ids: Sequence[str],
     *,
     text: str = "",
     space: EmbeddingSpace = SPACE,
-    order: Order | None = None,
+    order: SegmentOrder | None = None,
 ) -> None:
     scratch = tmp_path / f"scratch {name}{text}"
     with Store(scratch).writer(NAME, spaces=[space]) as writer:
@@ -54,7 +61,7 @@ def texts(store: Path) -> dict[str, str]:
     return {chunk.document_id: chunk.text for chunk in Store(store).open(NAME).scan()}
 
 
-def test_parts_become_one_generation_each_once(place: Place, tmp_path: Path) -> None:
+def test_parts_become_one_generation_each_once(place: SegmentPlace, tmp_path: Path) -> None:
     write_part(place, tmp_path, "part-2", ["b", "c"])
     write_part(place, tmp_path, "part-1", ["a", "b"])
     store = Store(tmp_path / "store")
@@ -69,7 +76,7 @@ def test_parts_become_one_generation_each_once(place: Place, tmp_path: Path) -> 
     assert not [problem for report in verify(store) for problem in report.problems]
 
 
-def test_a_segment_is_not_taken_again_after_its_documents_were_deleted(place: Place, tmp_path: Path) -> None:
+def test_a_segment_is_not_taken_again_after_its_documents_were_deleted(place: SegmentPlace, tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     write_part(place, tmp_path, "one", ["a", "b"])
     adopt_segments(store, NAME, place)
@@ -81,7 +88,7 @@ def test_a_segment_is_not_taken_again_after_its_documents_were_deleted(place: Pl
     assert list(texts(store.path)) == ["b"]
 
 
-def test_of_two_attempts_at_one_name_the_first_counts(place: Place, tmp_path: Path) -> None:
+def test_of_two_attempts_at_one_name_the_first_counts(place: SegmentPlace, tmp_path: Path) -> None:
     write_part(place, tmp_path, "one", ["a"], text="first")
     write_part(place, tmp_path, "one", ["a"], text="second")
     folders = [path for path in (tmp_path / "parts").iterdir() if path.is_dir() and any(path.iterdir())]
@@ -90,7 +97,7 @@ def test_of_two_attempts_at_one_name_the_first_counts(place: Place, tmp_path: Pa
     assert texts(tmp_path / "store") == {"a": "first"}
 
 
-def test_what_is_not_whole_is_not_adopted(place: Place, tmp_path: Path) -> None:
+def test_what_is_not_whole_is_not_adopted(place: SegmentPlace, tmp_path: Path) -> None:
     write_part(place, tmp_path, "one", ["a"])
     write_part(place, tmp_path, "two", ["b"])
     (tmp_path / "parts" / "two.json").unlink()
@@ -99,7 +106,7 @@ def test_what_is_not_whole_is_not_adopted(place: Place, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["flipped", "short", "missing"])
-def test_a_damaged_file_is_refused_and_nothing_is_stored(fault: str, place: Place, tmp_path: Path) -> None:
+def test_a_damaged_file_is_refused_and_nothing_is_stored(fault: str, place: SegmentPlace, tmp_path: Path) -> None:
     write_part(place, tmp_path, "one", ["a"])
     (path,) = (tmp_path / "parts").glob("one.*/chunks.arrow")
     content = bytearray(path.read_bytes())
@@ -142,13 +149,13 @@ def test_other_spaces_are_refused(tmp_path: Path) -> None:
         adopt_segments(Store(store), NAME, place)
 
 
-def test_a_place_without_segments_is_missing(place: Place, tmp_path: Path) -> None:
+def test_a_place_without_segments_is_missing(place: SegmentPlace, tmp_path: Path) -> None:
     with pytest.raises(Missing, match="no segment"):
         adopt_segments(Store(tmp_path / "store"), NAME, place)
     assert not (tmp_path / "store" / NAME).exists()
 
 
-def test_an_adoption_that_failed_is_repeated(place: Place, tmp_path: Path) -> None:
+def test_an_adoption_that_failed_is_repeated(place: SegmentPlace, tmp_path: Path) -> None:
     write_part(place, tmp_path, "one", ["a"])
     store = Store(tmp_path / "store")
     with mock.patch.object(durable, "replace_file", side_effect=StorageFailed("no room")), pytest.raises(StorageFailed):
@@ -188,13 +195,13 @@ def test_a_record_whose_answer_was_lost_keeps_its_files(tmp_path: Path, monkeypa
     assert adopt_segments(Store(tmp_path / "store"), NAME, place) == ["one"]
 
 
-def test_a_record_without_its_files_is_replaced(place: Place, tmp_path: Path) -> None:
+def test_a_record_without_its_files_is_replaced(place: SegmentPlace, tmp_path: Path) -> None:
     write_part(place, tmp_path, "one", ["a"], text="first")
     (path,) = (tmp_path / "parts").glob("one.*/chunks.arrow")
     path.unlink()
-    assert not is_stored(place, "one", Order("one"))
+    assert not is_stored(place, "one", SegmentOrder("one"))
     write_part(place, tmp_path, "one", ["a"], text="second")
-    assert is_stored(place, "one", Order("one"))
+    assert is_stored(place, "one", SegmentOrder("one"))
     adopt_segments(Store(tmp_path / "store"), NAME, place)
     assert texts(tmp_path / "store") == {"a": "second"}
 
@@ -249,8 +256,8 @@ def test_a_record_of_a_wrong_segment_is_refused_before_anything_is_moved(fault: 
         adopt_segments(store, NAME, place)
 
 
-def test_the_order_of_runs_counts_within_a_partition_and_not_that_of_names(place: Place, tmp_path: Path) -> None:
-    for name, order in (("a", Order("p", 2)), ("b", Order("p", 1)), ("c", Order("o", 3))):
+def test_the_order_of_runs_counts_within_a_partition_and_not_that_of_names(place: SegmentPlace, tmp_path: Path) -> None:
+    for name, order in (("a", SegmentOrder("p", 2)), ("b", SegmentOrder("p", 1)), ("c", SegmentOrder("o", 3))):
         write_part(place, tmp_path, name, ["x"], order=order)
     assert adopt_segments(Store(tmp_path / "store"), NAME, place) == ["c", "b", "a"]
     assert texts(tmp_path / "store") == {"x": "a"}

@@ -16,7 +16,7 @@ from aidre.engine.embedding.graph import CARD, GRAPH, TOKENIZER, Card, read_card
 from aidre.engine.embedding.models import DEFAULT
 from aidre.engine.embedding.onnx import export_key, load_exported
 from aidre.engine.embedding.self_test import probes
-from aidre.engine.embedding.weights import Weights
+from aidre.engine.embedding.weights import ModelWeights
 from aidre.engine.errors import ConfigurationError, ModelUnavailable
 
 LONG = "word " * 1000
@@ -76,7 +76,7 @@ def test_threads_may_share_an_embedder(default_embedder: Embedder) -> None:
 # -- the cache of exports --------------------------------------------------------------------------------------
 
 
-WEIGHTS = Weights(Path("model"), "digest", "sha256:digest;mean;l2;v1")
+WEIGHTS = ModelWeights(Path("model"), "digest", "sha256:digest;mean;l2;v1")
 SPACE = replace(DEFAULT_SPACE, dimensions=32)
 
 
@@ -85,7 +85,7 @@ def exports(cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Replaces the export by one that writes small files in its way; lists the folders of all that were made."""
     made: list[Path] = []
 
-    def write(weights: Weights, target: Path) -> None:
+    def write(weights: ModelWeights, target: Path) -> None:
         made.append(target)
         with staging(target.parent) as folder:
             (folder / GRAPH).write_bytes(b"graph")
@@ -116,7 +116,7 @@ def test_each_model_has_an_export_of_its_own(exports: list[Path], cache: Path) -
 def test_only_the_export_of_a_traced_model_depends_on_the_version_of_the_runtime(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    default = Weights(Path("model"), DEFAULT.digest, DEFAULT.revision)
+    default = ModelWeights(Path("model"), DEFAULT.digest, DEFAULT.revision)
     pooled_otherwise = replace(default, revision=DEFAULT.revision.replace("mean", "cls"))
     before = [export_key(one) for one in (default, pooled_otherwise, WEIGHTS)]
     monkeypatch.setattr("aidre.engine.embedding.onnx.version", lambda name: "1.99")

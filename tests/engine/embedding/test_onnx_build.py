@@ -19,7 +19,7 @@ from aidre.engine.embedding.graph import CARD, NotExportable
 from aidre.engine.embedding.models import DEFAULT
 from aidre.engine.embedding.onnx import build
 from aidre.engine.embedding.self_test import probe_texts, reference_of
-from aidre.engine.embedding.weights import Weights, find_weights
+from aidre.engine.embedding.weights import ModelWeights, find_weights
 from aidre.engine.errors import ModelUnavailable
 from tests.support.clocks import WAIT_SECONDS
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def weights() -> Weights:
+def weights() -> ModelWeights:
     return find_weights(DEFAULT_SPACE.model or "")
 
 
@@ -61,7 +61,7 @@ def test_float32_is_used_where_int8_ranks_worse(cache: Path, monkeypatch: pytest
 
 
 def test_a_machine_that_computes_other_vectors_gets_no_graph(
-    weights: Weights, cache: Path, monkeypatch: pytest.MonkeyPatch
+    weights: ModelWeights, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = reference_of(DEFAULT.digest)[::-1]
     monkeypatch.setattr("aidre.engine.embedding.onnx.reference_of", lambda digest: wrong)
@@ -71,7 +71,7 @@ def test_a_machine_that_computes_other_vectors_gets_no_graph(
 
 
 @pytest.mark.parametrize("missing", ["config.json", "sentence_bert_config.json", "model.safetensors"])
-def test_an_incomplete_folder_is_named(missing: str, weights: Weights, cache: Path, tmp_path: Path) -> None:
+def test_an_incomplete_folder_is_named(missing: str, weights: ModelWeights, cache: Path, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     for name in ("config.json", "sentence_bert_config.json", "model.safetensors"):

@@ -25,7 +25,7 @@ from aidre.engine.errors import (
 from aidre.engine.maintenance.promotion import Tenure, home_of, promote
 from aidre.engine.maintenance.publication import (
     CATALOG,
-    Catalog,
+    BucketCatalog,
     Term,
     encode_record,
     read_catalog,
@@ -183,7 +183,7 @@ def test_what_an_older_release_puts_in_the_place_of_a_dropped_collection_is_refu
 def test_a_store_that_an_older_release_has_entered_over_the_term_enters_it_again(place: Place, replica: Path) -> None:
     promote(place.bucket, replica)
     catalog, etag = read_catalog(place.bucket)
-    assert place.bucket.swap(CATALOG, encode_record(Catalog(catalog.collections)), etag)
+    assert place.bucket.swap(CATALOG, encode_record(BucketCatalog(catalog.collections)), etag)
     commit(replica, place, "new")
     assert read_catalog(place.bucket)[0].term == catalog.term
 

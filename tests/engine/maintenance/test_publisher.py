@@ -22,7 +22,7 @@ from aidre.engine.errors import (
 )
 from aidre.engine.maintenance.fleet.retention import COLLECT_SECONDS
 from aidre.engine.maintenance.publication import CATALOG, encode_record, read_catalog, read_publication
-from aidre.engine.maintenance.publisher import Publisher
+from aidre.engine.maintenance.publisher import StorePublisher
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.storage.arrow import open_bytes
 from aidre.engine.storage.changelog import read_changelog
@@ -298,7 +298,7 @@ def test_of_two_who_publish_at_once_one_wins_and_the_other_is_told(
     barrier = threading.Barrier(2)
 
     def attempt(store: Path) -> PublishConflict | None:
-        publisher = Publisher(Store(store), Meeting(place.bucket, barrier))  # type: ignore[arg-type]
+        publisher = StorePublisher(Store(store), Meeting(place.bucket, barrier))  # type: ignore[arg-type]
         try:
             publisher.publish([NAME])
         except PublishConflict as conflict:
@@ -349,14 +349,14 @@ def test_a_lost_answer_is_no_success_where_another_was_faster(s3: S3, s3_place: 
 
 def test_two_collections_that_enter_the_catalog_at_once_are_both_in_it(s3: S3, s3_place: S3Place, path: Path) -> None:
     """Another one enters between reading and writing, also where there is no catalog yet."""
-    from aidre.engine.maintenance.publication import Catalog
+    from aidre.engine.maintenance.publication import BucketCatalog
 
     entered = list[str]()
 
     def race(asked: Asked) -> Fault | None:
         if asked.method == "PUT" and asked.target.partition("?")[0].endswith(CATALOG) and len(entered) < 3:
             entered.append(f"other{len(entered)}")
-            s3_place.put(CATALOG, encode_record(Catalog(tuple(entered))))
+            s3_place.put(CATALOG, encode_record(BucketCatalog(tuple(entered))))
         return None
 
     with proxy_of(s3, race) as proxy:

@@ -26,7 +26,7 @@ from aidre.engine.maintenance.backup import back_up
 from aidre.engine.maintenance.history import keep_generations, roll_back
 from aidre.engine.maintenance.publication import (
     CATALOG,
-    Catalog,
+    BucketCatalog,
     encode_record,
 )
 from aidre.engine.maintenance.replica import pull_problem, pulled_at
@@ -112,11 +112,11 @@ def test_several_collections_are_pulled_and_one_that_goes_is_removed(place: Plac
     place.publisher(path).publish([NAME, "more"])
     replica = place.replica(cache)
     assert replica.source.collections() == [NAME, "more"]
-    place.put(CATALOG, encode_record(Catalog((NAME,))))
+    place.put(CATALOG, encode_record(BucketCatalog((NAME,))))
     replica.pull()
     assert replica.source.collections() == [NAME]
     assert holders(cache, "text of x") == []
-    place.put(CATALOG, encode_record(Catalog((NAME, "more"))))
+    place.put(CATALOG, encode_record(BucketCatalog((NAME, "more"))))
     replica.pull()
     assert replica.source.collections() == [NAME, "more"], "it came back with the CURRENT that was there before"
 

@@ -17,7 +17,7 @@ from aidre.engine.errors import (
 from aidre.engine.maintenance.fleet import pulling as module
 from aidre.engine.maintenance.publication import (
     CATALOG,
-    Catalog,
+    BucketCatalog,
     checksum,
     encode_record,
     manifest_key,
@@ -135,7 +135,7 @@ def test_a_catalog_that_leads_out_of_the_folder_is_refused(
     folder_place: Place, path: Path, cache: Path, name: str
 ) -> None:
     folder_place.publish(path)
-    folder_place.put(CATALOG, encode_record(Catalog((NAME, name))))
+    folder_place.put(CATALOG, encode_record(BucketCatalog((NAME, name))))
     with pytest.raises(StoreDamaged, match="names a collection with an invalid name"):
         folder_place.replica(cache)
 

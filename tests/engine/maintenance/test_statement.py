@@ -12,7 +12,7 @@ from aidre.engine.errors import PublicationRefused, PublishConflict
 from aidre.engine.maintenance import replica as module
 from aidre.engine.maintenance.publication import (
     CATALOG,
-    Catalog,
+    BucketCatalog,
     Publication,
     encode_record,
     read_publication,
@@ -204,7 +204,7 @@ def test_an_older_publication_is_refused_also_after_a_restart_and_without_the_ca
     folder_place.put(CURRENT, former)
     assert refusal(replica) == "older"
     assert refusal(folder_place.unpulled(cache, keys=key.trusted)) == "older"
-    folder_place.put(CATALOG, encode_record(Catalog()))
+    folder_place.put(CATALOG, encode_record(BucketCatalog()))
     assert refusal(folder_place.unpulled(cache, keys=key.trusted)) == "withdrawn"
     folder_place.put(CATALOG, catalog)
     assert refusal(folder_place.unpulled(cache, keys=key.trusted)) == "older"

@@ -14,7 +14,7 @@ from aidre.engine.index.fields import parse_filter
 from aidre.engine.model import Fusion, HighlightLimits
 from aidre.engine.ports import Capabilities, Reader
 from aidre.engine.retrieve.answer import Answer, answer
-from aidre.engine.retrieve.paging import Page
+from aidre.engine.retrieve.paging import SearchPage
 from aidre.engine.retrieve.question import Policy, Question, State
 from aidre.engine.retrieve.steps import Embed, Older, Position
 from aidre.engine.types import FacetRequest, Hit
@@ -57,9 +57,9 @@ def hits(*scores: float) -> list[Hit]:
     return [Hit(cast(Any, SimpleNamespace(id=str(number), span=(0, 9))), score) for number, score in enumerate(scores)]
 
 
-def page(*scores: float, following: int | None = None) -> Page:
+def page(*scores: float, following: int | None = None) -> SearchPage:
     found = hits(*scores)
-    return Page(found, following, found[:3])
+    return SearchPage(found, following, found[:3])
 
 
 def told(steps: Generator[Any, Any, Answer], results: Sequence[Any]) -> tuple[list[Any], Answer]:

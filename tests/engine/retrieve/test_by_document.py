@@ -14,7 +14,7 @@ from aidre.engine.model import Mode, Query
 from aidre.engine.ports import Reader
 from aidre.engine.retrieve.answer import answer
 from aidre.engine.retrieve.by_document import LEAST_DEPTH, MAX_DEPTH, MAX_PASSAGES, Documents, documents
-from aidre.engine.retrieve.paging import Page, later_page
+from aidre.engine.retrieve.paging import SearchPage, later_page
 from aidre.engine.retrieve.question import Question, State
 from tests.support.clients import COSINE
 
@@ -115,7 +115,7 @@ def test_documents_of_one_chunk_are_one_plain_search() -> None:
     step: Any = next(steps)
     assert (step.query.top_k, step.counted) == (5, "chunk")
     with pytest.raises(StopIteration) as end:
-        steps.send(Page(reader.search(step.query), 5, None))
+        steps.send(SearchPage(reader.search(step.query), 5, None))
     assert (end.value.value.passages, end.value.value.next) == (None, 5)
 
 

@@ -5,29 +5,29 @@ from __future__ import annotations
 import pytest
 
 from aidre.engine.index.fields import And, Compare, Wording
-from aidre.engine.retrieve.operators import Reading, read_operators
+from aidre.engine.retrieve.operators import QuestionReading, read_operators
 
 
 @pytest.mark.parametrize(
     ("text", "reading"),
     [
-        ('"dog bites man"', Reading("dog bites man", ("dog bites man",))),
-        ('news: "dog bites man" today', Reading("news: dog bites man today", ("dog bites man",))),
-        ("“reset by peer”", Reading("reset by peer", ("reset by peer",))),
-        ("„auf der Straße“ liegen", Reading("auf der Straße liegen", ("auf der Straße",))),
-        ("« pomme de terre »", Reading("pomme de terre", ("pomme de terre",))),
-        ("「東京都」 観光", Reading("東京都 観光", ("東京都",))),
-        ("alpha -beta", Reading("alpha", (), ("beta",))),
-        ("alpha -beta gamma -delta", Reading("alpha gamma", (), ("beta", "delta"))),
-        ("苹果 -手机", Reading("苹果", (), ("手机",))),
-        ('jaguar "top speed" -car', Reading("jaguar top speed", ("top speed",), ("car",))),
-        ('"a -minus inside" out -side', Reading("a -minus inside out", ("a -minus inside",), ("side",))),
-        ('("in brackets")', Reading("(in brackets)", ("in brackets",))),
-        ('"one" "one"', Reading("one one", ("one",))),
-        ("alpha -well-known", Reading("alpha", (), ("well-known",))),
+        ('"dog bites man"', QuestionReading("dog bites man", ("dog bites man",))),
+        ('news: "dog bites man" today', QuestionReading("news: dog bites man today", ("dog bites man",))),
+        ("“reset by peer”", QuestionReading("reset by peer", ("reset by peer",))),
+        ("„auf der Straße“ liegen", QuestionReading("auf der Straße liegen", ("auf der Straße",))),
+        ("« pomme de terre »", QuestionReading("pomme de terre", ("pomme de terre",))),
+        ("「東京都」 観光", QuestionReading("東京都 観光", ("東京都",))),
+        ("alpha -beta", QuestionReading("alpha", (), ("beta",))),
+        ("alpha -beta gamma -delta", QuestionReading("alpha gamma", (), ("beta", "delta"))),
+        ("苹果 -手机", QuestionReading("苹果", (), ("手机",))),
+        ('jaguar "top speed" -car', QuestionReading("jaguar top speed", ("top speed",), ("car",))),
+        ('"a -minus inside" out -side', QuestionReading("a -minus inside out", ("a -minus inside",), ("side",))),
+        ('("in brackets")', QuestionReading("(in brackets)", ("in brackets",))),
+        ('"one" "one"', QuestionReading("one one", ("one",))),
+        ("alpha -well-known", QuestionReading("alpha", (), ("well-known",))),
     ],
 )
-def test_operators_are_read(text: str, reading: Reading) -> None:
+def test_operators_are_read(text: str, reading: QuestionReading) -> None:
     assert read_operators(text) == reading
 
 
@@ -57,13 +57,13 @@ def test_everything_else_is_a_question_as_it_is_written(text: str) -> None:
 
 
 def test_hits_pass_the_filter_and_the_operators() -> None:
-    reading, only = Reading("a b", ("a b",), ("car",)), Compare("n", "eq", 1)
+    reading, only = QuestionReading("a b", ("a b",), ("car",)), Compare("n", "eq", 1)
     assert reading.narrowed(None) == Wording(("a b",), ("car",))
     assert reading.narrowed(only) == And((only, Wording(("a b",), ("car",))))
     assert reading.narrowed(only, with_phrases=False) == And((only, Wording((), ("car",))))
-    assert Reading("a b", ("a b",)).narrowed(only, with_phrases=False) == only
+    assert QuestionReading("a b", ("a b",)).narrowed(only, with_phrases=False) == only
     assert reading.understood == {"phrases": ["a b"], "excluded": ["car"]}
-    assert Reading("a", (), ("car",)).understood == {"excluded": ["car"]}
+    assert QuestionReading("a", (), ("car",)).understood == {"excluded": ["car"]}
 
 
 def test_a_text_of_signs_takes_no_long_time() -> None:

@@ -12,7 +12,7 @@ import pytest
 from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.model import Query
 from aidre.engine.retrieve import paging
-from aidre.engine.retrieve.paging import Page, first_page, later_page, page_at
+from aidre.engine.retrieve.paging import SearchPage, first_page, later_page, page_at
 
 
 @dataclass
@@ -56,7 +56,7 @@ def asked(top_k: int, offset: int = 0) -> Query:
     return Query(np.zeros(1, np.float32), "space", top_k, offset)
 
 
-def ids(page: Page) -> list[str]:
+def ids(page: SearchPage) -> list[str]:
     return [hit.chunk.id for hit in page.hits]
 
 

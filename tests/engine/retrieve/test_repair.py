@@ -6,31 +6,33 @@ from math import inf
 
 import pytest
 
-from aidre.engine.retrieve.relevance import Finding
+from aidre.engine.retrieve.relevance import QuestionRelevance
 from aidre.engine.retrieve.repair import CLEARLY_MORE, is_answered_instead, needed_more
 
 
 @pytest.mark.parametrize(
     ("repaired", "typed", "is_answered"),
     [
-        (Finding(True, 0.6), Finding(False, 0.0), True),  # as typed it finds nothing
-        (Finding(True, 0.6), Finding(False, 0.5), True),  # or nothing relevant
-        (Finding(False, 0.6), Finding(False, 0.0), False),  # neither does
-        (Finding(False, 0.6), Finding(True, 0.1), False),
-        (Finding(True, 0.5 * CLEARLY_MORE), Finding(True, 0.5), False),
-        (Finding(True, 0.5 * CLEARLY_MORE + 0.001), Finding(True, 0.5), True),
-        (Finding(True, 0.9), Finding(True, 0.0), False),  # shares without a bound say nothing
-        (Finding(True, 0.0), Finding(True, 0.0), False),
+        (QuestionRelevance(True, 0.6), QuestionRelevance(False, 0.0), True),  # as typed it finds nothing
+        (QuestionRelevance(True, 0.6), QuestionRelevance(False, 0.5), True),  # or nothing relevant
+        (QuestionRelevance(False, 0.6), QuestionRelevance(False, 0.0), False),  # neither does
+        (QuestionRelevance(False, 0.6), QuestionRelevance(True, 0.1), False),
+        (QuestionRelevance(True, 0.5 * CLEARLY_MORE), QuestionRelevance(True, 0.5), False),
+        (QuestionRelevance(True, 0.5 * CLEARLY_MORE + 0.001), QuestionRelevance(True, 0.5), True),
+        (QuestionRelevance(True, 0.9), QuestionRelevance(True, 0.0), False),  # shares without a bound say nothing
+        (QuestionRelevance(True, 0.0), QuestionRelevance(True, 0.0), False),
     ],
 )
-def test_the_repaired_question_must_find_clearly_more(repaired: Finding, typed: Finding, is_answered: bool) -> None:
+def test_the_repaired_question_must_find_clearly_more(
+    repaired: QuestionRelevance, typed: QuestionRelevance, is_answered: bool
+) -> None:
     assert is_answered_instead(repaired, typed, needed=CLEARLY_MORE) is is_answered
     assert is_answered_instead(repaired, typed, needed=inf) is (is_answered and not typed.is_relevant)
 
 
 def test_the_same_letters_need_not_find_more() -> None:
-    assert is_answered_instead(Finding(True, 0.5), Finding(True, 0.5), needed=1 / CLEARLY_MORE)
-    assert not is_answered_instead(Finding(True, 0.4), Finding(True, 0.5), needed=1 / CLEARLY_MORE)
+    assert is_answered_instead(QuestionRelevance(True, 0.5), QuestionRelevance(True, 0.5), needed=1 / CLEARLY_MORE)
+    assert not is_answered_instead(QuestionRelevance(True, 0.4), QuestionRelevance(True, 0.5), needed=1 / CLEARLY_MORE)
 
 
 @pytest.mark.parametrize(

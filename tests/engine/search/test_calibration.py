@@ -14,7 +14,7 @@ from aidre.engine.collection.snapshot import Snapshot
 from aidre.engine.index.vectors.distance import VectorColumn
 from aidre.engine.index.vectors.encoding import encode
 from aidre.engine.index.vectors.quantizer import centroids_of, train_centroids
-from aidre.engine.index.vectors.scan import Scan, ScanGroup
+from aidre.engine.index.vectors.scan import PreparedScan, ScanGroup
 from aidre.engine.index.vectors.transform import train_transform
 from aidre.engine.model import Distance
 from aidre.engine.search import calibration, depth_choice
@@ -49,7 +49,7 @@ def found(target: CalibrationTarget, candidates: int, queries: Vectors, k: int =
     assert target.index is not None
     scores = queries @ target.column.codes.astype(np.float32).T
     bounds = np.sort(scores, axis=1)[:, -k] - 1e-6
-    scanned = Scan(ScanGroup([target.index])).search_all(queries, candidates)
+    scanned = PreparedScan(ScanGroup([target.index])).search_all(queries, candidates)
     rows = [ids % MAX_SEGMENT_ROWS for ids, _ in scanned]
     return float(np.mean([min(k, int((scores[i, own] >= bounds[i]).sum())) / k for i, own in enumerate(rows)]))
 
@@ -92,7 +92,7 @@ def test_rows_without_structure_need_more_codes_or_stay_exact() -> None:
 @pytest.mark.usefixtures("quick_calibration")
 def test_a_scan_that_finds_nothing_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = np.empty(0, np.int64), np.empty(0)
-    monkeypatch.setattr(Scan, "search_all", lambda self, queries, count: [nothing] * len(queries))
+    monkeypatch.setattr(PreparedScan, "search_all", lambda self, queries, count: [nothing] * len(queries))
     target = target_of("cosine", structured(1_700, 768))
     assert calibrate(space_of("cosine", 768), [target], 0.99).kind == "exact"
 
@@ -176,7 +176,7 @@ def test_given_queries_that_are_harder_are_found_and_remembered() -> None:
     far = unit(normal(200, 256))
     target = target_of("cosine", rows)
     usual = calibrate(space, [target], 0.9)
-    asked = calibrate(space, [target], 0.9, asked=[asked_sample("given", far)])
+    asked = calibrate(space, [target], 0.9, queries=[asked_sample("given", far)])
     [known, *_] = asked.learned
     assert (known.kind, known.results) == ("given", 10)
     assert (asked.code_size, asked.depths[0].candidates) > (usual.code_size, usual.depths[0].candidates)

@@ -15,16 +15,16 @@ from aidre.engine.search.depth_choice import (
     MIN_DEPTH_PER_RESULT,
     NPROBE_MARGIN,
     Choice,
-    Conditions,
     Reach,
     RequiredDepth,
+    SearchConditions,
     choose_depths,
     recall_bound,
 )
 from aidre.engine.search.query_samples import Kind
 from aidre.engine.storage.manifest import Depth, LearnedDepth
 
-CONDITIONS = Conditions(rows=10_000, nlist=0, max_depth=4_096, goal=0.99)
+CONDITIONS = SearchConditions(rows=10_000, nlist=0, max_depth=4_096, goal=0.99)
 
 
 def queries(worst: int, count: int = 150, nprobe: int = 0) -> list[RequiredDepth]:
@@ -35,7 +35,9 @@ def queries(worst: int, count: int = 150, nprobe: int = 0) -> list[RequiredDepth
     return [one] * count
 
 
-def chosen(needs: dict[Kind, int], learned: Sequence[LearnedDepth] = (), conditions: Conditions = CONDITIONS) -> Choice:
+def chosen(
+    needs: dict[Kind, int], learned: Sequence[LearnedDepth] = (), conditions: SearchConditions = CONDITIONS
+) -> Choice:
     return choose_depths({kind: queries(worst) for kind, worst in needs.items()}, (10,), conditions, learned)
 
 

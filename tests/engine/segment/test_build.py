@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from aidre.engine.segment.build import (
-    Codebook,
+    EncodedCodebook,
     FileKind,
     Task,
     _reply as reply,
@@ -57,8 +57,8 @@ def test_the_lexicon_reads_titles_and_declared_languages(segment: SegmentReader)
     assert [text.language for text in texts] == ["fr", "fr", "fr", "fr", None, "es"]
 
 
-@pytest.mark.parametrize("codebook", [None, Codebook("data", "sum", 7)])
-def test_a_task_survives_its_line(codebook: Codebook | None) -> None:
+@pytest.mark.parametrize("codebook", [None, EncodedCodebook("data", "sum", 7)])
+def test_a_task_survives_its_line(codebook: EncodedCodebook | None) -> None:
     task = Task("/a folder/é", "index", "a space", ("born", "died"), codebook)
     assert msgspec.json.decode(to_line(task), type=Task) == task
     assert to_line(task).count(b"\n") == 1

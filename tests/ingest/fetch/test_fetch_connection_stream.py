@@ -9,7 +9,7 @@ import pytest
 
 from aidre.engine.errors import FetchFailed
 from aidre.ingest.fetch import fetch_connection
-from aidre.ingest.fetch.fetch_connection import Connection, Deadline
+from aidre.ingest.fetch.fetch_connection import FetchConnection, FetchDeadline
 
 
 class Clock:
@@ -28,7 +28,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_what_is_left_is_the_shorter_of_the_pause_and_the_rest(clock: Clock) -> None:
-    deadline = Deadline(10.0, 4.0)
+    deadline = FetchDeadline(10.0, 4.0)
     left = []
     for clock.now in (100.0, 105.0, 107.0, 109.5):
         left.append(deadline.left())
@@ -39,8 +39,8 @@ def test_what_is_left_is_the_shorter_of_the_pause_and_the_rest(clock: Clock) -> 
         assert caught.value.details["down"] is True
 
 
-def connected(sock: socket.socket, deadline: Deadline, max_bytes: int) -> Connection:
-    return Connection(lambda *_: sock, deadline, max_bytes).connect_tcp("a.example", 80)
+def connected(sock: socket.socket, deadline: FetchDeadline, max_bytes: int) -> FetchConnection:
+    return FetchConnection(lambda *_: sock, deadline, max_bytes).connect_tcp("a.example", 80)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 def test_as_many_bytes_as_the_limit_are_read_and_no_more(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
-    connection = connected(ours, Deadline(60.0, 60.0), 10)
+    connection = connected(ours, FetchDeadline(60.0, 60.0), 10)
     theirs.sendall(b"x" * 10)
     assert connection.read(6) + connection.read(6) == b"x" * 10
     theirs.sendall(b"x")
@@ -64,7 +64,7 @@ def test_as_many_bytes_as_the_limit_are_read_and_no_more(pair: tuple[socket.sock
 
 def test_every_read_waits_for_as_long_as_is_left(clock: Clock, pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
-    connection = connected(ours, Deadline(10.0, 4.0), 100)
+    connection = connected(ours, FetchDeadline(10.0, 4.0), 100)
     waits = []
     theirs.sendall(b"xx")
     for clock.now in (100.0, 108.0):
@@ -78,7 +78,7 @@ def test_every_read_waits_for_as_long_as_is_left(clock: Clock, pair: tuple[socke
 
 def test_an_aborted_request_reads_and_writes_no_more(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
-    connection = connected(ours, Deadline(60.0, 60.0), 10)
+    connection = connected(ours, FetchDeadline(60.0, 60.0), 10)
     connection.abort()
     assert theirs.recv(1) == b""
     for step in (lambda: connection.read(1), lambda: connection.write(b"x")):
@@ -106,6 +106,6 @@ class Silent:
 def test_a_silent_peer_is_out_of_time_by_a_pause_or_by_all_of_it(
     clock: Clock, pause: float, error: type[Exception]
 ) -> None:
-    connection = connected(Silent(clock), Deadline(10.0, pause), 100)  # type: ignore[arg-type]
+    connection = connected(Silent(clock), FetchDeadline(10.0, pause), 100)  # type: ignore[arg-type]
     with pytest.raises(error):
         connection.read(1)

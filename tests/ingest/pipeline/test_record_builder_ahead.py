@@ -6,7 +6,7 @@ import threading
 
 from aidre.engine.model import Chunk, Document
 from aidre.ingest.pipeline.batching import Checked, Located
-from aidre.ingest.pipeline.change_detection import Candidate
+from aidre.ingest.pipeline.change_detection import ChangeCandidate
 from aidre.ingest.pipeline.record_builder import RecordBuilder, split_ahead
 from aidre.ingest.records.source_items import Rejected
 
@@ -52,7 +52,7 @@ def test_a_record_has_the_chunks_that_came_with_its_document_and_others_are_spli
     splitter = Splitter()
     first, second = Document("a", "text"), Document("b", "text")
     ahead = splitter(first)
-    candidates = [Candidate("a.md", first, ahead, b""), Candidate("b.md", second, None, b"")]
+    candidates = [ChangeCandidate("a.md", first, ahead, b""), ChangeCandidate("b.md", second, None, b"")]
     built = RecordBuilder(splitter, frozenset).build(candidates)
     assert [one if isinstance(one, str) else one.chunks[0].id for one in built] == ["a#chunk_1", "b#chunk_1"]
     assert splitter.split == ["a", "b"]

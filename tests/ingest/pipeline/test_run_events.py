@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aidre.ingest.pipeline.run_events import Progress
+from aidre.ingest.pipeline.run_events import RunProgress
 from tests.support.ingests import Bench
 
 
@@ -68,8 +68,8 @@ def test_progress_counts_the_files_of_all_sources_before_the_first_is_read(bench
         bench.write(name, "Apples.")
     bench.rows("r.jsonl", {"id": "x", "text": "Pears."}, {"id": "y", "text": "Plums."})
     bench.run()
-    progress = [event for event in bench.events if isinstance(event, Progress)]
-    assert progress[0] == Progress(0, 0, 0, 3)
+    progress = [event for event in bench.events if isinstance(event, RunProgress)]
+    assert progress[0] == RunProgress(0, 0, 0, 3)
     assert (progress[-1].documents, progress[-1].files, progress[-1].total_files) == (4, 3, 3)
 
 
@@ -77,6 +77,6 @@ def test_files_that_wait_for_their_embedding_are_not_processed(bench: Bench) -> 
     for number in range(300):
         bench.write(f"{number:03}.md", f"# Soup {number}\n\nA soup.")
     bench.run()
-    progress = [event for event in bench.events if isinstance(event, Progress)]
+    progress = [event for event in bench.events if isinstance(event, RunProgress)]
     assert len(progress) > 1 and all(event.files <= event.documents for event in progress)
     assert (progress[-1].files, progress[-1].total_files) == (300, 300)

@@ -16,7 +16,7 @@ from aidre.engine.errors import InvalidVector, SpaceConflict, SpaceMissing
 from aidre.engine.maintenance.verify import verify
 from aidre.engine.model import EmbeddingSpace, Query
 from aidre.engine.storage import format
-from aidre.ingest.pipeline.run_events import Committed, Event, Notice, Progress
+from aidre.ingest.pipeline.run_events import Committed, Event, Notice, RunProgress
 from aidre.ingest.pipeline.space_backfill import drop_space
 from tests.support import backfills
 from tests.support.backfills import MORE, Revised, both, check_complete, embed, everything, interrupt, state_of
@@ -42,7 +42,7 @@ def test_a_new_space_is_filled_from_the_stored_text_and_answers_beside_the_old_o
     assert (summary.chunks, summary.embedded) == (39, 39)
     assert events[-1] == summary
     assert [event for event in events if isinstance(event, Committed)][-1].generation == after.generation
-    assert [event.chunks for event in events if isinstance(event, Progress)][-1] == 39
+    assert [event.chunks for event in events if isinstance(event, RunProgress)][-1] == 39
     assert after.collection.updated_at == before.collection.updated_at
     assert after.manifest.spaces[1].runtime == "hashing"
     assert not list((bench.store.path / "c" / format.BACKFILLS).iterdir())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aidre.ingest.records.drafts import Publication, read_publication, read_robots
+from aidre.ingest.records.drafts import DraftStatus, read_publication, read_robots
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
@@ -61,12 +61,12 @@ def test_a_document_that_its_author_has_not_published(members: dict[str, Any]) -
     ids=str,
 )
 def test_a_published_document(members: dict[str, Any]) -> None:
-    assert read_publication(members, NOW) == Publication()
+    assert read_publication(members, NOW) == DraftStatus()
 
 
 def test_a_document_is_published_until_it_expires() -> None:
     members = {"publishDate": "2026-01-01", "expiryDate": "2026-06-01 14:30:00 +0200"}
-    assert read_publication(members, NOW) == Publication(None, "2026-06-01T12:30:00Z")
+    assert read_publication(members, NOW) == DraftStatus(None, "2026-06-01T12:30:00Z")
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_a_page_that_asks_all_robots_or_this_one_not_to_be_indexed(values: list[
     ids=str,
 )
 def test_a_page_that_may_be_indexed(values: list[str]) -> None:
-    assert read_robots(values, NOW) == Publication()
+    assert read_robots(values, NOW) == DraftStatus()
 
 
 def test_a_page_may_be_indexed_until_it_is_unavailable() -> None:
     values = ["unavailable_after: Wed, 02 Dec 2026 15:00:00 PST"]
-    assert read_robots(values, NOW) == Publication(None, "2026-12-02T23:00:00Z")
+    assert read_robots(values, NOW) == DraftStatus(None, "2026-12-02T23:00:00Z")

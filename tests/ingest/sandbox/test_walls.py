@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aidre.api.config.toml import Period
+from aidre.api.config.toml import Interval
 from aidre.engine.errors import ConfigurationError, InvalidDocument
 from aidre.ingest.sandbox import walls
 from aidre.ingest.sandbox.parent import SHARED, TABLES, Sandbox, SandboxLimits, set_rules
@@ -50,7 +50,7 @@ def test_a_configuration_that_requires_walls_is_refused_where_one_is_missing(mon
 
 def test_rules_are_those_of_both_sandboxes() -> None:
     try:
-        set_rules(requires_walls=True, seconds=Period(7))
+        set_rules(requires_walls=True, seconds=Interval(7))
         assert SHARED.requires_walls
         assert TABLES.requires_walls
         assert SHARED.limits.seconds == TABLES.limits.seconds == 7

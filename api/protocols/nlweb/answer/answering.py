@@ -18,10 +18,10 @@ from aidre.api.access import Caller
 from aidre.api.config import Settings
 from aidre.api.protocols.nlweb.answer.document_search import find_documents
 from aidre.api.protocols.nlweb.answer.elicitation import elicit
-from aidre.api.protocols.nlweb.answer.items import Item, Items, excerpt
+from aidre.api.protocols.nlweb.answer.items import AnswerItem, Items, excerpt
 from aidre.api.protocols.nlweb.answer.llm import ChatModel
 from aidre.api.protocols.nlweb.answer.rewriting import RewrittenQuery, rewrite, rewrite_with_model
-from aidre.api.protocols.nlweb.answer.summary import Embed, Summary, summarize
+from aidre.api.protocols.nlweb.answer.summary import AnswerSummary, Embed, summarize
 from aidre.api.protocols.nlweb.nlweb_envelope import (
     INTERNAL_ERROR_MESSAGE,
     AnswerResponse,
@@ -31,7 +31,7 @@ from aidre.api.protocols.nlweb.nlweb_envelope import (
     render_json,
     to_failure,
 )
-from aidre.api.protocols.nlweb.promises import Progress, Promises
+from aidre.api.protocols.nlweb.promises import PromiseProgress, Promises
 from aidre.api.protocols.nlweb.query.ask import Ask
 from aidre.api.retrieval import Retrieval, VisibleCollection
 from aidre.engine.errors import AidreError
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class AskService:
     """The collaborators of an answer; one per process. Without a `model`, rules rewrite and summarize. `cites_chunks`:
     a document without a URL is cited by the address of its chunk, which somebody has to serve."""
 
@@ -61,16 +61,16 @@ class PartialAnswer:
     as the collection of the best item does, None if that has no model."""
 
     query: str
-    items: Sequence[Item]
+    items: Sequence[AnswerItem]
     meta: dict[str, Json]
     started: float
     embed: Embed | None
 
 
-async def answer(ask: Ask, caller: Caller, service: Service) -> Outcome:
+async def answer(ask: Ask, caller: Caller, service: AskService) -> Outcome:
     """The outcome of an Ask; a promise if the client prefers one or the work exceeds its budget."""
 
-    async def work(progress: Progress) -> Outcome:
+    async def work(progress: PromiseProgress) -> Outcome:
         partial = await find_items(ask, caller, service)
         if not isinstance(partial, PartialAnswer):
             return partial
@@ -88,13 +88,13 @@ async def answer(ask: Ask, caller: Caller, service: Service) -> Outcome:
     return replace(outcome, meta=_echo(ask)) if isinstance(outcome, PromiseResponse) else outcome
 
 
-async def find_items(ask: Ask, caller: Caller, service: Service) -> PartialAnswer | Outcome:
+async def find_items(ask: Ask, caller: Caller, service: AskService) -> PartialAnswer | Outcome:
     """The items of an answer, or the outcome if there are none or the user has to be asked first."""
     now = asyncio.get_running_loop().time()
     return await _guard(ask, now + service.retrieval.settings.nlweb.timeout, _find(ask, caller, service, now))
 
 
-async def complete_answer(ask: Ask, partial: PartialAnswer, service: Service) -> Outcome:
+async def complete_answer(ask: Ask, partial: PartialAnswer, service: AskService) -> Outcome:
     """The answer, with a summary if the mode asks for one."""
     if "summarize" not in ask.modes:
         return _build_answer(ask, partial, None, service.retrieval.settings)
@@ -132,7 +132,7 @@ def _echo(ask: Ask) -> dict[str, Json]:
     return meta
 
 
-async def _find(ask: Ask, caller: Caller, service: Service, now: float) -> PartialAnswer | Outcome:
+async def _find(ask: Ask, caller: Caller, service: AskService, now: float) -> PartialAnswer | Outcome:
     retrieval, rules = service.retrieval, service.retrieval.settings.nlweb.elicitation
     elicitation = elicit(ask, rules, retrieval.collections.names(caller, "nlweb")) if rules else None
     if elicitation is not None:
@@ -193,18 +193,20 @@ def _embedding_of(retrieval: Retrieval, collection: VisibleCollection, caller: C
         return None
 
     async def embed(texts: list[str]) -> NDArray[np.float32]:
-        asked = (retrieval.embedders.embed(space, text, caller.name) for text in texts)
-        return np.stack(await asyncio.gather(*asked))
+        embeddings = (retrieval.embedders.embed(space, text, caller.name) for text in texts)
+        return np.stack(await asyncio.gather(*embeddings))
 
     return embed
 
 
-async def _summarize(ask: Ask, partial: PartialAnswer, service: Service) -> AnswerResponse:
+async def _summarize(ask: Ask, partial: PartialAnswer, service: AskService) -> AnswerResponse:
     summary = await summarize(partial.query, partial.items, partial.embed, service.model, ask.language)
     return _build_answer(ask, partial, summary, service.retrieval.settings)
 
 
-def _build_answer(ask: Ask, partial: PartialAnswer, summary: Summary | None, settings: Settings) -> AnswerResponse:
+def _build_answer(
+    ask: Ask, partial: PartialAnswer, summary: AnswerSummary | None, settings: Settings
+) -> AnswerResponse:
     meta, items = dict(partial.meta), [item.json for item in partial.items]
     if summary is not None:
         meta["summary_method"] = summary.method
@@ -218,7 +220,7 @@ def _build_answer(ask: Ask, partial: PartialAnswer, summary: Summary | None, set
     return AnswerResponse(items, text, [*([text] if text else []), render_list(ask, partial.items, meta)], meta)
 
 
-def render_list(ask: Ask, items: Sequence[Item], meta: Mapping[str, Json]) -> str:
+def render_list(ask: Ask, items: Sequence[AnswerItem], meta: Mapping[str, Json]) -> str:
     """The items as a numbered list in prose, for a language model."""
     corrected, suggestion = meta.get("corrected"), meta.get("suggestion")
     lines = [f"{len(items)} {'result' if len(items) == 1 else 'results'} for \u201c{corrected or ask.text}\u201d:"]
@@ -227,7 +229,9 @@ def render_list(ask: Ask, items: Sequence[Item], meta: Mapping[str, Json]) -> st
     if suggestion is not None:
         lines.insert(0, f"Did you mean \u201c{suggestion}\u201d?")
     understood = meta.get("understood") or {}
-    applied = [f"\u201c{one['words']}\u201d" for one in understood.get("conditions", ()) if one["applied"]]
+    applied = [
+        f"\u201c{condition['words']}\u201d" for condition in understood.get("conditions", ()) if condition["applied"]
+    ]
     if applied:
         lines.insert(0, f"Conditions of the question: {', '.join(applied)}.")
     for number, item in enumerate(items, 1):

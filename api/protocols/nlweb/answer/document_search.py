@@ -17,7 +17,7 @@ from aidre.api.retrieval import Retrieval, VisibleCollection, tells_text
 from aidre.engine.index.fields import site_of, unmistakable_name
 from aidre.engine.model import Json, Mode
 from aidre.engine.ports import Reader
-from aidre.engine.retrieve import RELEVANT, Question, Reading
+from aidre.engine.retrieve import RELEVANT, Question, QuestionReading
 from aidre.engine.types import Hit
 
 MIN_RERANKED = 50
@@ -36,7 +36,7 @@ MAX_HOST_CHARS = 253
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentHit:
+class AskHit:
     """A document with its chunks that match, best first. `score` is a percentage, `copies` are the best chunks of its
     near-copies."""
 
@@ -47,7 +47,7 @@ class DocumentHit:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentPage:
+class AskPage:
     """The documents of one page, best first. `ignored` names filter attributes that were not applied; `irrelevant` is
     true if there were hits and all of them were below the relevance bound. `corrected` is the text that was answered in
     place of the query, `suggestion` one that finds something, too. `reading` is what the query asks for beside words;
@@ -55,12 +55,12 @@ class DocumentPage:
 
     query: str
 
-    documents: tuple[DocumentHit, ...]
+    documents: tuple[AskHit, ...]
     ignored: tuple[str, ...] = ()
     irrelevant: bool = False
     corrected: str | None = None
     suggestion: str | None = None
-    reading: Reading | None = None
+    reading: QuestionReading | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ ANYWHERE = Narrowing()
 
 async def find_documents(
     retrieval: Retrieval, ask: Ask, query: RewrittenQuery, caller: Caller, narrowing: Narrowing = ANYWHERE
-) -> DocumentPage:
+) -> AskPage:
     """One page of documents for the rewritten query of `ask`; raises the errors of Retrieval."""
     scopes = _searchable(_resolve_sites(retrieval, ask.sites, caller), narrowing)
     if await retrieval.here([scope.collection.name for scope in scopes]):
@@ -117,17 +117,15 @@ async def find_documents(
         turn=query.turn,
     )
     found = (
-        DocumentHit(scopes[one.place].collection, one.hits, to_percent(one.score), one.copies)
-        for one in ranking.documents
+        AskHit(scopes[document.place].collection, document.hits, to_percent(document.score), document.copies)
+        for document in ranking.documents
     )
     page = tuple(islice(found, ask.start, end))
     retrieval.check_budget(caller)  # a concurrent request may have used it up
     for document in page:
         retrieval.charge_budget(caller, document.collection, (hit.chunk.id for hit in document.hits))
     irrelevant = not ranking.documents and ranking.cut
-    return DocumentPage(
-        text, page, filtered.ignored, irrelevant, ranking.corrected, ranking.suggestion, ranking.reading
-    )
+    return AskPage(text, page, filtered.ignored, irrelevant, ranking.corrected, ranking.suggestion, ranking.reading)
 
 
 def _conjunction(first: Json | None, second: Json | None) -> Json | None:

@@ -18,7 +18,7 @@ import orjson
 
 from aidre.api.config import ActionSettings
 from aidre.api.protocols.nlweb.answer.actions import build_actions
-from aidre.api.protocols.nlweb.answer.document_search import DocumentHit
+from aidre.api.protocols.nlweb.answer.document_search import AskHit
 from aidre.api.retrieval import VisibleCollection, visible_object
 from aidre.engine.index.fields import is_schema_date, site_of
 from aidre.engine.index.text import without_headings
@@ -50,7 +50,7 @@ CacheKey: TypeAlias = tuple[str, Hashable, bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class AnswerItem:
     """`json` is the item as it is sent; `name` and `description` are for prose; `passage` is the text of the best
     chunk, empty if the collection does not return texts."""
 
@@ -86,7 +86,7 @@ class Items:
         self._cache: OrderedDict[CacheKey, _CachedItem] = OrderedDict()
         self._cached_bytes = 0
 
-    async def build(self, documents: Sequence[DocumentHit], *, as_articles: bool = False) -> list[Item]:
+    async def build(self, documents: Sequence[AskHit], *, as_articles: bool = False) -> list[AnswerItem]:
         """The items of the documents, in their order.
 
         With `as_articles` an item whose types NLWeb's React component does not know is an Article, too: the component
@@ -120,7 +120,7 @@ class Items:
             self._cached_bytes -= self._cache.popitem(last=False)[1].size
 
     def _create_all(
-        self, documents: Iterable[DocumentHit], objects: Iterable[bytes | None], as_articles: bool
+        self, documents: Iterable[AskHit], objects: Iterable[bytes | None], as_articles: bool
     ) -> list[_CachedItem]:
         pairs = zip(documents, objects, strict=True)
         return [
@@ -170,15 +170,15 @@ class Items:
 
 def _types(schema_object: Mapping[str, Json]) -> list[str]:
     types = schema_object.get("@type", [])
-    return [one for one in (types if type(types) is list else [types]) if type(one) is str]
+    return [type_name for type_name in (types if type(types) is list else [types]) if type(type_name) is str]
 
 
-def _cache_key(document: DocumentHit, as_article: bool) -> CacheKey:
+def _cache_key(document: AskHit, as_article: bool) -> CacheKey:
     collection, chunk = document.collection, document.hits[0].chunk
     return (collection.snapshot.lineage, chunk.document_key, collection.settings.return_text, as_article)
 
 
-def _render(document: DocumentHit, entry: _CachedItem) -> Item:
+def _render(document: AskHit, entry: _CachedItem) -> AnswerItem:
     """Adds the score and the grounding of this query."""
     passages = [hit.chunk.passage for hit in document.hits]
     ids = b",".join([orjson.dumps(id) for _, id, *_ in passages])
@@ -190,7 +190,7 @@ def _render(document: DocumentHit, entry: _CachedItem) -> Item:
     grounding = b'{%b"chunk_ids":[%b],"content_hashes":[%b]%b%b}' % (entry.source, ids, hashes, quoted, copies)
     json = b'%b,"score":%b,"grounding":%b}' % (entry.head, repr(document.score).encode(), grounding)
     description = entry.description if passages[0][2].strip() else ""  # of a row of vectors alone no prose is made
-    return Item(json, entry.name, description, entry.url, passage)
+    return AnswerItem(json, entry.name, description, entry.url, passage)
 
 
 def _default_object(chunk: RetrievedChunk, returns_text: bool, as_article: bool) -> dict[str, Json]:

@@ -67,7 +67,7 @@ _INSTRUCTIONS: Final = (
 )
 
 
-class Passage(Protocol):
+class SentenceSource(Protocol):
     """A source of sentences; `passage` is empty if the collection does not return texts."""
 
     @property
@@ -79,7 +79,7 @@ class Passage(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class AnswerSummary:
     text: str
     method: Literal["extractive", "llm"]
 
@@ -96,11 +96,11 @@ class _Sentence:
 
 async def summarize(
     query: str,
-    passages: Sequence[Passage],
+    passages: Sequence[SentenceSource],
     embed: Embed | None = None,
     model: ChatModel | None = None,
     language: str | None = None,
-) -> Summary | None:
+) -> AnswerSummary | None:
     """None without passages. Without `embed`, or if it fails, similarity is that of words."""
     passages = passages[:MAX_ITEMS]
     if not passages:
@@ -108,7 +108,7 @@ async def summarize(
     if model is not None:
         text = await _summarize_with_model(query, passages, model, language)
         if text is not None:
-            return Summary(text, "llm")
+            return AnswerSummary(text, "llm")
     query_stems = english_terms(tokenize_query(query))
     candidates = _candidates(query_stems, passages)
     relevance, similarity = _word_similarity(query_stems, candidates)
@@ -119,7 +119,7 @@ async def summarize(
             similarity = vectors[1:] @ vectors[1:].T
         except AidreError:
             pass  # similarity of words remains
-    return Summary(_cite(_select(candidates, relevance, similarity), passages), "extractive")
+    return AnswerSummary(_cite(_select(candidates, relevance, similarity), passages), "extractive")
 
 
 # -- sentences -------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def _is_active(text: str) -> bool:
 # -- extractive summary ----------------------------------------------------------------------------------------
 
 
-def _candidates(query_stems: set[str], passages: Sequence[Passage]) -> list[_Sentence]:
+def _candidates(query_stems: set[str], passages: Sequence[SentenceSource]) -> list[_Sentence]:
     """The sentences that share most words with the query, of better items first, without near duplicates."""
     sentences = [
         _Sentence(item, position, text, english_terms(tokenize(text)))
@@ -213,7 +213,7 @@ def _select(candidates: Sequence[_Sentence], relevance: NDArray[Any], similarity
     return sorted((candidates[i] for i in selected), key=lambda sentence: (sentence.item, sentence.position))
 
 
-def _cite(selected: Sequence[_Sentence], passages: Sequence[Passage]) -> str:
+def _cite(selected: Sequence[_Sentence], passages: Sequence[SentenceSource]) -> str:
     """The sentences, each after the name of its item; only the names if there are no sentences."""
     if not selected:
         return "; ".join(dict.fromkeys(_short_name(passage) for passage in passages)) + "."
@@ -226,7 +226,7 @@ def _cite(selected: Sequence[_Sentence], passages: Sequence[Passage]) -> str:
     return " ".join(parts)
 
 
-def _short_name(passage: Passage) -> str:
+def _short_name(passage: SentenceSource) -> str:
     name = passage.name
     if _is_active(name):  # the title of a document is its author's, too
         name = _BRACKETS.sub(" ", _SCHEME.sub("", _MARKUP.sub("", _LINK.sub(r"\1", name))))
@@ -238,7 +238,7 @@ def _short_name(passage: Passage) -> str:
 
 
 async def _summarize_with_model(
-    query: str, passages: Sequence[Passage], model: ChatModel, language: str | None
+    query: str, passages: Sequence[SentenceSource], model: ChatModel, language: str | None
 ) -> str | None:
     """None if the model gives no text, or one that the passages do not support."""
     results: list[Json] = [
@@ -262,7 +262,7 @@ def _is_language_tag(language: str) -> bool:
     return re.fullmatch(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,3}", language) is not None
 
 
-def _is_grounded(text: str, query: str, passages: Iterable[Passage], *, is_foreign: bool) -> bool:
+def _is_grounded(text: str, query: str, passages: Iterable[SentenceSource], *, is_foreign: bool) -> bool:
     """Whether a summary has no markup, no address and shares a third of its words with the passages.
 
     One shared word is enough if the summary may be in another language than the passages.

@@ -1,2 +1,2 @@
 from .changes import Feed as Feed
-from .documents import RemoteDocuments as RemoteDocuments, Scan as Scan, to_part as to_part
+from .documents import DocumentScan as DocumentScan, RemoteDocuments as RemoteDocuments, to_part as to_part

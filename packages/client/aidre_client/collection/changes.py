@@ -14,7 +14,7 @@ from urllib.parse import quote
 from aidre_client.errors import InvalidInput, Unsupported
 from aidre_client.exchange import Steps, decode, invalid_answer
 from aidre_client.messages import Change, ChangePage
-from aidre_client.session import Session, expand
+from aidre_client.session import ClientSession, expand
 from aidre_client.values import check_range
 
 MAX_CHANGES = 10_000
@@ -25,7 +25,7 @@ MAX_CHANGES = 10_000
 class Feed:
     """The position of a client in the feed. `token` is where to go on from; None: at the beginning."""
 
-    session: Session
+    session: ClientSession
     name: str | None
     token: str | None
     limit: int | None

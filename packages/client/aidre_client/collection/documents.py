@@ -44,7 +44,7 @@ MAX_KEY_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ScanPart:
     """What a scan gives: `limit` documents after the first `offset`, whole or of some `fields`."""
 
     filter: Json = None
@@ -86,14 +86,14 @@ def check_limits(limit: Any, offset: Any) -> None:
 
 def to_part(
     filter: Json, order_by: Any, limit: int | None, offset: int, *, fields: Any = None, vectors: bool = False
-) -> Part:
+) -> ScanPart:
     """What a program asks for. InvalidFilter, InvalidInput."""
     if fields is not None and (isinstance(fields, str | bytes) or not isinstance(fields, Iterable)):
         raise InvalidInput(f"fields is a list of names, not {type(fields).__name__}")
     names = None if fields is None else list(fields)
     if not all(isinstance(name, str) for name in names or ()):
         raise InvalidInput("fields is a list of names, which are strings")
-    return Part(None if filter is None else to_json_filter(filter), order_by, limit, offset, names, vectors)
+    return ScanPart(None if filter is None else to_json_filter(filter), order_by, limit, offset, names, vectors)
 
 
 @dataclass(slots=True)
@@ -117,7 +117,7 @@ class RemoteDocuments:
             members = {"ids": listed, "limit": PAGE, **({"vectors": True} if vectors else {})}
             while len(listed):
                 page = yield from self.page(members)
-                found += [None if one is None else to_document(one) for one in page.documents]
+                found += [None if document is None else to_document(document) for document in page.documents]
                 if page.next is None:
                     break
                 members["cursor"] = page.next
@@ -137,8 +137,8 @@ class RemoteDocuments:
         most = min(limit or FACET_VALUES, FACET_VALUES)
         found: dict[str, Facet] = {}
         for few in _batches(list(dict.fromkeys(fields)), MAX_FACETS):
-            asked = [{"field": name, "limit": most} for name in few]
-            answer = yield from self._count({**shared, "facets": asked})
+            requests = [{"field": name, "limit": most} for name in few]
+            answer = yield from self._count({**shared, "facets": requests})
             found |= {name: to_facet(answer.facets[name]) for name in few if name in answer.facets}
         return found
 
@@ -211,8 +211,8 @@ class RemoteDocuments:
 
     def _write(self, method: str, url: str, body: bytes, key: str | None) -> Steps[WriteAnswer]:
         found = yield from self.reader.session.discovery()
-        told = found.extensions.get("documents")
-        honours = isinstance(told, Mapping) and "repeat" in told
+        write_members = found.extensions.get("documents")
+        honours = isinstance(write_members, Mapping) and "repeat" in write_members
         sent = (key or uuid.uuid4().hex) if honours else key
         more = () if sent is None else ((IDEMPOTENCY_KEY, sent),)
         session = self.reader.session
@@ -258,11 +258,11 @@ class RemoteDocuments:
 
 
 @dataclass(slots=True)
-class Scan:
+class DocumentScan:
     """The documents of a part, one by one, of the state in which the first page was read."""
 
     documents: RemoteDocuments
-    part: Part
+    part: ScanPart
     _pending: deque[SentDocument] = field(default_factory=deque, init=False)
     _cursor: str | None = field(default=None, init=False)
     _given: int = field(default=0, init=False)
@@ -281,15 +281,15 @@ class Scan:
                 members["cursor"] = self._cursor
             page = yield from self.documents.page(members)
             self._cursor, self._ended = page.next, page.next is None
-            self._pending.extend(one for one in page.documents if one is not None)
+            self._pending.extend(document for document in page.documents if document is not None)
         self._given += 1
-        one = self._pending.popleft()
-        return to_document(one) if self.part.fields is None else _selected(one)
+        document = self._pending.popleft()
+        return to_document(document) if self.part.fields is None else _selected(document)
 
     def all(self) -> Steps[list[Any]]:
         found = []
-        while (one := (yield from self.next_document())) is not None:
-            found.append(one)
+        while (document := (yield from self.next_document())) is not None:
+            found.append(document)
         return found
 
 
@@ -346,8 +346,8 @@ def _batches(values: Sequence[str], size: int) -> Iterator[list[str]]:
 
 def _to_sent(ids: Any, verb: str) -> list[str]:
     listed = to_ids(ids, verb)
-    for one in listed:
-        _quoted(one)
+    for row in listed:
+        _quoted(row)
     return listed
 
 

@@ -47,7 +47,7 @@ def _matrices(vectors: Any) -> Mapping[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for space, matrix in vectors.items() if isinstance(vectors, Mapping) else [(ONLY, vectors)]:
         listed = to_rows(matrix)
-        if listed is None or any(to_rows(one) is None for one in listed):
+        if listed is None or any(to_rows(row) is None for row in listed):
             raise InvalidInput(f"the vectors of space {space!r} are not numbers in rows of one length")
         found[str(space)] = list(listed)
     return found
@@ -55,24 +55,24 @@ def _matrices(vectors: Any) -> Mapping[str, list[Any]]:
 
 def to_row_changes(changes: Any) -> dict[str, dict[str, Json]]:
     """Changes of documents by id, as JSON. InvalidInput, InvalidDocument."""
-    if not isinstance(changes, Mapping) or not all(isinstance(one, Mapping) for one in changes.values()):
+    if not isinstance(changes, Mapping) or not all(isinstance(members, Mapping) for members in changes.values()):
         raise InvalidInput("patch takes a mapping of ids to mappings of changed members")
     return {
-        _to_id(key): {str(name): _to_change(str(name), value) for name, value in one.items()}
-        for key, one in changes.items()
+        _to_id(key): {str(name): _to_change(str(name), value) for name, value in members.items()}
+        for key, members in changes.items()
     }
 
 
 def _to_change(name: str, value: Any) -> Json:
     if name != "vectors" or value is None:
         return to_json(value, name)
-    return {str(space): to_vector(one).tolist() for space, one in _vectors_of(value).items()}
+    return {str(space): to_vector(vector).tolist() for space, vector in _vectors_of(value).items()}
 
 
-def _vectors_of(given: Any) -> Mapping[Any, Any]:
-    if not isinstance(given, Mapping):
+def _vectors_of(vectors: Any) -> Mapping[Any, Any]:
+    if not isinstance(vectors, Mapping):
         raise InvalidDocument('vectors must be a mapping of spaces to vectors, as in {"mine": [0.1, 0.2]}')
-    return given
+    return vectors
 
 
 def _rows(rows: Any) -> Iterable[Any]:
@@ -99,25 +99,25 @@ def _table_rows(table: Any) -> Iterator[dict[str, Any]]:
 def _members(row: Any, brought: Mapping[str, Any]) -> dict[str, Any]:
     """The members of a row, with an id, and its vectors as lists."""
     members: dict[str, Any]
-    given: Any
+    stated: Any
     if isinstance(row, str):
-        members, given = {"id": _id_of(row.encode("utf-8", "surrogatepass")), "text": row}, None
+        members, stated = {"id": _id_of(row.encode("utf-8", "surrogatepass")), "text": row}, None
     elif isinstance(row, Document):
-        members, given = _of_document(row), row.vectors
+        members, stated = _of_document(row), row.vectors
     elif isinstance(row, Mapping):
         if not all(type(name) is str for name in row):
             raise InvalidDocument("the names of its members must be strings")
-        members = {name: to_json(one, name) for name, one in row.items() if name != "vectors"}
-        given = row.get("vectors")
+        members = {name: to_json(content, name) for name, content in row.items() if name != "vectors"}
+        stated = row.get("vectors")
     else:
         raise InvalidDocument(not_a_row(row))
-    every = {**({} if given is None else _vectors_of(given)), **brought}
-    vectors = {str(space): to_vector(one) for space, one in every.items()}
+    every = {**({} if stated is None else _vectors_of(stated)), **brought}
+    vectors = {str(space): to_vector(vector) for space, vector in every.items()}
     check_misplaced_vector(members, has_vectors=bool(vectors))
     if isinstance(row, Mapping):
         members["id"] = _content_id(members, vectors) if members.get("id") is None else _to_id(members["id"])
     if vectors:
-        lists = {space: one.tolist() for space, one in vectors.items()}
+        lists = {space: vector.tolist() for space, vector in vectors.items()}
         members["vectors"] = lists[ONLY] if lists.keys() == {ONLY} else lists
     return members
 
@@ -133,7 +133,7 @@ def _content_id(members: dict[str, Any], vectors: Mapping[str, array[float]]) ->
 def _plain_floats(value: Any) -> Any:
     """Floats are written as the library's JSON has them, which puts a sign before every exponent."""
     if isinstance(value, dict):
-        return {name: _plain_floats(one) for name, one in value.items()}
+        return {name: _plain_floats(item) for name, item in value.items()}
     if isinstance(value, list):
         return list(map(_plain_floats, value))
     if type(value) is float and abs(value) >= 1e16:

@@ -73,7 +73,7 @@ def to_weight(weights: Any) -> float | None:
     else:
         pair = list(weights) if isinstance(weights, list | tuple) else []
     are_numbers = all(
-        isinstance(one, Real) and not isinstance(one, bool) and 0 <= float(one) < math.inf for one in pair
+        isinstance(number, Real) and not isinstance(number, bool) and 0 <= float(number) < math.inf for number in pair
     )
     if len(pair) != len(names) or not are_numbers or not 0 < sum(pair) < math.inf:
         raise InvalidInput(
@@ -106,9 +106,9 @@ def to_ids(ids: Any, verb: str) -> list[str]:
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
         raise InvalidInput(f"{verb} needs a list of ids, not {type(ids).__name__}")
     listed = list(ids)
-    for one in listed:
-        if not isinstance(one, str):
-            raise InvalidInput(f"{verb} needs ids that are strings, not {type(one).__name__}")
+    for item in listed:
+        if not isinstance(item, str):
+            raise InvalidInput(f"{verb} needs ids that are strings, not {type(item).__name__}")
     return listed
 
 

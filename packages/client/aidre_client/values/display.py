@@ -36,5 +36,5 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4f}"
     if isinstance(value, Mapping):
-        value = ", ".join(f"{name}: {one}" for name, one in value.items())
+        value = ", ".join(f"{name}: {item}" for name, item in value.items())
     return escape(beginning("" if value is None else str(value), MAX_CELL))

@@ -19,27 +19,27 @@ Facets: TypeAlias = str | FacetRequest | Sequence[str | FacetRequest]
 
 def to_requests(facets: Facets) -> tuple[FacetRequest, ...]:
     """InvalidInput."""
-    given: Any = [facets] if isinstance(facets, str | FacetRequest) else facets
-    if not isinstance(given, Sequence) or not all(isinstance(one, str | FacetRequest) for one in given):
+    listed: Any = [facets] if isinstance(facets, str | FacetRequest) else facets
+    if not isinstance(listed, Sequence) or not all(isinstance(item, str | FacetRequest) for item in listed):
         raise InvalidInput("facets= is the name of a field, an aidre.FacetRequest, or a list of them")
-    asked = tuple(FacetRequest(one) if isinstance(one, str) else one for one in given)
-    check_range("the number of facets", len(asked), 1, MAX_FACETS)
-    for one in asked:
-        _check(one)
-    if len({one.field for one in asked}) < len(asked):
+    requests = tuple(FacetRequest(item) if isinstance(item, str) else item for item in listed)
+    check_range("the number of facets", len(requests), 1, MAX_FACETS)
+    for request in requests:
+        _check(request)
+    if len({request.field for request in requests}) < len(requests):
         raise InvalidInput("facets= names a field twice")
-    return asked
+    return requests
 
 
-def _check(one: FacetRequest) -> None:
-    where, ranges = f"facet {str(one.field)[:64]!r}", any_of(one.ranges)
-    if not isinstance(one.field, str) or not one.field:
+def _check(request: FacetRequest) -> None:
+    where, ranges = f"facet {str(request.field)[:64]!r}", any_of(request.ranges)
+    if not isinstance(request.field, str) or not request.field:
         raise InvalidInput("a facet names a field")
-    check_range(f"{where}: limit", one.limit, 1, MAX_FACET_VALUES)
+    check_range(f"{where}: limit", request.limit, 1, MAX_FACET_VALUES)
     is_list = isinstance(ranges, Sequence) and not isinstance(ranges, str) and len(ranges) <= MAX_RANGES
     if not is_list or not all(isinstance(pair, Sequence) and len(pair) == 2 for pair in ranges):
         raise InvalidInput(f"{where}: ranges is a list of at most {MAX_RANGES} pairs, such as [(None, 10), (10, 50)]")
-    if not isinstance(one.exclude_own, bool):
+    if not isinstance(request.exclude_own, bool):
         raise InvalidInput(f"{where}: exclude_own is True or False")
 
 

@@ -96,6 +96,6 @@ def _kinds(values: Sequence[Any]) -> Iterator[str]:
         if isinstance(value, list):
             yield from (f"list of {kind}" for kind in _kinds(value))
         elif isinstance(value, dict):
-            yield f"object of {sorted((name, *_kinds([one])) for name, one in value.items())}"
+            yield f"object of {sorted((name, *_kinds([item])) for name, item in value.items())}"
         elif value is not None:
             yield type(value).__name__

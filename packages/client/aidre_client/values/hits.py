@@ -88,7 +88,7 @@ class KeptChunk:
 
 def kept_chunk(chunk: FoundChunk) -> tuple[Any, ...]:
     """What pickle makes a KeptChunk of, for the `__reduce__` of a chunk."""
-    names = [one.name for one in fields(KeptChunk) if one.name != "embeddings"]
+    names = [member.name for member in fields(KeptChunk) if member.name != "embeddings"]
     return KeptChunk, (*(getattr(chunk, name) for name in names), dict(chunk.vectors()))
 
 

@@ -24,9 +24,9 @@ def to_json(value: Any, name: str, depth: int = MAX_DEPTH) -> Json:
     if depth == 0:
         raise InvalidDocument(f"{name} is nested too deep")
     if isinstance(value, Mapping):
-        return {_key(key, name): to_json(one, name, depth - 1) for key, one in value.items()}
+        return {_key(key, name): to_json(item, name, depth - 1) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [to_json(one, name, depth - 1) for one in value]
+        return [to_json(item, name, depth - 1) for item in value]
     if type(value).__module__ == "numpy":
         return _of_numpy(value, name, depth)
     for kinds, convert in _SCALARS:

@@ -13,12 +13,12 @@ from typing import Any
 from aidre_client.errors import ConfigurationError, InvalidInput
 
 
-def to_vector(given: Any) -> array[float]:
+def to_vector(value: Any) -> array[float]:
     """A vector as float32. InvalidInput for what is none, or has a number that is not finite.
 
     Lists, tuples, arrays of numpy and whatever numpy would read as an array.
     """
-    listed = _listed(given)
+    listed = _listed(value)
     if listed is None or not all(map(_is_number, listed)):
         raise InvalidInput("a vector is a list of numbers with one axis, shape (dimensions,)")
     try:
@@ -30,17 +30,17 @@ def to_vector(given: Any) -> array[float]:
     return vector
 
 
-def to_rows(given: Any) -> Sequence[Any] | None:
+def to_rows(value: Any) -> Sequence[Any] | None:
     """The rows of a matrix, or None for what has none."""
-    return _listed(given)
+    return _listed(value)
 
 
-def _listed(given: Any) -> Sequence[Any] | None:
-    if hasattr(given, "__array__"):  # of numpy, or of a library that numpy knows how to read
-        given = given.__array__()
-    if hasattr(given, "tolist"):
-        given = given.tolist()
-    return given if isinstance(given, Sequence) and not isinstance(given, str | bytes) else None
+def _listed(value: Any) -> Sequence[Any] | None:
+    if hasattr(value, "__array__"):  # of numpy, or of a library that numpy knows how to read
+        value = value.__array__()
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else None
 
 
 def _is_number(value: Any) -> bool:

@@ -32,12 +32,12 @@ def _lines(answer: Exchange) -> list[Any]:
                 found.append(orjson.loads(line[6:]))
             except orjson.JSONDecodeError:
                 raise Failed(f"a line is not JSON: {shown(line)}") from None
-    return [one for one in found if isinstance(one, dict)]
+    return [item for item in found if isinstance(item, dict)]
 
 
 def _named(items: list[Any]) -> list[Any]:
     """What a page can show of items: those with a name or a title."""
-    return [one for one in items if isinstance(one, dict) and (one.get("name") or one.get("title"))]
+    return [item for item in items if isinstance(item, dict) and (item.get("name") or item.get("title"))]
 
 
 def _has_ask(target: Target) -> None:
@@ -81,10 +81,13 @@ def _iunera(target: Target) -> None:
     answer = target.get(f"{ask_url(target)}?{query}", accept=SSE)
     expect(answer.status == 200 and answer.media_type == SSE, f"{answer.name} as {answer.media_type}: nothing is shown")
     frames = [event.data for event in events_of(answer) if event.name == "message" and isinstance(event.data, dict)]
-    items = [item for one in frames if one.get("message_type") == "result_batch" for item in one.get("results") or ()]
+    items = [
+        item for frame in frames if frame.get("message_type") == "result_batch" for item in frame.get("results") or ()
+    ]
     expect(_named(items), "nothing is shown: no result_batch has results")
     expect(
-        any(one.get("message_type") == "complete" for one in frames), "the browser asks again: nothing says complete"
+        any(frame.get("message_type") == "complete" for frame in frames),
+        "the browser asks again: nothing says complete",
     )
 
 
@@ -96,9 +99,9 @@ def _nlweb_chat(target: Target) -> None:
     answer = target.get(f"{ask_url(target)}?{query}", accept=SSE)
     expect(answer.status == 200 and answer.media_type == SSE, f"{answer.name} as {answer.media_type}: nothing is shown")
     frames = [event.data for event in events_of(answer) if event.name == "message" and isinstance(event.data, dict)]
-    items = [item for one in frames for item in one.get("results") or ()]
-    for one in frames:
-        content = one.get("content")
+    items = [item for frame in frames for item in frame.get("results") or ()]
+    for frame in frames:
+        content = frame.get("content")
         parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
         items += [part.get("resource", {}).get("data") for part in parts]
     expect(_named(items), "nothing is shown: no unnamed event has results")
@@ -110,7 +113,7 @@ def _nlweb_ui_initialize(target: Target) -> None:
     answer = _mcp(target, {"method": "initialize", "params": parameters})
     expect("result" in answer, f"it does not connect: {shown(answer.get('error'))}")
     listed = _mcp(target, {"method": "tools/list"})
-    names = [one.get("name") for one in listed.get("result", {}).get("tools", [])]
+    names = [tool.get("name") for tool in listed.get("result", {}).get("tools", [])]
     expect("ask" in names, f"it finds no tool ask: {shown(names)}")
 
 
@@ -248,7 +251,7 @@ def _mcp(target: Target, message: dict[str, Any], *, accept: str = BROWSER, **he
     if answer.status in {404, 405, 501} and "json" not in answer.media_type:
         raise NotTestable(f"{answer.name}: the server does not speak MCP")
     messages = [event.data for event in events_of(answer)] if answer.media_type == SSE else [answer.json]
-    for one in messages:
-        if isinstance(one, dict) and ("result" in one or "error" in one):
-            return one
+    for reply in messages:
+        if isinstance(reply, dict) and ("result" in reply or "error" in reply):
+            return reply
     raise Failed(f"{answer.name}: there is no answer")

@@ -78,7 +78,7 @@ def collections(target: Target) -> list[dict[str, Any]]:
         listed = body.get("collections") if isinstance(body, dict) else body
         if not isinstance(listed, list):
             raise NotTestable("the list of collections has a form that is not known")
-        return [one for one in listed if isinstance(one, dict)]
+        return [collection for collection in listed if isinstance(collection, dict)]
 
     return target.once("collections", read)
 
@@ -112,12 +112,14 @@ def sample(target: Target) -> dict[str, Any]:
 def _candidates(target: Target) -> list[dict[str, Any]]:
     fixtures = target.fixtures
     try:
-        listed = [one for one in collections(target) if isinstance(one.get("name"), str)]
+        listed = [collection for collection in collections(target) if isinstance(collection.get("name"), str)]
     except (Failed, NotTestable):  # without a list the default collection is asked
         listed = []
-    words = [" ".join(str(one.get(name, "")) for name in ("name", "description")).strip() for one in listed]
+    words = [
+        " ".join(str(collection.get(name, "")) for name in ("name", "description")).strip() for collection in listed
+    ]
     queries = [fixtures.query] if fixtures.query else [*(text for text in words if text), *SAMPLE_WORDS]
-    named = [fixtures.collection] if fixtures.collection else [None, *(one["name"] for one in listed[:5])]
+    named = [fixtures.collection] if fixtures.collection else [None, *(collection["name"] for collection in listed[:5])]
     requests = [
         {"query": query} | ({} if name is None else {"collection": name}) for query in queries for name in named
     ]
@@ -129,7 +131,7 @@ def results_of(answer: Exchange) -> list[dict[str, Any]]:
     expect(answer.status == 200, f"{answer.name}, expected 200: {shown(answer.body[:200].decode(errors='replace'))}")
     results = answer.object.get("results")
     expect(isinstance(results, list), f"{answer.name}: `results` is not an array")
-    expect(all(isinstance(one, dict) for one in results or ()), f"{answer.name}: a result is not an object")
+    expect(all(isinstance(result, dict) for result in results or ()), f"{answer.name}: a result is not an object")
     return list(results or ())
 
 
@@ -153,7 +155,7 @@ def chunk_url(target: Target, chunk_id: str) -> str:
 
 
 def sample_ids(target: Target) -> list[str]:
-    ids = [one["id"] for one in sample_results(target) if isinstance(one.get("id"), str)]
+    ids = [result["id"] for result in sample_results(target) if isinstance(result.get("id"), str)]
     require(ids, "results have no ids")
     return ids[:MAX_CHUNKS]
 
@@ -280,12 +282,15 @@ def _collections(target: Target) -> None:
 def _collection_members(target: Target) -> None:
     listed = collections(target)
     require(listed, "there is no public collection")
-    for one in listed:
+    for collection in listed:
         for name in ("name", "description", "visibility"):
-            expect(isinstance(one.get(name), str), f"{shown(one.get('name'))}: {name} is {shown(one.get(name))}")
+            expect(
+                isinstance(collection.get(name), str),
+                f"{shown(collection.get('name'))}: {name} is {shown(collection.get(name))}",
+            )
         expect(
-            is_timestamp(one.get("updated_at")),
-            f"{shown(one.get('name'))}: updated_at is {shown(one.get('updated_at'))}",
+            is_timestamp(collection.get("updated_at")),
+            f"{shown(collection.get('name'))}: updated_at is {shown(collection.get('updated_at'))}",
         )
 
 
@@ -293,8 +298,8 @@ def _collection_members(target: Target) -> None:
     "11.6", "MUST", "Private or tenant-scoped collections MUST be protected by appropriate authorization controls."
 )
 def _private_collection(target: Target) -> None:
-    listed = {one.get("name"): one for one in collections(target)}
-    hidden = {name for name, one in listed.items() if one.get("visibility") == "private"}
+    listed = {collection.get("name"): collection for collection in collections(target)}
+    hidden = {name for name, collection in listed.items() if collection.get("visibility") == "private"}
     if target.fixtures.private_collection:
         hidden.add(target.fixtures.private_collection)
         expect(target.fixtures.private_collection not in listed, "the private collection is listed to everybody")
@@ -351,13 +356,15 @@ def _chunk(target: Target) -> None:
     reading="and answer with that chunk: its text is that of the result",
 )
 def _chunk_of_the_result(target: Target) -> None:
-    with_text = [one for one in sample_results(target) if isinstance(one.get("text"), str) and "id" in one]
+    with_text = [result for result in sample_results(target) if isinstance(result.get("text"), str) and "id" in result]
     require(with_text, "results have no text")
-    for one in with_text[:MAX_CHUNKS]:
-        answer = target.get(chunk_url(target, one["id"]), accept=AIDRE_JSON)
+    for result in with_text[:MAX_CHUNKS]:
+        answer = target.get(chunk_url(target, result["id"]), accept=AIDRE_JSON)
         require(answer.status == 200, answer.name)
         text = answer.object.get("text")
-        expect(text in {None, one["text"]}, f"{answer.name}: the text is not that of the result {shown(one['id'])}")
+        expect(
+            text in {None, result["text"]}, f"{answer.name}: the text is not that of the result {shown(result['id'])}"
+        )
 
 
 @CHECKS.add("15.4", "SHOULD", "404 Not Found: resource identifier not found.")
@@ -386,9 +393,9 @@ def _freshness(target: Target) -> None:
 )
 def _content_hash(target: Target) -> None:
     hashed = [
-        (one["text"], _metadata(one).get("content_hash"))
-        for one in sample_results(target)
-        if isinstance(one.get("text"), str) and str(_metadata(one).get("content_hash")).startswith("sha256:")
+        (result["text"], _metadata(result).get("content_hash"))
+        for result in sample_results(target)
+        if isinstance(result.get("text"), str) and str(_metadata(result).get("content_hash")).startswith("sha256:")
     ]
     require(hashed, "no result has a text and a content_hash by SHA-256")
     for text, stated in hashed:

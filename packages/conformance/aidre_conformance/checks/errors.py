@@ -128,7 +128,9 @@ def _response_type(target: Target) -> None:
     text = sample(target)
     answers = [search(target, text), search(target, text, accept=f"{AIDRE_JSON}, {JSON}")]
     answers.append(target.get(endpoint(target, "collections"), accept=AIDRE_JSON))
-    answers += [target.get(chunk_url(target, one), accept=AIDRE_JSON) for one in ids_of(sample_results(target))[:1]]
+    answers += [
+        target.get(chunk_url(target, chunk_id), accept=AIDRE_JSON) for chunk_id in ids_of(sample_results(target))[:1]
+    ]
     for answer in answers:
         expect(answer.media_type == AIDRE_JSON, f"{answer.name} as {answer.media_type or 'no type'}")
 
@@ -146,9 +148,9 @@ def _utf8(target: Target) -> None:
         expect(declared is None or declared[1].lower() == "utf-8", f"charset is {declared and declared[1]}")
     for chunk_id in sample_ids(target):
         _ = target.get(chunk_url(target, chunk_id), accept=AIDRE_JSON).json
-    for one in sample_results(target):
-        lost = "\\x" in str(one.get("text", "")) or "�" in str(one.get("text", ""))
-        expect(not lost, f"a text lost characters: {shown(one.get('text'))}")
+    for result in sample_results(target):
+        lost = "\\x" in str(result.get("text", "")) or "�" in str(result.get("text", ""))
+        expect(not lost, f"a text lost characters: {shown(result.get('text'))}")
 
 
 @CHECKS.add(

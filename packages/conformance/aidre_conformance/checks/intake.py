@@ -144,13 +144,15 @@ def manifest(target: Target) -> dict[str, Any]:
 def intakes(target: Target) -> list[dict[str, Any]]:
     listed = manifest(target).get("intakes")
     require(isinstance(listed, list) and listed, "the manifest has no intakes")
-    return [one for one in listed or () if isinstance(one, dict) and isinstance(one.get("endpoint"), str)]
+    return [intake for intake in listed or () if isinstance(intake, dict) and isinstance(intake.get("endpoint"), str)]
 
 
 def intake(target: Target, name: str | None = None) -> dict[str, Any]:
     """The intake with that id; by default that of the fixtures, else the first that needs no key."""
     wanted = name or target.fixtures.intake
-    found = [one for one in intakes(target) if wanted in {None, one.get("id")} and not one.get("requires_auth")]
+    found = [
+        intake for intake in intakes(target) if wanted in {None, intake.get("id")} and not intake.get("requires_auth")
+    ]
     require(found, f"there is no intake {shown(wanted)} that needs no key")
     return found[0]
 
@@ -158,9 +160,9 @@ def intake(target: Target, name: str | None = None) -> dict[str, Any]:
 def data(target: Target, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Intake data that follow the schema: those of the fixtures where they do, else invented."""
     schema = chosen.get("input_schema", {})
-    given = target.fixtures.intake_data
-    if given is not None and shape_problem(given, schema) is None:
-        return given
+    fixture = target.fixtures.intake_data
+    if fixture is not None and shape_problem(fixture, schema) is None:
+        return fixture
     made = _invented(schema)
     problem = shape_problem(made, schema)
     require(isinstance(made, dict) and problem is None, f"data for {chosen.get('id')} cannot be invented: {problem}")
@@ -234,9 +236,9 @@ def bindable(target: Target, name: str | None = None) -> tuple[str, dict[str, An
     sent, body = offered(target, name)
     offer = body["offer"]
     require(isinstance(offer.get("bind_endpoint"), str), "the offer cannot be bound")
-    given = target.fixtures.bind_data or {}
+    fixture = target.fixtures.bind_data or {}
     required = offer.get("bind_requires", [])
-    bind_data = {name: given.get(name, BIND_DATA.get(name, "an example")) for name in required}
+    bind_data = {name: fixture.get(name, BIND_DATA.get(name, "an example")) for name in required}
     agent = {"id": "conformance", "consent_scope": ["intake", "offer", "bind"]}
     bind = {"offer_id": offer["id"], "session_id": sent["session_id"], "bind_data": bind_data, "agent": agent}
     return offer["bind_endpoint"], bind
@@ -267,23 +269,23 @@ def _manifest(target: Target) -> None:
 
 @CHECKS.add("Intake object", "MUST", "id: Unique ID.")
 def _unique_ids(target: Target) -> None:
-    ids = [one.get("id") for one in intakes(target)]
+    ids = [declared.get("id") for declared in intakes(target)]
     expect(len(set(ids)) == len(ids), f"the ids are {shown(ids)}")
 
 
 @CHECKS.add("Intake object", "MUST", "input_schema: JSON Schema for the intake_data payload.")
 def _schemas(target: Target) -> None:
-    for one in intakes(target):
-        schema = one.get("input_schema")
-        expect(isinstance(schema, dict) and schema, f"{one.get('id')}: input_schema is {shown(schema)}")
+    for declared in intakes(target):
+        schema = declared.get("input_schema")
+        expect(isinstance(schema, dict) and schema, f"{declared.get('id')}: input_schema is {shown(schema)}")
         shape_problem({}, schema or {})
 
 
 @CHECKS.add("Transport", "MUST", "HTTPS is required in production.")
 def _https(target: Target) -> None:
-    for one in intakes(target):
-        url = one["endpoint"]
-        expect(url.startswith("https://") or is_loopback(url), f"the endpoint of {one.get('id')} is {shown(url)}")
+    for declared in intakes(target):
+        url = declared["endpoint"]
+        expect(url.startswith("https://") or is_loopback(url), f"the endpoint of {declared.get('id')} is {shown(url)}")
 
 
 @CHECKS.add("Transport", "SHOULD", "CORS: browser-based agents can read the manifest.")
@@ -307,15 +309,15 @@ def _cors(target: Target) -> None:
 )
 def _submit(target: Target) -> None:
     tested = False
-    for one in intakes(target):
-        if one.get("requires_auth"):
+    for declared in intakes(target):
+        if declared.get("requires_auth"):
             continue
-        answer = submit(target, one, request(data(target, one)))
+        answer = submit(target, declared, request(data(target, declared)))
         tested = True
         expect(answer.status == 200, f"{answer.name}, expected 200: {shown(answer.object)}")
         expect_shape(answer.object, RESPONSE, answer.name)
         expect(answer.media_type == JSON, f"{answer.name} as {answer.media_type}")
-        is_given = target.fixtures.intake_data is not None and one.get("id") == target.fixtures.intake
+        is_given = target.fixtures.intake_data is not None and declared.get("id") == target.fixtures.intake
         status = answer.object.get("status")
         expect(not is_given or status == "offer", f"{answer.name}: {status} for the fixtures that make an offer")
     require(tested, "each intake needs a key")
@@ -554,7 +556,7 @@ def _no_echo(target: Target) -> None:
     reading="a limit is declared with whole numbers",
 )
 def _rate_limit(target: Target) -> None:
-    limits = [one["rate_limit"] for one in intakes(target) if isinstance(one.get("rate_limit"), dict)]
+    limits = [declared["rate_limit"] for declared in intakes(target) if isinstance(declared.get("rate_limit"), dict)]
     if not limits:
         raise NotTestable("no intake declares a rate limit")
     for limit in limits:

@@ -127,7 +127,7 @@ RESPONSE = _closed(
 
 
 @dataclass(frozen=True, slots=True)
-class Signer:
+class PlatformSigner:
     """Signs as a platform: HMAC-SHA256 over method, path, hash of the body, timestamp and nonce."""
 
     key_id: str
@@ -155,8 +155,8 @@ class Signer:
         return "v1=" + base64.b64encode(hmac.digest(self.secret.encode(), text.encode(), "sha256")).decode()
 
 
-def signer(target: Target) -> Signer:
-    return Signer(target.fixture("intent_key_id"), target.fixture("intent_secret"))
+def signer(target: Target) -> PlatformSigner:
+    return PlatformSigner(target.fixture("intent_key_id"), target.fixture("intent_secret"))
 
 
 # -- facts -----------------------------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def _wrong_signature(target: Target) -> None:
     url, content = address(target, "retrieve"), orjson.dumps(request(target))
     known = signer(target)
     granted(target)
-    wrong = Signer(known.key_id, known.secret + "x").fields("POST", url, content)
+    wrong = PlatformSigner(known.key_id, known.secret + "x").fields("POST", url, content)
     expect_unauthenticated(send_signed(target, url, content, wrong))
     expect_unauthenticated(send_signed(target, url, content + b" ", known.fields("POST", url, content)))
     expect_unauthenticated(send_signed(target, url, content, known.fields("PUT", url, content)))
@@ -324,8 +324,10 @@ def _wrong_signature(target: Target) -> None:
 def _unknown_key(target: Target) -> None:
     url, content = address(target, "retrieve"), orjson.dumps(request(target))
     known = signer(target)
-    wrong = send_signed(target, url, content, Signer(known.key_id, "wrong" * 8).fields("POST", url, content))
-    unknown = send_signed(target, url, content, Signer("no-such-key", known.secret).fields("POST", url, content))
+    wrong = send_signed(target, url, content, PlatformSigner(known.key_id, "wrong" * 8).fields("POST", url, content))
+    unknown = send_signed(
+        target, url, content, PlatformSigner("no-such-key", known.secret).fields("POST", url, content)
+    )
     expect_unauthenticated(unknown)
     expect(wrong.status == unknown.status, f"{unknown.status} for an unknown key, {wrong.status} for a wrong signature")
     codes = [answer.object.get("error", {}).get("code") for answer in (wrong, unknown)]
@@ -380,7 +382,7 @@ def _response_signature(target: Target) -> None:
 @CHECKS.add("Denial reasons", "MUST", "out_of_scope: Intent not in editorial_domains.")
 def _out_of_scope(target: Target) -> None:
     granted(target)
-    declared = [str(one) for one in declaration(target)["editorial_domains"]]
+    declared = [str(domain) for domain in declaration(target)["editorial_domains"]]
     known = target.fixtures.intent_domain or declared[0]
     above = [known.rpartition(".")[0]] if "." in known and known.rpartition(".")[0] not in declared else []
     for domain in ("nosuchdomain.x5b1f", f"{known}x", *above):

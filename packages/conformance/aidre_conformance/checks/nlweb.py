@@ -114,8 +114,8 @@ def questions(target: Target) -> list[str]:
         found = sample_results(target)
     except NotTestable:
         found = []
-    titles = [source.get("title") for one in found if isinstance(source := one.get("source"), dict)]
-    texts = [" ".join(text.split()[:8]) for one in found if isinstance(text := one.get("text"), str)]
+    titles = [source.get("title") for result in found if isinstance(source := result.get("source"), dict)]
+    texts = [" ".join(text.split()[:8]) for result in found if isinstance(text := result.get("text"), str)]
     return [*dict.fromkeys(text for text in (*titles, *texts) if isinstance(text, str) and text), *WORDS][:20]
 
 
@@ -150,7 +150,7 @@ def answered(answer: Exchange) -> dict[str, Any]:
 
 
 def items_of(answer: Exchange) -> list[Any]:
-    """The results of an answer. Failed for an answer of another form, and for anything else."""
+    """The results of an answer. Raises Failed where it is no answer with a list of results."""
     items = answered(answer).get("results")
     expect(isinstance(items, list), f"{answer.name}: there are no `results`")
     return list(items or ())
@@ -183,8 +183,8 @@ def _ask(target: Target) -> None:
         answer = ask(target, {"query": {"text": WORDS[0]}})
         code = code_of(answer) if expect_envelope(answer.object, answer.name) == "failure" else None
         expect(code in {None, "NO_RESULTS"}, f"{answer.name} with {code} for a plain question")
-        given = target.fixtures.query
-        expect(given is None, f"nothing is found for the fixture `query` {shown(given)}, which has results")
+        fixture = target.fixtures.query
+        expect(fixture is None, f"nothing is found for the fixture `query` {shown(fixture)}, which has results")
         raise
     answered(ask(target, {"query": {"text": text}}))
 
@@ -234,8 +234,8 @@ def _site(target: Target) -> None:
     whole = items_of(asked(target))
     answer = asked(target, query={"site": site})
     if expect_envelope(answer.object, answer.name) == "failure":
-        given = target.fixtures.query
-        expect(given is None, f"nothing is found for the fixtures `query` and `site`: {shown(answer.object)}")
+        fixture = target.fixtures.query
+        expect(fixture is None, f"nothing is found for the fixtures `query` and `site`: {shown(answer.object)}")
         return
     part = answer.object["results"]
     sites = sites_of(part)
@@ -430,11 +430,11 @@ def _elicitation(target: Target) -> None:
     else:
         raise NotTestable("the server did not ask for more")
     questions = answer.object["elicitation"].get("questions", [])
-    ids = [one["id"] for one in questions]
+    ids = [question["id"] for question in questions]
     expect(len(set(ids)) == len(ids), "two questions have one id")
-    for one in questions:
-        selects = one["type"] in {"single_select", "multi_select"}
-        expect(not selects or one.get("options"), f"the question {shown(one['id'])} has no options")
+    for question in questions:
+        selects = question["type"] in {"single_select", "multi_select"}
+        expect(not selects or question.get("options"), f"the question {shown(question['id'])} has no options")
 
 
 @CHECKS.add("7.4", "SHOULD", "200 OK: Successful response (answer, elicitation, or failure at the application level).")

@@ -170,8 +170,8 @@ def _distance(target: Target) -> None:
     require(answer.status == 200, f"{answer.name} for a vector that is not normalized")
     scaled = results_of(answer)
     expect(ids_of(plain) == ids_of(scaled), "a longer query vector of the same direction ranks other results")
-    for one, other in zip(plain, scaled, strict=True):
-        before: Any = one.get("score")
+    for result, other in zip(plain, scaled, strict=True):
+        before: Any = result.get("score")
         after: Any = other.get("score")
         require(_is_number(before) and _is_number(after), "results have no scores")
         if distance == "cosine":
@@ -192,8 +192,8 @@ def _distance_of_returned_vectors(target: Target) -> None:
     space, body = vector_search(target)
     answer = search(target, {**body, "top_k": 10, "return": {"vectors": True}})
     require(answer.status == 200, "vectors are not returned")
-    found = [_vector(one, space) for one in results_of(answer)]
-    vectors = [one for one in found if one is not None]
+    found = [_vector(result, space) for result in results_of(answer)]
+    vectors = [vector for vector in found if vector is not None]
     require(len(vectors) == len(found) and len(found) > 1, "vectors are not returned")
     near = [_similarity(str(space.get("distance")).lower(), body["query_vector"], vector) for vector in vectors]
     require(all(value is not None for value in near), "the distance is not known to this kit")
@@ -288,11 +288,11 @@ def _request_ids(target: Target) -> None:
 
 @CHECKS.add("7.2", "SHOULD", '"results": [{"id": "doc_1#chunk_1", "score": 0.91, "metadata": {...}}]')
 def _result_members(target: Target) -> None:
-    for one in sample_results(target):
-        expect(isinstance(one.get("id"), str) and one["id"], f"id is {shown(one.get('id'))}")
-        expect(_is_number(one.get("score")), f"score is {shown(one.get('score'))}")
-        if "metadata" in one:
-            expect(isinstance(one["metadata"], dict), f"metadata is {shown(one['metadata'])}")
+    for result in sample_results(target):
+        expect(isinstance(result.get("id"), str) and result["id"], f"id is {shown(result.get('id'))}")
+        expect(_is_number(result.get("score")), f"score is {shown(result.get('score'))}")
+        if "metadata" in result:
+            expect(isinstance(result["metadata"], dict), f"metadata is {shown(result['metadata'])}")
     ids = ids_of(sample_results(target))
     expect(len(set(ids)) == len(ids), "one id comes twice")
 
@@ -303,7 +303,7 @@ def _best_first(target: Target) -> None:
     if capability(target, "query_vector"):
         searches.append(vector_search(target)[1])
     for body in searches:
-        scores: list[Any] = [one.get("score") for one in results_of(search(target, {**body, "top_k": 10}))]
+        scores: list[Any] = [result.get("score") for result in results_of(search(target, {**body, "top_k": 10}))]
         require(all(_is_number(score) for score in scores), "results have no scores")
         ordered = all(a >= b for a, b in pairwise(scores))
         rising = all(a <= b for a, b in pairwise(scores))
@@ -420,8 +420,8 @@ def _next_cursor(answer: Exchange) -> str | None:
 def _no_vectors(target: Target) -> None:
     wanted: dict[str, Any]
     for wanted in ({}, {"return": {}}, {"return": {"ids": True, "metadata": True}}, {"return": {"vectors": False}}):
-        for one in results_of(search(target, {**sample(target), **wanted})):
-            expect(not one.get("vectors") and not one.get("vector"), f"vectors came for {shown(wanted)}")
+        for result in results_of(search(target, {**sample(target), **wanted})):
+            expect(not result.get("vectors") and not result.get("vector"), f"vectors came for {shown(wanted)}")
 
 
 @CHECKS.add(
@@ -437,7 +437,7 @@ def _unsupported_return_field(target: Target) -> None:
     if capability(target, "return_vectors") is False:
         answer = search(target, {**sample(target), "return": {"vectors": True}})
         if answer.status == 200:
-            returned = [one for one in results_of(answer) if one.get("vectors")]
+            returned = [result for result in results_of(answer) if result.get("vectors")]
             expect(not returned, "vectors are returned, and capabilities.return_vectors is false")
         else:
             expect(isinstance(expect_refusal(answer).get("error"), str), f"{answer.name}: no machine-readable error")
@@ -450,12 +450,14 @@ def _return(target: Target) -> None:
         answer = search(target, {**text, "return": {"text": True}})
         require(answer.status in {200, 401, 403, 422}, answer.name)
         if answer.status == 200:
-            for one in results_of(answer):
-                expect(isinstance(one.get("text"), str), f"return.text is true and text is {shown(one.get('text'))}")
-    for one in results_of(search(target, {**text, "return": {"text": False}})):
-        expect("text" not in one, "return.text is false and there is a text")
-    for one in results_of(search(target, {**text, "return": {"metadata": False}})):
-        expect("metadata" not in one, "return.metadata is false and there are metadata")
+            for result in results_of(answer):
+                expect(
+                    isinstance(result.get("text"), str), f"return.text is true and text is {shown(result.get('text'))}"
+                )
+    for result in results_of(search(target, {**text, "return": {"text": False}})):
+        expect("text" not in result, "return.text is false and there is a text")
+    for result in results_of(search(target, {**text, "return": {"metadata": False}})):
+        expect("metadata" not in result, "return.metadata is false and there are metadata")
 
 
 @CHECKS.add(
@@ -471,7 +473,7 @@ def _unknown_members(target: Target) -> None:
 
 
 def ids_of(results: list[dict[str, Any]]) -> list[Any]:
-    return [one.get("id") for one in results]
+    return [result.get("id") for result in results]
 
 
 def meta_of(body: dict[str, Any]) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def tools(target: Target) -> dict[str, dict[str, Any]]:
     def read() -> dict[str, dict[str, Any]]:
         listed = call(target, "tools/list").get("result", {}).get("tools")
         require(isinstance(listed, list), "tools/list has no tools")
-        return {one["name"]: one for one in listed}
+        return {tool["name"]: tool for tool in listed}
 
     return target.once("tools", read)
 
@@ -138,7 +138,7 @@ def _ask_tool(target: Target) -> None:
 
 
 def _has_object(schema: dict[str, Any]) -> bool:
-    return any(one.get("type") == "object" for name in ("anyOf", "oneOf") for one in schema.get(name, ()))
+    return any(subschema.get("type") == "object" for name in ("anyOf", "oneOf") for subschema in schema.get(name, ()))
 
 
 @CHECKS.add("A.2", "MUST", 'Tool Definition: await. "required": ["promise_token", "action"]')
@@ -157,8 +157,8 @@ def _call(target: Target) -> None:
     result = ask_tool(target)
     expect(not result.get("isError"), f"isError is set: {shown(result)}")
     document(result)
-    given = target.fixtures.query
-    expect(given is None or _has_hits(result), f"nothing is found for the fixture `query` {shown(given)}")
+    fixture = target.fixtures.query
+    expect(fixture is None or _has_hits(result), f"nothing is found for the fixture `query` {shown(fixture)}")
 
 
 @CHECKS.add("4", "MUST", "NLWeb responses are always JSON objects with a required metadata field (_meta).")

@@ -171,8 +171,8 @@ def _trailing_slash(target: Target) -> None:
     reading="an id of a result with `#`, `/`, spaces or letters beyond ASCII is found under its encoded form",
 )
 def _encoded_ids(target: Target) -> None:
-    special = [one for one in _many_ids(target) if quote(one, safe="-._~") != one]
-    slashed = [one for one in special if "/" in one]
+    special = [chunk_id for chunk_id in _many_ids(target) if quote(chunk_id, safe="-._~") != chunk_id]
+    slashed = [chunk_id for chunk_id in special if "/" in chunk_id]
     require(special, "no id has a character that is encoded")
     for chunk_id in (slashed[:5] or []) + special[:5]:
         answer = target.get(chunk_url(target, chunk_id))
@@ -183,7 +183,7 @@ def _encoded_ids(target: Target) -> None:
 def _many_ids(target: Target) -> list[str]:
     answer = search(target, {**sample(target), "top_k": 50})
     results = answer.object.get("results", []) if answer.status == 200 else sample_results(target)
-    ids = [one["id"] for one in results if isinstance(one.get("id"), str)]
+    ids = [result["id"] for result in results if isinstance(result.get("id"), str)]
     return ids or sample_ids(target)
 
 

@@ -15,7 +15,7 @@ import pytest
 import aidre
 from aidre.api.cli.main import run
 from aidre.api.cli.report import sample
-from aidre.api.cli.report.quality import Copies
+from aidre.api.cli.report.quality import NearCopies
 from aidre.engine.collection.store import Store
 from tests.support.browsers import needs_browser, told_by_page
 from tests.support.shell import Shell, one_line
@@ -175,9 +175,9 @@ def test_a_sample_is_bounded_and_lengths_are_compared_beyond_it(store: Path, mon
 
 
 def test_a_share_in_a_sample_has_its_uncertainty() -> None:
-    low, high = Copies(400, 12, 12, 12, ()).interval()
+    low, high = NearCopies(400, 12, 12, 12, ()).interval()
     assert (round(low, 4), round(high, 4)) == (0.0172, 0.0517)
-    assert Copies(400, 0, 0, 0, ()).interval()[0] == 0
+    assert NearCopies(400, 0, 0, 0, ()).interval()[0] == 0
 
 
 def test_an_engine_of_another_machine_is_sampled_at_its_head(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

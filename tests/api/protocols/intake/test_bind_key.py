@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aidre.api.config.intake import Intake
+from aidre.api.config.intake import IntakeSettings
 from aidre.api.protocols.intake import bind_key
 from aidre.api.protocols.intake.bind_key import BindKey, find_bind_key
 from aidre.engine.errors import ConfigurationError
@@ -17,18 +17,18 @@ def test_the_key_never_stands_in_the_store(store: Path, tmp_path: Path, monkeypa
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
     for inside in (store / "sub" / "bind-key", store / ".." / store.name / "bind-key"):
         with pytest.raises(ConfigurationError, match=r"intake\.key_file .* is in the store"):
-            find_bind_key(Intake(key_file=str(inside)), store)
+            find_bind_key(IntakeSettings(key_file=str(inside)), store)
     assert not (store / "sub").exists()
-    key = find_bind_key(Intake(), store)
-    assert find_bind_key(Intake(), store).id == key.id
+    key = find_bind_key(IntakeSettings(), store)
+    assert find_bind_key(IntakeSettings(), store).id == key.id
     assert (tmp_path / "home" / "aidre" / "bind-key").exists()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(store))
     with pytest.raises(ConfigurationError, match=r"intake\.bind_key"):
-        find_bind_key(Intake(), store)
+        find_bind_key(IntakeSettings(), store)
 
 
 def test_who_begins_at_once_takes_one_key(store: Path, tmp_path: Path) -> None:
-    settings = Intake(key_file=str(tmp_path / "deep" / "key"))
+    settings = IntakeSettings(key_file=str(tmp_path / "deep" / "key"))
     with ThreadPoolExecutor(4) as threads:
         keys = list(threads.map(lambda _: find_bind_key(settings, store).id, range(4)))
     assert len(set(keys)) == 1
@@ -38,7 +38,7 @@ def test_who_begins_at_once_takes_one_key(store: Path, tmp_path: Path) -> None:
 def test_a_key_file_that_is_not_whole_is_refused(store: Path, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("short")
     with pytest.raises(ConfigurationError, match="incomplete"):
-        find_bind_key(Intake(key_file=str(tmp_path / "key")), store)
+        find_bind_key(IntakeSettings(key_file=str(tmp_path / "key")), store)
 
 
 def test_what_is_sealed_opens_with_its_key_for_its_purpose_alone() -> None:

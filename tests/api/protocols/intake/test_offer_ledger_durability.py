@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from aidre.api.protocols.intake.offer_ledger import EXPIRED_OFFER_SECONDS, Ledger, StoredBind, StoredOffer
+from aidre.api.protocols.intake.offer_ledger import EXPIRED_OFFER_SECONDS, OfferLedger, StoredBind, StoredOffer
 
 SEALED = b"x" * 50 + b"SEALEDMARK" + b"x" * 50
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with closing(Ledger(tmp_path / "log")) as ledger:
+def ledger(tmp_path: Path) -> Iterator[OfferLedger]:
+    with closing(OfferLedger(tmp_path / "log")) as ledger:
         yield ledger
 
 
@@ -41,11 +41,11 @@ def test_a_new_ledger_is_named_on_disk_and_so_is_its_folder(tmp_path: Path, monk
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", recorded)
-    Ledger(tmp_path / "log").close()
+    OfferLedger(tmp_path / "log").close()
     assert synced == [tmp_path / "log", tmp_path]
 
 
-def test_an_expired_offer_stays_known_where_there_is_room(ledger: Ledger) -> None:
+def test_an_expired_offer_stays_known_where_there_is_room(ledger: OfferLedger) -> None:
     assert ledger.add_offer(an_offer("early", 100.0), b"early", 3, 50.0) == "added"
     assert ledger.add_offer(an_offer("late", 900.0), b"late", 3, 500.0) == "added"
     assert ledger.offer("early") is not None
@@ -55,7 +55,7 @@ def test_an_expired_offer_stays_known_where_there_is_room(ledger: Ledger) -> Non
     assert ledger.add_offer(an_offer("more", 900.0), b"more", 3, 500.0) == "full"
 
 
-def test_delivered_data_leave_the_files(ledger: Ledger, tmp_path: Path) -> None:
+def test_delivered_data_leave_the_files(ledger: OfferLedger, tmp_path: Path) -> None:
     ledger.add_bind(a_bind("offer"), deliver=True)
     assert holds_data(tmp_path / "log")
     ledger.mark_delivered("offer")
@@ -66,7 +66,7 @@ def test_delivered_data_leave_the_files(ledger: Ledger, tmp_path: Path) -> None:
     assert ledger.delete_expired(1_000.0) == []
 
 
-def test_binds_that_nobody_took_are_told_when_their_data_are_erased(ledger: Ledger, tmp_path: Path) -> None:
+def test_binds_that_nobody_took_are_told_when_their_data_are_erased(ledger: OfferLedger, tmp_path: Path) -> None:
     for name, deliver in (("taken", True), ("lost", True), ("kept here", False)):
         ledger.add_bind(a_bind(name), deliver=deliver)
     ledger.add_bind(a_bind("later", forget=101.0), deliver=True)
@@ -78,7 +78,7 @@ def test_binds_that_nobody_took_are_told_when_their_data_are_erased(ledger: Ledg
     assert not holds_data(tmp_path / "log")
 
 
-def test_an_expired_offer_is_forgotten_after_its_time(ledger: Ledger) -> None:
+def test_an_expired_offer_is_forgotten_after_its_time(ledger: OfferLedger) -> None:
     ledger.add_offer(an_offer("a", 100.0), b"me", 3, 50.0)
     for now, is_known in ((99.0 + EXPIRED_OFFER_SECONDS, True), (100.0 + EXPIRED_OFFER_SECONDS, False)):
         ledger.delete_expired(now)

@@ -17,7 +17,7 @@ import pytest
 from aidre.api.cli.main import run
 from aidre.api.config.settings import load_settings
 from aidre.api.protocols.intake import offer_ledger
-from aidre.api.protocols.intake.offer_ledger import LEDGER_FILE, Ledger
+from aidre.api.protocols.intake.offer_ledger import LEDGER_FILE, OfferLedger
 from tests.support.clients import BASE, serving
 from tests.support.intake_agent import JSON
 from tests.support.intakes import CONFIGURATION, PERSON, a_bind, a_submission, bind, offered, refused, submit
@@ -76,7 +76,7 @@ def test_many_identical_binds_at_once_are_one(store: Path) -> None:
         answers = asyncio.run(at_once())
         assert {answer.status_code for answer in answers} == {200}
         assert len({answer.content for answer in answers}) == 1
-    with closing(Ledger(store / ".log")) as ledger:
+    with closing(OfferLedger(store / ".log")) as ledger:
         assert len(list(ledger.binds())) == 1
 
 
@@ -218,12 +218,12 @@ def test_bound_data_are_deleted_after_the_declared_retention_and_the_bind_is_sti
         offer = offered(client)
         answer = bind(client, a_bind(offer["id"])).content
         moved(monkeypatch, 3_590)
-        with closing(Ledger(store / ".log")) as ledger:
+        with closing(OfferLedger(store / ".log")) as ledger:
             ledger.delete_expired(time.time())
         assert printed(capsys, *arguments)[0]["bind_data"] == PERSON
         moved(monkeypatch, 20)
         assert printed(capsys, *arguments)[0]["bind_data"] is None  # also before anything is swept
-        with closing(Ledger(store / ".log")) as ledger:
+        with closing(OfferLedger(store / ".log")) as ledger:
             ledger.delete_expired(time.time())
             [kept] = ledger.binds()
         assert kept.sealed is None

@@ -22,7 +22,7 @@ from aidre.api.app import create_app
 from aidre.api.config.settings import parse_settings
 from aidre.api.protocols.intake import service
 from aidre.api.protocols.intake.bind_key import BindKey
-from aidre.api.protocols.intake.offer_ledger import Ledger, StoredBind
+from aidre.api.protocols.intake.offer_ledger import OfferLedger, StoredBind
 from aidre.api.protocols.intake.service import Delivery, decrypt_delivery, deliver, retry_seconds
 from aidre.engine.collection.store import Store
 from tests.support.clients import BASE
@@ -121,7 +121,7 @@ async def while_serving(store: Path, webhook: str, workers: int, offers: int, do
 
 
 def kept(store: Path) -> list[StoredBind]:
-    with closing(Ledger(store / ".log")) as ledger:
+    with closing(OfferLedger(store / ".log")) as ledger:
         return list(ledger.binds())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aidre.api.config.intent import Intent
+from aidre.api.config.intent import IntentSettings
 from aidre.api.protocols.intent.limits import document_chunk_limit, estimate_tokens, is_citable
 
 
@@ -13,8 +13,8 @@ from aidre.api.protocols.intent.limits import document_chunk_limit, estimate_tok
     [(0.5, 1, 0), (0.5, 2, 1), (0.5, 3, 1), (0.5, 10, 5), (0.29, 100, 29), (0.3, 10, 3), (1.0, 1, 0), (1.0, 7, 6)],
 )
 def test_a_fraction_is_rounded_down_and_never_all(fraction: float, chunks: int, most: int) -> None:
-    assert document_chunk_limit(Intent(max_document_fraction=fraction), chunks) == most
-    assert document_chunk_limit(Intent(max_document_fraction=fraction, full_article=True), chunks) == chunks
+    assert document_chunk_limit(IntentSettings(max_document_fraction=fraction), chunks) == most
+    assert document_chunk_limit(IntentSettings(max_document_fraction=fraction, full_article=True), chunks) == chunks
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from aidre.api.http.sqlite import find_damage, register_checksum
 from aidre.api.protocols.intent import event_ledger as ledger_module
-from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, Ledger, read_events
+from aidre.api.protocols.intent.event_ledger import LEDGER_FILE, EventLedger, read_events
 from aidre.api.protocols.intent.receipts import Receipts
 from aidre.engine.errors import StorageFailed
 from tests.hostile import receipts
@@ -63,26 +63,26 @@ def test_every_version_is_read_and_taken_over_once(tmp_path: Path, log: Path, ve
     set_aside = {name: content for name, content in contents(log).items() if name.startswith("events.1.old/")}
     assert {name.replace("events.1.old", "events") for name in set_aside} == before.keys() - {LEDGER_FILE}
     assert [before[name.replace("events.1.old", "events")] for name in set_aside] == list(set_aside.values())
-    Ledger(log / LEDGER_FILE).close()
+    EventLedger(log / LEDGER_FILE).close()
     assert ids_in(log)[: len(expected)] == expected
 
 
 @pytest.mark.parametrize("version", [1, 4])
 def test_what_keys_and_sessions_received_goes_on_counting(log: Path, version: int) -> None:
     older_receipts(log, NAMES, version)
-    with closing(Ledger(log / LEDGER_FILE)) as ledger:
+    with closing(EventLedger(log / LEDGER_FILE)) as ledger:
         for name in (NAMES[0], NAMES[-1]):  # from a table, and from the journal
-            wanted = ledger_module.Candidate("another", name, b"digest", 10, 1, None)
+            wanted = ledger_module.PassageCandidate("another", name, b"digest", 10, 1, None)
             for session, counts in ((f"session {name}", True), ("another", version == 4)):
-                exchange = ledger_module.Exchange.of(receipts.KEY, "r", session)
+                exchange = ledger_module.RecordedExchange.of(receipts.KEY, "r", session)
                 assert ledger.reserve(exchange, [wanted], 5, 100, receipts.NOW) == (() if counts else (0,))
                 ledger.release(exchange)
 
 
 def test_an_answer_that_was_given_back_is_not_taken_over(log: Path) -> None:
     older_receipts(log, NAMES)
-    with closing(Ledger(log / LEDGER_FILE)) as ledger:
-        returned = ledger.returned_chunks(ledger_module.Exchange.of(receipts.KEY, NAMES[-1], "").request)
+    with closing(EventLedger(log / LEDGER_FILE)) as ledger:
+        returned = ledger.returned_chunks(ledger_module.RecordedExchange.of(receipts.KEY, NAMES[-1], "").request)
     assert returned.keys() == {ledger_module.pseudonym_of(f"{NAMES[-1]}#chunk_1")}
 
 
@@ -91,7 +91,7 @@ def test_a_citation_that_an_older_release_only_began_is_new(log: Path) -> None:
     with closing(sqlite3.connect(log / LEDGER_FILE)) as connection, connection:
         register_checksum(connection)
         connection.execute("INSERT INTO cited VALUES (?, ?, 1, 5.0, 0)", (b"e", b"f"))
-    with closing(Ledger(log / LEDGER_FILE)) as ledger:
+    with closing(EventLedger(log / LEDGER_FILE)) as ledger:
         assert ledger.record_citation(b"e", b"g", receipts.NOW) == "new"
 
 
@@ -115,7 +115,7 @@ def test_a_line_that_no_checksum_covers_is_mentioned(log: Path, caplog: pytest.L
     older_receipts(log, NAMES)
     with sorted((log / "events").glob("*.jsonl"))[-1].open("ab") as file:
         file.write(b"\n")
-    Ledger(log / LEDGER_FILE).close()
+    EventLedger(log / LEDGER_FILE).close()
     assert any("of the event log has no event in line" in message for message in caplog.messages)
 
 
@@ -127,7 +127,7 @@ def test_journaled_lines_that_a_power_cut_took_from_the_log_come_back(log: Path,
     content = last.read_bytes()
     last.write_bytes(content[: len(content) - cut])
     assert sorted(ids_in(log)) == sorted(expected)
-    Ledger(log / LEDGER_FILE).close()
+    EventLedger(log / LEDGER_FILE).close()
     assert sorted(ids_in(log)) == sorted(expected)
 
 
@@ -146,7 +146,7 @@ def test_a_log_whose_first_segments_were_removed_is_taken_over(tmp_path: Path, l
     expected = older_receipts(log, NAMES)
     (log / "events" / "000001.jsonl").unlink()
     (log / "events" / "notes.jsonl").write_bytes(b'{"event_id": "other"}\n')
-    Ledger(log / LEDGER_FILE).close()
+    EventLedger(log / LEDGER_FILE).close()
     assert ids_in(log) == expected[6:]
     opened = receipts.receipts_in(tmp_path)
     assert asyncio.run(receipts.cite(opened, NAMES[0], "again")) == "same", "its citation stays known"
@@ -155,9 +155,9 @@ def test_a_log_whose_first_segments_were_removed_is_taken_over(tmp_path: Path, l
 
 def test_a_second_log_is_put_beside_the_first(log: Path) -> None:
     older_receipts(log, NAMES)
-    Ledger(log / LEDGER_FILE).close()
+    EventLedger(log / LEDGER_FILE).close()
     (log / "events").mkdir()
-    Ledger(log / LEDGER_FILE).close()
+    EventLedger(log / LEDGER_FILE).close()
     assert sorted(path.name for path in log.glob("events*")) == ["events.1.old", "events.2.old"]
 
 
@@ -167,7 +167,7 @@ def test_a_damaged_journal_is_refused_and_nothing_is_changed(log: Path) -> None:
         connection.execute("UPDATE notes SET entries = ? WHERE id = 2", (b'[["other"]]',))
     before = contents(log)
     with pytest.raises(StorageFailed, match="its journal is damaged"):
-        Ledger(log / LEDGER_FILE)
+        EventLedger(log / LEDGER_FILE)
     assert contents(log) == before
 
 
@@ -176,7 +176,7 @@ def test_a_server_of_an_older_release_that_goes_on_is_refused(log: Path) -> None
     older_receipts(log, NAMES)
     with closing(sqlite3.connect(log / LEDGER_FILE, isolation_level=None)) as older:
         assert older.execute("SELECT count(*) FROM notes").fetchone() == (3,)
-        Ledger(log / LEDGER_FILE).close()
+        EventLedger(log / LEDGER_FILE).close()
         with pytest.raises(sqlite3.OperationalError, match="no such table: notes"):
             older.execute("INSERT INTO notes (segment, lines, entries) VALUES (1, x'', x'5b5d')")
 
@@ -185,7 +185,7 @@ class Died(BaseException):
     """In place of a kill."""
 
 
-@pytest.mark.parametrize("name", ["Ledger.release", "sync_folder", "older_receipts.put_aside"])
+@pytest.mark.parametrize("name", ["EventLedger.release", "sync_folder", "older_receipts.put_aside"])
 def test_a_take_over_that_ends_before_or_after_its_commit_is_completed_by_the_next(
     log: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -198,12 +198,12 @@ def test_a_take_over_that_ends_before_or_after_its_commit_is_completed_by_the_ne
     with monkeypatch.context() as patch:
         patch.setattr(f"aidre.api.protocols.intent.event_ledger.{name}", dies)
         with pytest.raises(Died):
-            Ledger(log / LEDGER_FILE)
+            EventLedger(log / LEDGER_FILE)
     assert {path: content for path, content in contents(log).items() if path != LEDGER_FILE} == {
         path: content for path, content in before.items() if path != LEDGER_FILE
     }
     assert ids_in(log) == expected
-    Ledger(log / LEDGER_FILE).close()
+    EventLedger(log / LEDGER_FILE).close()
     assert ids_in(log) == expected
     assert not (log / "events").exists()
 
@@ -226,7 +226,7 @@ def test_a_reader_that_began_before_a_take_over_reads_on(log: Path) -> None:
     expected = older_receipts(log, NAMES)
     reading = read_events(log / LEDGER_FILE)
     found = [next(reading)["event_id"]]
-    Ledger(log / LEDGER_FILE).close()
+    EventLedger(log / LEDGER_FILE).close()
     assert found + [event["event_id"] for event in reading] == expected
 
 

@@ -17,9 +17,9 @@ from aidre.api.protocols.intent import event_ledger as ledger_module, receipts a
 from aidre.api.protocols.intent.event_ledger import (
     EXPIRY_SECONDS,
     RETENTION_SECONDS,
-    Candidate,
-    Exchange,
-    Ledger,
+    EventLedger,
+    PassageCandidate,
+    RecordedExchange,
     pseudonym_of,
     read_events,
 )
@@ -48,7 +48,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Client, Platform]]:
 
 
 async def keep(receipts: Receipts, *numbers: int) -> None:
-    def keeping(ledger: Ledger) -> None:
+    def keeping(ledger: EventLedger) -> None:
         for n in numbers:
             ledger.add_event({"n": n})
 
@@ -166,7 +166,7 @@ def test_a_turn_that_fails_leaves_nothing(opened: Receipts, monkeypatch: pytest.
 
     nonce = Nonce.of("key", "n")
     asyncio.run(keep(opened, 0))
-    monkeypatch.setattr(Ledger, "add_event", broken)
+    monkeypatch.setattr(EventLedger, "add_event", broken)
     failed = asyncio.run(turn(nonce))
     assert [type(each) for each in failed] == [StorageFailed, StorageFailed]
     monkeypatch.undo()
@@ -183,7 +183,7 @@ def test_a_nonce_is_spent_behind_an_answer_whose_event_was_not_written(
     _, platform = served
     asked, nonce = platform.request(), "n" * 22
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "add_event", broken)
+        patch.setattr(EventLedger, "add_event", broken)
         assert platform.post("/aip/retrieve", asked, nonce=nonce)[0] == 503
     assert platform.post("/aip/retrieve", asked, nonce=nonce)[0] == 401
 
@@ -191,14 +191,14 @@ def test_a_nonce_is_spent_behind_an_answer_whose_event_was_not_written(
 def test_a_nonce_is_spent_once_for_all_commits_of_its_request(
     opened: Receipts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exchange, nonce = Exchange.of("key", "request", "session"), Nonce.of("key", "nonce")
+    exchange, nonce = RecordedExchange.of("key", "request", "session"), Nonce.of("key", "nonce")
 
     async def ask(receipts: Receipts, nonce: Nonce) -> None:
         await receipts.reserve(nonce, exchange, [], (5, 500), lambda _: None)
 
     asyncio.run(ask(opened, nonce))
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "reserve", broken)
+        patch.setattr(EventLedger, "reserve", broken)
         with pytest.raises(StorageFailed):
             asyncio.run(ask(opened, nonce))
     assert nonce.spent, "by the first page"
@@ -214,7 +214,7 @@ def test_a_nonce_is_spent_once_for_all_commits_of_its_request(
 def test_work_after_a_commit_that_fails_harms_no_answer(
     opened: Receipts, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(Ledger, "maintain", broken)
+    monkeypatch.setattr(EventLedger, "maintain", broken)
     for n in range(3):
         asyncio.run(keep(opened, n))
     opened.close()
@@ -225,8 +225,8 @@ def test_work_after_a_commit_that_fails_harms_no_answer(
 def test_receipts_expire_while_a_server_runs(tmp_path: Path) -> None:
     clock = Clock()
     receipts = Receipts(tmp_path, clock)
-    exchange = Exchange.of("key", "request", "session")
-    chunk = Candidate("d#1", "d", b"digest", 1, 5, None)
+    exchange = RecordedExchange.of("key", "request", "session")
+    chunk = PassageCandidate("d#1", "d", b"digest", 1, 5, None)
     asyncio.run(receipts.reserve(Nonce.of("key", "n"), exchange, [chunk], (5, 500), lambda _: {"n": 1}))
 
     def rows() -> list[int]:
@@ -253,10 +253,10 @@ def test_receipts_expire_while_a_server_runs(tmp_path: Path) -> None:
 def test_a_ledger_that_cannot_be_opened_fails_all_and_is_tried_again(
     opened: Receipts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_: Path) -> Ledger:
+    def broken(_: Path) -> EventLedger:
         raise StorageFailed("cannot use intent.sqlite")
 
-    monkeypatch.setattr(receipts_module, "Ledger", broken)
+    monkeypatch.setattr(receipts_module, "EventLedger", broken)
     with pytest.raises(StorageFailed):
         asyncio.run(keep(opened, 1))
     monkeypatch.undo()

@@ -14,7 +14,7 @@ import pytest
 
 from aidre.api.access.caller import ANONYMOUS, Caller
 from aidre.api.protocols.nlweb.nlweb_envelope import NlwebFailure, PromiseResponse
-from aidre.api.protocols.nlweb.promises import Progress, Promises
+from aidre.api.protocols.nlweb.promises import PromiseProgress, Promises
 from tests.support.clocks import WAIT_SECONDS
 
 
@@ -26,9 +26,9 @@ class Gate:
     opened: asyncio.Event = field(default_factory=asyncio.Event)
     began: asyncio.Event = field(default_factory=asyncio.Event)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
-    progress: Progress | None = None
+    progress: PromiseProgress | None = None
 
-    async def __call__(self, progress: Progress) -> str:
+    async def __call__(self, progress: PromiseProgress) -> str:
         self.progress = progress
         self.began.set()
         try:
@@ -53,7 +53,9 @@ async def worker(folder: Path | None, **options: Any) -> AsyncIterator[Promises]
         await promises.close()
 
 
-async def promised(promises: Promises, work: Callable[[Progress], Awaitable[str]], caller: Caller = ANONYMOUS) -> str:
+async def promised(
+    promises: Promises, work: Callable[[PromiseProgress], Awaitable[str]], caller: Caller = ANONYMOUS
+) -> str:
     """The token of a promise that is given at once."""
     found = await promises.run_or_promise(caller, work, rendered, 0.0)
     assert isinstance(found, PromiseResponse)

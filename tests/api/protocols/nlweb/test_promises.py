@@ -12,7 +12,7 @@ from aidre.api.access.caller import ANONYMOUS, Caller
 from aidre.api.protocols.nlweb import promises as module
 from aidre.api.protocols.nlweb.nlweb_envelope import NlwebFailure, PromiseResponse
 from aidre.api.protocols.nlweb.promise_table import PromiseTable
-from aidre.api.protocols.nlweb.promises import WORKER_TIMEOUT_SECONDS, Progress, Promises
+from aidre.api.protocols.nlweb.promises import WORKER_TIMEOUT_SECONDS, PromiseProgress, Promises
 from aidre.engine.errors import InvalidInput
 from tests.api.protocols.nlweb.promises import Gate, cancelled, failed, kept, promised, rendered, settled, worker
 from tests.support.clocks import WAIT_SECONDS, Clock, until_in_loop
@@ -229,7 +229,7 @@ def test_work_beyond_all_time_is_a_timeout(tmp_path: Path) -> None:
 def test_work_that_fails_is_a_failure_for_its_caller(
     tmp_path: Path, error: Exception, code: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def work(progress: Progress) -> str:
+    async def work(progress: PromiseProgress) -> str:
         raise error
 
     async def run() -> None:

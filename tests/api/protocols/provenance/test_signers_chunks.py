@@ -16,14 +16,14 @@ from joserfc.errors import BadSignatureError, ExpiredTokenError, JoseError
 from joserfc.jwk import KeySet
 
 from aidre.api.protocols.provenance.keys import KeyRing, make_key
-from aidre.api.protocols.provenance.signers import ChunkSigner, Claims, canonical_json
+from aidre.api.protocols.provenance.signers import ChunkClaims, ChunkSigner, canonical_json
 from tests.support.clocks import Clock
 from tests.support.properties import REPEATABLE
 from tests.support.signatures import verified_chunk
 
 ISSUER = "https://example.com"
 MONTH = 30 * 86_400
-CLAIMS = Claims("docs", "a b#chunk_1", "sha256:" + "0" * 64, "https://example.com/ä", "2026-04-01T10:00:00Z")
+CLAIMS = ChunkClaims("docs", "a b#chunk_1", "sha256:" + "0" * 64, "https://example.com/ä", "2026-04-01T10:00:00Z")
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

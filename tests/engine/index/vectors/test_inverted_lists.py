@@ -18,7 +18,7 @@ from aidre.engine.index.vectors.quantizer import (
     train_codebook,
     with_centroids,
 )
-from aidre.engine.index.vectors.scan import Scan, ScanGroup
+from aidre.engine.index.vectors.scan import PreparedScan, ScanGroup
 from aidre.engine.index.vectors.vector_index import (
     VectorIndex,
     index_to_batch,
@@ -48,7 +48,7 @@ def test_every_row_stands_in_two_lists_and_is_found_once(distance: Distance) -> 
     scan = listed_index(distance, structured(ROWS, DIMENSIONS))
     assert (scan.nlist, len(scan), scan.list_sizes[:LISTS].sum()) == (LISTS, ROWS, 2 * ROWS)
     assert (scan.assignments[0] != scan.assignments[1]).all()
-    one = Scan(ScanGroup([scan]))
+    one = PreparedScan(ScanGroup([scan]))
     for reach in (None, probing(LISTS)):
         rows, near = one.search(query_of(distance), ROWS, reach)
         assert sorted(rows.tolist()) == list(range(ROWS))
@@ -63,9 +63,11 @@ def test_all_rows_are_gone_over_as_one_list_and_those_of_few_lists_by_these() ->
         mask = scan.assignments[0] < few
         counts = scan.count_by_list(mask)
         assert scan.covering_lists(counts).tolist() == expected.tolist()
-        found, near = Scan(ScanGroup([scan]), None, bits_of(mask), [counts]).search(query_of("cosine"), int(mask.sum()))
+        found, near = PreparedScan(ScanGroup([scan]), None, bits_of(mask), [counts]).search(
+            query_of("cosine"), int(mask.sum())
+        )
         assert sorted(found.tolist()) == np.flatnonzero(mask).tolist()
-        by_all = Scan(ScanGroup([scan]), None, bits_of(mask)).search(query_of("cosine"), int(mask.sum()))
+        by_all = PreparedScan(ScanGroup([scan]), None, bits_of(mask)).search(query_of("cosine"), int(mask.sum()))
         assert near.tolist() == by_all[1].tolist()
 
 

@@ -24,7 +24,7 @@ from aidre.engine.index.vectors.quantizer import (
     with_centroids,
     without_centroids,
 )
-from aidre.engine.index.vectors.scan import Scan, ScanGroup
+from aidre.engine.index.vectors.scan import PreparedScan, ScanGroup
 from aidre.engine.model import Distance
 from aidre.engine.native import native
 from tests.engine.index.vectors.vector_indexes import (
@@ -44,7 +44,7 @@ def test_dimensions_that_the_code_size_does_not_divide_are_padded() -> None:
     assert code_sizes(50) == [9, 13, 25, 50]
     scan = index_of("dot", column, 13)
     query = encode_query(space_of("dot", 50), structured(1, 50, 1)[0])
-    assert len(Scan(ScanGroup([scan])).search(query, 10)[0]) == 10
+    assert len(PreparedScan(ScanGroup([scan])).search(query, 10)[0]) == 10
 
 
 @pytest.mark.skipif(native is None, reason="the kernel was not built here")

@@ -20,7 +20,7 @@ from aidre.engine.index.vectors.quantizer import (
     row_blocks,
     without_centroids,
 )
-from aidre.engine.index.vectors.scan import Scan, ScanGroup, SearchDepth, search_depth
+from aidre.engine.index.vectors.scan import PreparedScan, ScanGroup, SearchDepth, search_depth
 from aidre.engine.index.vectors.vector_index import (
     NORM_WEIGHT,
     VectorIndex,
@@ -61,14 +61,14 @@ def test_a_scan_yields_allowed_rows_once_each_best_first(distance: Distance, cod
     assert scan.code_size == code_size
     sweep = ScanGroup([scan])
     query = encode_query(space_of(distance, DIMENSIONS), structured(1, DIMENSIONS, 1)[0])
-    everything, seeming = Scan(sweep).search(query, 2000)
+    everything, seeming = PreparedScan(sweep).search(query, 2000)
     assert sorted(everything.tolist()) == list(range(2000))
     assert (seeming[:-1] >= seeming[1:]).all()
     mask = np.arange(2000) % 3 == 0
-    found, _ = Scan(sweep, bitmap=bits_of(mask)).search(query, 50)
+    found, _ = PreparedScan(sweep, bitmap=bits_of(mask)).search(query, 50)
     assert len(set(found.tolist())) == 50
     assert mask[found].all()
-    fewer, _ = Scan(sweep, bitmap=bits_of(np.arange(2000) < 5)).search(query, 50)
+    fewer, _ = PreparedScan(sweep, bitmap=bits_of(np.arange(2000) < 5)).search(query, 50)
     assert sorted(fewer.tolist()) == [0, 1, 2, 3, 4]
 
 
@@ -77,7 +77,7 @@ def test_what_a_scan_says_comes_near_the_exact_scores(distance: Distance) -> Non
     column = column_of(distance, structured(2000, DIMENSIONS))
     sweep = ScanGroup([index_of(distance, column, DIMENSIONS)])
     query = encode_query(space_of(distance, DIMENSIONS), structured(1, DIMENSIONS, 1)[0])
-    rows, seeming = Scan(sweep).search(query, 2000)
+    rows, seeming = PreparedScan(sweep).search(query, 2000)
     assert np.corrcoef(seeming, evaluate(column, rows, query))[0, 1] > 0.95
 
 
@@ -94,13 +94,13 @@ def test_a_sweep_over_segments_finds_what_one_of_all_their_rows_does(distance: D
         scans.append(scan)
     query = encode_query(space_of(distance, DIMENSIONS), structured(1, DIMENSIONS, 1)[0])
     seeming = np.empty(3000)
-    numbers, values = Scan(ScanGroup([whole])).search(query, 3000)
+    numbers, values = PreparedScan(ScanGroup([whole])).search(query, 3000)
     seeming[numbers] = values
-    numbers, values = Scan(ScanGroup(scans)).search(query, 100)
+    numbers, values = PreparedScan(ScanGroup(scans)).search(query, 100)
     found = np.array(ends)[numbers // MAX_SEGMENT_ROWS] + numbers % MAX_SEGMENT_ROWS
     assert len(set(found.tolist())) == 100
     assert values.tolist() == seeming[found].tolist() == np.sort(seeming)[::-1][:100].tolist()
-    numbers, _ = Scan(ScanGroup(scans), [0, 2]).search(query, 201)
+    numbers, _ = PreparedScan(ScanGroup(scans), [0, 2]).search(query, 201)
     assert set(numbers.tolist()) == {0, *range(2 * MAX_SEGMENT_ROWS, 2 * MAX_SEGMENT_ROWS + 200)}
 
 
@@ -114,7 +114,7 @@ def test_scans_with_one_codebook_are_known_by_it() -> None:
 
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_the_nearest_lists_hold_most_of_the_nearest_rows_as_close_as_they_are(distance: Distance) -> None:
-    one = Scan(ScanGroup([listed_index(distance, structured(ROWS, DIMENSIONS))]))
+    one = PreparedScan(ScanGroup([listed_index(distance, structured(ROWS, DIMENSIONS))]))
     shares = []
     for seed in range(1, 20):
         rows, near = one.search(query_of(distance, seed), ROWS)
@@ -128,7 +128,7 @@ def test_the_nearest_lists_hold_most_of_the_nearest_rows_as_close_as_they_are(di
 
 
 def test_lists_that_hold_too_few_rows_are_not_all_that_is_searched() -> None:
-    one = Scan(ScanGroup([listed_index("cosine", structured(ROWS, DIMENSIONS))]))
+    one = PreparedScan(ScanGroup([listed_index("cosine", structured(ROWS, DIMENSIONS))]))
     rows, _ = one.search(query_of("cosine"), 2_000, probing(1))
     assert len(set(rows.tolist())) == 2_000
 
@@ -139,7 +139,7 @@ def test_a_bitmap_lets_through_the_same_rows_from_lists() -> None:
     counts = scan.count_by_list(mask)
     assert counts is not None
     assert counts.sum() == mask.sum()
-    one = Scan(ScanGroup([scan]), None, bits_of(mask), [counts])
+    one = PreparedScan(ScanGroup([scan]), None, bits_of(mask), [counts])
     for reach, count in ((None, int(mask.sum())), (probing(4), 50), (probing(0), 50)):
         rows, _ = one.search(query_of("cosine"), count, reach)
         assert len(set(rows.tolist())) == count
@@ -151,7 +151,7 @@ def test_rows_far_from_the_query_are_found_where_only_they_are_allowed() -> None
     scan, query = listed_index("cosine", rows), query_of("cosine")
     places = scan.coarse_quantizer.probe(query, LISTS)
     mask = np.isin(scan.assignments[0], places[LISTS // 2 :])
-    one = Scan(ScanGroup([scan]), None, bits_of(mask), [scan.count_by_list(mask)])
+    one = PreparedScan(ScanGroup([scan]), None, bits_of(mask), [scan.count_by_list(mask)])
     found, _ = one.search(query, 20, probing(8))
     whole, _ = one.search(query, 20)
     assert found.tolist() == whole.tolist()
@@ -159,7 +159,7 @@ def test_rows_far_from_the_query_are_found_where_only_they_are_allowed() -> None
 
 
 def test_several_queries_each_have_their_own_lists() -> None:
-    one = Scan(ScanGroup([listed_index("cosine", structured(ROWS, DIMENSIONS))]))
+    one = PreparedScan(ScanGroup([listed_index("cosine", structured(ROWS, DIMENSIONS))]))
     queries = np.concatenate([query_of("cosine", seed) for seed in range(5)])
     found = one.search_all(queries, 50, probing(4))
     for place, (rows, near) in enumerate(found):
@@ -173,10 +173,10 @@ def test_two_threads_find_what_one_does(reach: SearchDepth | None, monkeypatch: 
     monkeypatch.setattr(lists, "FULL_LIST_ROWS", 1_024)
     scan = listed_index("cosine", structured(ROWS, DIMENSIONS))
     assert scan.list_sizes[scan.covering_lists(None)].tolist() == [1_024, 1_024, ROWS - 2_048]
-    alone = Scan(ScanGroup([scan])).search(query_of("cosine"), 100, reach)
+    alone = PreparedScan(ScanGroup([scan])).search(query_of("cosine"), 100, reach)
     monkeypatch.setattr(passes, "MIN_SHARED_ROWS", 500)
     monkeypatch.setattr(kernel, "_core_is_idle", lambda: True)
-    shared = Scan(ScanGroup([scan])).search(query_of("cosine"), 100, reach)
+    shared = PreparedScan(ScanGroup([scan])).search(query_of("cosine"), 100, reach)
     assert shared[1].tolist() == alone[1].tolist()
     assert len(set(shared[0].tolist())) == 100
 
@@ -192,7 +192,7 @@ def test_a_small_segment_is_one_list_and_is_gone_over_with_the_others() -> None:
     assert sorted(map(len, passes.group_by_codebook([small, other, large]))) == [1, 2]
     large.assign_slot(1)
     small.assign_slot(0)
-    found, _ = Scan(ScanGroup([large, small])).search(query_of("cosine"), 400, probing(1))
+    found, _ = PreparedScan(ScanGroup([large, small])).search(query_of("cosine"), 400, probing(1))
     near = {number for number in found.tolist() if number < MAX_SEGMENT_ROWS}
     assert near
     assert len(set(found.tolist())) == 400
@@ -236,7 +236,7 @@ def test_only_lists_that_are_little_behind_the_nearest_are_gone_over(distance: D
     gap = float(gaps[4] + gaps[5]) / 2
     assert scan.coarse_quantizer.probe(query, LISTS, gap).tolist() == numbers[:5].tolist()
     assert scan.coarse_quantizer.probe(query, 3, gap).tolist() == numbers[:3].tolist()
-    one = Scan(ScanGroup([scan]))
+    one = PreparedScan(ScanGroup([scan]))
     found, _ = one.search(query, 300, SearchDepth(300, 10, (Depth(10, 300, 1.0, 1.0, LISTS, gap),)))
     assert found.tolist() == one.search(query, 300, probing(5))[0].tolist()
     assert found.tolist() != one.search(query, 300, probing(6))[0].tolist()
@@ -246,8 +246,8 @@ def test_more_lists_are_gone_over_where_the_nearest_hold_too_few_rows() -> None:
     rows = structured(ROWS, DIMENSIONS)
     scan, query = listed_index("cosine", rows), query_of("cosine")
     mask = np.arange(ROWS) % 2 == 0
-    masked = Scan(ScanGroup([scan]), None, bits_of(mask), [scan.count_by_list(mask)])
-    for one, count in ((Scan(ScanGroup([scan])), 200), (masked, 100)):
+    masked = PreparedScan(ScanGroup([scan]), None, bits_of(mask), [scan.count_by_list(mask)])
+    for one, count in ((PreparedScan(ScanGroup([scan])), 200), (masked, 100)):
         wide = SearchDepth(count, 10, (Depth(10, count, 1.0, 1.0, 8), Depth(1000, 5_000, 1.0, 1.0, 8)))
         tight = SearchDepth(count, 10, tuple(replace(depth, gap=1e-9) for depth in wide.depths))
         probed, all_probed = (one._probed_lists(query, 2 * count, depth) for depth in (tight, wide))
@@ -286,7 +286,7 @@ def test_estimates_are_those_of_the_decoded_rows(distance: Distance, is_rotated:
         expected = -((prepared(query) - decoded) ** 2).sum(axis=1)
     else:
         expected = decoded @ prepared(query)[0] - index.norm_weight * (decoded**2).sum(axis=1)
-    row_ids, estimates = Scan(ScanGroup([index])).search(query, ROWS)
+    row_ids, estimates = PreparedScan(ScanGroup([index])).search(query, ROWS)
     assert np.abs(estimates - expected[row_ids]).max() < 0.015 * np.ptp(expected)  # look-up tables have 8 bits
 
 
@@ -304,7 +304,7 @@ def test_segments_with_and_without_a_rotation_are_merged_as_if_they_had_one_code
     for seed in range(1, 20):
         query = query_of(distance, seed)
         true = column.search(query, 10, None)[0]
-        by_group = [Scan(ScanGroup(group)).search(query, 300) for group in groups]
+        by_group = [PreparedScan(ScanGroup(group)).search(query, 300) for group in groups]
         row_ids, estimates = (np.concatenate(arrays) for arrays in zip(*by_group, strict=True))
         best = row_ids[np.argsort(-estimates)[:300]]
         found = best // MAX_SEGMENT_ROWS * half + best % MAX_SEGMENT_ROWS
@@ -317,7 +317,7 @@ def test_rotated_codes_find_as_much_among_fewer_candidates() -> None:
     column = column_of("cosine", rows)
 
     def recall_among(index: VectorIndex, candidates: int) -> float:
-        scan = Scan(ScanGroup([index]))
+        scan = PreparedScan(ScanGroup([index]))
         queries = [query_of("cosine", seed) for seed in range(1, 40)]
         found = [np.isin(column.search(one, 10, None)[0], scan.search(one, candidates)[0]).mean() for one in queries]
         return float(np.mean(found))

@@ -14,7 +14,7 @@ from aidre.engine.index.vectors import distance, quantizer, scan as passes
 from aidre.engine.index.vectors.distance import spare_core
 from aidre.engine.index.vectors.encoding import encode, encode_query
 from aidre.engine.index.vectors.quantizer import row_blocks, train_codebook
-from aidre.engine.index.vectors.scan import Scan, ScanGroup, search_depth
+from aidre.engine.index.vectors.scan import PreparedScan, ScanGroup, search_depth
 from aidre.engine.index.vectors.vector_index import VectorIndex, index_to_batch, open_index
 from aidre.engine.storage.manifest import Calibration, Depth
 from tests.support.calibrations import quick_calibration  # noqa: F401
@@ -58,7 +58,7 @@ def scan_of(rows: Vectors) -> VectorIndex:
 @pytest.mark.usefixtures("short_lists", "idle")
 def test_a_pass_that_two_threads_share_finds_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = structured(2_750, 384)
-    one = Scan(ScanGroup([scan_of(rows)]))
+    one = PreparedScan(ScanGroup([scan_of(rows)]))
     for query in encode(SPACE, rows[:10]).codes.astype(np.float32)[:, None]:
         with monkeypatch.context() as patched:
             patched.setattr(passes, "spare_core", nobody)
@@ -79,7 +79,7 @@ def test_a_shared_pass_keeps_to_its_bitmap() -> None:
     rows = structured(2_750, 384)
     allowed = np.random.default_rng(0).random(2_750) < 0.01
     allowed[:1_375] = False  # nothing for the first thread
-    one = Scan(ScanGroup([scan_of(rows)]), bitmap=distance.Bitmap(np.packbits(allowed, bitorder="little")))
+    one = PreparedScan(ScanGroup([scan_of(rows)]), bitmap=distance.Bitmap(np.packbits(allowed, bitorder="little")))
     found, _ = one.search(encode_query(SPACE, rows[0]), int(allowed.sum()))
     assert sorted(found.tolist()) == np.flatnonzero(allowed).tolist()
 

@@ -24,7 +24,7 @@ from aidre.engine.index.vectors.quantizer import (
     with_centroids,
     with_prepared_centroids,
 )
-from aidre.engine.index.vectors.scan import Scan, ScanGroup
+from aidre.engine.index.vectors.scan import PreparedScan, ScanGroup
 from aidre.engine.index.vectors.transform import Transform, train_transform
 from aidre.engine.index.vectors.vector_index import (
     VectorIndex,
@@ -68,7 +68,7 @@ def test_an_index_comes_back_from_disk_as_it_was(tmp_path: Path) -> None:
     del batch
     fresh = index_of("cosine", column, 12)
     query = encode_query(space, structured(1, DIMENSIONS, 1)[0])
-    found = [Scan(ScanGroup([scan])).search(query, 100)[0].tolist() for scan in (opened, fresh)]
+    found = [PreparedScan(ScanGroup([scan])).search(query, 100)[0].tolist() for scan in (opened, fresh)]
     assert found[0] == found[1]
 
 
@@ -79,7 +79,7 @@ def test_a_codebook_that_travels_as_text_encodes_rows_alike() -> None:
     sent = open_index(space, build_index_batch(column.codes, serialize_codebook(scan), "abc", 1500), 1500, "abc")
     query = encode_query(space, structured(1, DIMENSIONS, 1)[0])
     assert sent.codebook_key == scan.codebook_key
-    found = [Scan(ScanGroup([one])).search(query, 100)[0].tolist() for one in (scan, sent)]
+    found = [PreparedScan(ScanGroup([one])).search(query, 100)[0].tolist() for one in (scan, sent)]
     assert found[0] == found[1]
 
 
@@ -92,7 +92,7 @@ def test_an_index_of_an_older_release_with_smaller_blocks_is_still_read() -> Non
     scan = open_index(space, index_to_batch(Quantized((older,)), "abc", 1500), 1500, "abc")
     query = encode_query(space, structured(1, DIMENSIONS, 1)[0])
     expected = older.search(query, 50)[0][0].tolist()
-    assert Scan(ScanGroup([scan])).search(query, 50)[1].tolist() == expected
+    assert PreparedScan(ScanGroup([scan])).search(query, 50)[1].tolist() == expected
 
 
 def test_an_index_of_another_kind_is_refused() -> None:
@@ -132,7 +132,8 @@ def test_lists_come_back_from_disk_as_they_were() -> None:
     assert opened.codebook_key == scan.codebook_key
     assert (opened.assignments == scan.assignments).all()
     found = [
-        Scan(ScanGroup([one])).search(query_of("euclidean"), 100, probing(4))[0].tolist() for one in (opened, scan)
+        PreparedScan(ScanGroup([one])).search(query_of("euclidean"), 100, probing(4))[0].tolist()
+        for one in (opened, scan)
     ]
     assert found[0] == found[1]
 
@@ -164,7 +165,9 @@ def test_codes_stay_in_the_file_and_outlive_what_opened_it(name: str, tmp_path: 
     del opened, mapped, codes, again
     gc.collect()
     for reach in (None, probing(4)):
-        found = [Scan(one).search(query_of("cosine"), 100, reach)[0].tolist() for one in (sweep, ScanGroup([scan]))]
+        found = [
+            PreparedScan(one).search(query_of("cosine"), 100, reach)[0].tolist() for one in (sweep, ScanGroup([scan]))
+        ]
         assert found[0] == found[1]
 
 
@@ -185,7 +188,9 @@ def test_a_rotated_index_comes_back_from_disk_as_it_was(distance: Distance, has_
     assert opened.codebook_key == scan.codebook_key
     assert opened.nlist == scan.nlist == (LISTS if has_lists else 0)
     for depth in (None, probing(4)):
-        found = [Scan(ScanGroup([one])).search(query_of(distance), 100, depth)[0].tolist() for one in (opened, scan)]
+        found = [
+            PreparedScan(ScanGroup([one])).search(query_of(distance), 100, depth)[0].tolist() for one in (opened, scan)
+        ]
         assert found[0] == found[1]
 
 
@@ -196,7 +201,7 @@ def test_a_codebook_that_rotates_travels_as_text(has_lists: bool) -> None:
     batch = build_index_batch(codes_of("cosine", rows), serialize_codebook(scan), "abc", 1500)
     sent = open_index(scan.space, batch, ROWS, "abc")
     assert sent.codebook_key == scan.codebook_key
-    found = [Scan(ScanGroup([one])).search(query_of("cosine"), 100)[0].tolist() for one in (sent, scan)]
+    found = [PreparedScan(ScanGroup([one])).search(query_of("cosine"), 100)[0].tolist() for one in (sent, scan)]
     assert found[0] == found[1]
 
 

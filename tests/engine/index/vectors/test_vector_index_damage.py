@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from aidre.engine.collection import indexing
 from aidre.engine.collection.store import Store
 from aidre.engine.index.vectors.distance import VectorColumn, native_columns
-from aidre.engine.index.vectors.scan import Scan, ScanGroup
+from aidre.engine.index.vectors.scan import PreparedScan, ScanGroup
 from aidre.engine.index.vectors.vector_index import VectorIndex, index_to_batch, open_index
 from aidre.engine.native import native
 from aidre.engine.storage.arrow import FileProblem
@@ -59,11 +59,11 @@ def opened(batch: pa.RecordBatch) -> VectorIndex:
 def searched(index: VectorIndex) -> int:
     """Rows that a scan of all lists finds, by the kernel where it is used, and by FAISS."""
     group, query = ScanGroup([index]), query_of("dot")
-    found = len(Scan(group).search(query, 50)[0])
+    found = len(PreparedScan(group).search(query, 50)[0])
     if native is not None:
         columns = native_columns(index.space, [(column().codes, (), 1)])
         codes = group.native_codes(columns, [0])
-        plan = native.Plan(columns, (None,), ((codes, Scan(group).lists, ROWS),), (), ())
+        plan = native.Plan(columns, (None,), ((codes, PreparedScan(group).lists, ROWS),), (), ())
         [(arrays, _)] = plan.search(query, 50, 50, None, True)
         assert len(arrays[1]) == 8 * found
     return found

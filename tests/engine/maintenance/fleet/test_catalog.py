@@ -12,7 +12,7 @@ import pytest
 from aidre.engine.collection.store import Store
 from aidre.engine.errors import BucketFailed, PublicationRefused
 from aidre.engine.maintenance.fleet import catalog as catalog_module
-from aidre.engine.maintenance.publication import CATALOG, Catalog, encode_record, read_catalog, read_publication
+from aidre.engine.maintenance.publication import CATALOG, BucketCatalog, encode_record, read_catalog, read_publication
 from aidre.engine.maintenance.replica import Replica
 from tests.engine.maintenance.fleet.tenants import methods, tenants, write_tenants
 from tests.support.buckets import S3, FolderPlace, Once, Place, S3Place, denied, proxy_of
@@ -101,11 +101,11 @@ def test_the_catalog_of_an_older_release_lists_names_and_every_collection_is_ask
 ) -> None:
     publisher = folder_place.publisher(many)
     publisher.publish(tenants(4))
-    folder_place.put(CATALOG, encode_record(Catalog(tuple(tenants(4)))))
+    folder_place.put(CATALOG, encode_record(BucketCatalog(tuple(tenants(4)))))
     replica = folder_place.replica(tmp_path / "cache")
     write_tenants(many, tenants(2), ["b"])
     publisher.publish(tenants(2))
-    folder_place.put(CATALOG, encode_record(Catalog(tuple(tenants(4)))))
+    folder_place.put(CATALOG, encode_record(BucketCatalog(tuple(tenants(4)))))
     assert replica.pull() == tenants(2)
 
 

@@ -13,13 +13,13 @@ import orjson
 import pytest
 
 from aidre.api.config.nlweb import LanguageModel
-from aidre.api.config.toml import Period, Secret
+from aidre.api.config.toml import Interval, Secret
 from aidre.api.protocols.nlweb.answer.llm import MAX_RESPONSE_BYTES, ChatModel
 from aidre.engine.errors import ConfigurationError
 from tests.support.clocks import LeapingLoop, leap, until_in_loop
 
 KEY = "sk-a-very-secret-key"
-TIMEOUT = Period(600.0)
+TIMEOUT = Interval(600.0)
 INSTRUCTIONS = "Summarize."
 
 
