@@ -174,12 +174,11 @@ def test_the_map_of_what_tests_share_names_every_module_and_no_other() -> None:
 
 
 def unknown_tests(text: str, tests: Path) -> list[str]:
-    """Of a table of tests, as in "| `folder/test_file`: words_of_a_name[id] |": what no file has, and no name."""
+    """Of a table of tests, as in "| `folder/test_file`: words_of_a_name[id] |", by paths below tests/ or from packages/
+    on: what no file has, and no name."""
     lost = []
     for file, name in re.findall(r"^\| `([\w/]*test_\w+)`(?:: (\w+))?", text, re.MULTILINE):
-        folder, _, module = file.rpartition("/")
-        inside = tests.parent / folder / "tests" if folder.startswith("packages/") else tests / folder
-        path = inside / f"{module}.py"
+        path = (tests.parent if file.startswith("packages/") else tests) / f"{file}.py"
         if not path.exists():
             lost.append(file)
         elif name and not re.search(rf"^(async )?def test_\w*{name}", path.read_text(encoding="utf-8"), re.MULTILINE):
