@@ -56,6 +56,14 @@ FEW_FILES = 50
 """Runs of fewer files are not summed up."""
 SLOWEST = 10
 FOLDER_MARKERS = {"hostile": "hostile", "quality": "slow"}
+FIRST = {
+    "packages/client/tests/test_client_alone.py",
+    "tests/hostile/test_rooms.py",
+    "tests/integration/test_documents.py",
+    "tests/quality/test_codes.py",
+    "tests/test_installation.py",
+}
+"""Files with the longest tests: begun last, one of them would run alone while the other workers had nothing to do."""
 
 
 def pytest_configure() -> None:
@@ -63,8 +71,9 @@ def pytest_configure() -> None:
 
 
 def pytest_unconfigure() -> None:
-    if "tests.support.postgres" in sys.modules:
-        sys.modules["tests.support.postgres"].stop_shared()
+    for name in ("tests.support.postgres", "tests.support.loaded"):
+        if name in sys.modules:
+            sys.modules[name].stop_shared()
 
 
 def pytest_report_header() -> str:
@@ -103,6 +112,7 @@ def unsynced() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.relative_to(ROOT).as_posix() not in FIRST)
     for item in items:
         top, folder, *_ = item.path.relative_to(ROOT).parts
         marker = FOLDER_MARKERS.get(folder) if top == "tests" else None

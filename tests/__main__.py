@@ -12,7 +12,8 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -110,17 +111,25 @@ def _importing(file: Path) -> list[Path]:
     dotted = ".".join(inner[1:] if top == BESIDE else [top, *inner])
     wanted = f"aidre.{dotted}" if top in PACKAGES else dotted
     every = (*TESTS.rglob("test_*.py"), *ROOT.glob(f"{BESIDE}/*/tests/test_*.py"))
-    return sorted(path for path in every if wanted in set(_imports(path)))
+    return sorted(path for path in every if file.stem in _text(path) and wanted in _imports(path))
 
 
-def _imports(path: Path) -> Iterator[str]:
+@cache
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def _imports(path: Path) -> frozenset[str]:
     """The modules that a file may mean by its imports: `a.b` and `a.b.c` for `from a.b import c`."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(_text(path))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(found)
 
 
 def _of_room(folder: Path) -> Path:

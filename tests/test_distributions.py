@@ -19,8 +19,9 @@ from tests import ROOT
 from tests.commands.distributions import disagreements, distributions, missing_archives, platform_of, unraised
 from tests.commands.kernel_wheels import KERNEL, PLATFORMS, cross_compiled, kernel_faults
 from tests.commands.release import main
-from tests.support.compiler import zig
+from tests.support.compiler import of_sources, version_of, zig
 from tests.support.native import kernel
+from tests.support.tools import made
 
 PYTHON = 'requires-python = ">=3.11"\n'
 AIDRE = f'[project]\nname = "aidre"\ndynamic = ["version"]\n{PYTHON}dependencies = ["aidre-low==1.2.3"]\n'
@@ -195,15 +196,23 @@ def test_the_workflow_publishes_tags_alone_and_each_distribution_from_its_own_en
 @pytest.mark.process
 @pytest.mark.network
 def test_zig_compiles_kernels_for_other_machines_that_know_what_their_processor_can(tmp_path: Path) -> None:
-    sources = tmp_path / "sources"
-    for name in ("aidre", "engine", "ingest", "api"):
-        ignored = shutil.ignore_patterns("__pycache__", "*.so")
-        shutil.copytree(ROOT / name, sources / name, symlinks=True, ignore=ignored)
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in"):
-        shutil.copy(ROOT / name, sources)
     compiler = zig()
-    for platform in ("macosx_11_0_arm64", f"linux_{machine()}"):
-        wheel = cross_compiled(sources, platform, tmp_path, compiler)
+    platforms = ("macosx_11_0_arm64", f"linux_{machine()}")
+
+    def build(folder: Path) -> None:
+        sources = tmp_path / "sources"
+        for name in ("aidre", "engine", "ingest", "api"):
+            ignored = shutil.ignore_patterns("__pycache__", "*.so")
+            shutil.copytree(ROOT / name, sources / name, symlinks=True, ignore=ignored)
+        for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in"):
+            shutil.copy(ROOT / name, sources)
+        for platform in platforms:
+            cross_compiled(sources, platform, folder, compiler)
+
+    settings = (path.read_bytes() for path in (ROOT / "setup.py", ROOT / "tests/commands/kernel_wheels.py"))
+    wheels = made("kernels", build, *of_sources(), *settings, version_of(compiler), *compiler, sys.version, *platforms)
+    for platform in platforms:
+        [wheel] = wheels.glob(f"*-{platform}.whl")
         assert list(kernel_faults(wheel)) == []
     if sys.platform == "linux":
         with zipfile.ZipFile(wheel) as archive:

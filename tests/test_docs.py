@@ -306,6 +306,21 @@ def test_every_key_has_a_meaning_and_an_example_that_is_accepted(
         assert read(field.type, tomllib.loads(text)[key], key) is not None
 
 
+def drawn(architecture: str, folder: str) -> set[str]:
+    """The rooms and modules in the drawing of a folder."""
+    section = architecture.partition(f"\n## {folder}/")[2]
+    return set(re.findall("[a-z_]+", blocks(section)[0]))
+
+
+@pytest.mark.parametrize("folder", ["engine", "ingest", "api"])
+def test_the_architecture_draws_every_room_and_no_other(folder: str) -> None:
+    rooms = [path.parent for path in (ROOT / folder).rglob("__init__.py")]
+    near = {path.name for path in rooms if len(path.relative_to(ROOT / folder).parts) in (1, 2)}
+    modules = {path.stem for path in (ROOT / folder).glob("*.py")} - {"__init__"}
+    assert drawn((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), folder) == near | modules
+    assert drawn("\n## a/: what?\n\n```\none  <-  two {three}\n```\n", "a") == {"one", "two", "three"}
+
+
 def test_the_architecture_can_be_read_in_one_sitting() -> None:
     assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 320
 
@@ -323,6 +338,20 @@ def test_the_figures_of_the_readme_are_those_of_the_report() -> None:
         written = list(lines(report))
         assert shown.strip().splitlines() == written, "run `python -m benchmarks report`"
         assert len(written) >= 5
+
+
+def test_the_page_on_languages_has_the_figures_of_the_report() -> None:
+    report = (ROOT / "benchmarks" / "REPORT.md").read_text(encoding="utf-8").partition("## `bench_languages`")[2]
+    page = (ROOT / "docs" / "languages.md").read_text(encoding="utf-8")
+    for row, model, column in (
+        ("default, words and vectors", "default", 4),
+        ("multilingual, words and vectors", "multilingual", 4),
+        ("multilingual, vectors alone", "multilingual", 3),
+    ):
+        part = report.partition(f"**{model} model, nDCG@10**")[2].partition("\n**")[0]
+        sets = [line.split("|") for line in part.splitlines() if line.startswith("| xquad_")]
+        assert [cells[1].strip() for cells in sets] == [f"xquad_{tag}" for tag in ("ar", "de", "en", "hi", "zh")]
+        assert f"| {row} | {' | '.join(cells[column].strip().removeprefix('0') for cells in sets)} |" in page
 
 
 def test_the_figures_of_the_readme_are_of_this_minor_version() -> None:

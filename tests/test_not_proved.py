@@ -1,4 +1,4 @@
-"""The end of a run names the programs that tests were skipped for, and no other skip."""
+"""The end of a run names the programs that tests were skipped for, and no other skip; the longest tests begin first."""
 
 from __future__ import annotations
 
@@ -44,6 +44,11 @@ def test_what_is_missing_is_named_with_the_number_of_its_tests(
         "not proved here: no-such-program (not installed), 1 test",
         "not proved here: no_such_library (not installed), 1 test",
     ]
+
+
+def test_the_files_whose_tests_begin_first_are_there(pytestconfig: pytest.Config) -> None:
+    settings: Any = pytestconfig.pluginmanager.get_plugin(str(ROOT / "conftest.py"))
+    assert [path for path in settings.FIRST if not (ROOT / path).exists()] == []
 
 
 def test_a_program_that_is_there_is_not_missing() -> None:

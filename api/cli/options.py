@@ -62,7 +62,7 @@ def terminable() -> Iterator[None]:
     former = {
         number: signal.signal(number, _exit)
         for number in (signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is signal.SIG_DFL  # `nohup` ignores SIGHUP
+        if signal.getsignal(number) not in (signal.SIG_IGN, None)  # `nohup` ignores SIGHUP
     }
     try:
         yield

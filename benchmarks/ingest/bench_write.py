@@ -42,6 +42,8 @@ SPACE = EmbeddingSpace("mine", 384, "cosine")
 COLLECTION = "rows"
 SECRET = "a secret of the benchmark"
 ROWS, CLIENTS, STORED = 32, 32, 5_000
+COMMITS = 200
+"""Of one document, in process."""
 VARIANTS = 64
 """Different bodies; each is sent again under other ids."""
 PLACE = b"@@@@@@@@@"
@@ -212,7 +214,8 @@ def writing(port: int, turn: int, pause: float) -> Iterator[Callable[[], dict[st
     context = multiprocessing.get_context("spawn")
     results, ready, stop = context.SimpleQueue(), context.Event(), context.Event()
     phase = 1 if pause else 2
-    process = context.Process(target=write_until, args=(port, (turn, phase), pause, (ready, stop), results))
+    arguments = (port, (turn, phase), pause, (ready, stop), results)
+    process = context.Process(target=write_until, args=arguments, kwargs={"variants": VARIANTS})
     process.start()
     found: dict[str, float] = {}
     ready.wait(60)
@@ -224,9 +227,11 @@ def writing(port: int, turn: int, pause: float) -> Iterator[Callable[[], dict[st
         process.join()
 
 
-def write_until(port: int, place: tuple[int, int], pause: float, events: tuple[Event, Event], results: Any) -> None:
+def write_until(
+    port: int, place: tuple[int, int], pause: float, events: tuple[Event, Event], results: Any, *, variants: int
+) -> None:
     """One thread for each client. `pause`: seconds from one request to the next; 0: as soon as it is answered."""
-    prepared = [put(ROWS, 1_000 + seed) for seed in range(VARIANTS)]
+    prepared = [put(ROWS, 1_000 + seed) for seed in range(variants)]
     ready, stop = events
     counts, errors = [0] * CLIENTS, [0] * CLIENTS
     ready.set()
@@ -240,7 +245,7 @@ def write_until(port: int, place: tuple[int, int], pause: float, events: tuple[E
                 if pause:
                     time.sleep(max(0.0, due - time.perf_counter()))
                     due += pause
-                connection.sendall(prepared[counts[number] % VARIANTS].replace(PLACE, next(numbers)))
+                connection.sendall(prepared[counts[number] % variants].replace(PLACE, next(numbers)))
                 if connection.recv(1 << 16).startswith(b"HTTP/1.1 200"):
                     counts[number] += 1
                 else:
@@ -257,12 +262,12 @@ def write_until(port: int, place: tuple[int, int], pause: float, events: tuple[E
 # -- in process --------------------------------------------------------------------------------------------------
 
 
-def bare_commit(path: Path, commits: int = 200) -> float:
+def bare_commit(path: Path) -> float:
     """Milliseconds of a commit of one document, the median."""
-    vectors = np.random.default_rng(0).standard_normal((commits, SPACE.dimensions)).astype(np.float32)
+    vectors = np.random.default_rng(0).standard_normal((COMMITS, SPACE.dimensions)).astype(np.float32)
     seconds = []
     with Store(path).writer(COLLECTION, spaces=[SPACE]) as writer:
-        for number in range(commits):
+        for number in range(COMMITS):
             text = f"Text {number} about things."
             document = Document(f"bare-{number}", text, updated_at="2026-04-01T10:00:00Z")
             chunk = Chunk(f"bare-{number}#chunk_1", 1, text, 0, len(text))

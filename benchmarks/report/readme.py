@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from benchmarks.report.pages import COMPARISON, HEADING, sections
+from benchmarks.report.tables import Table, rows_of, table_of
 
 ENGINES: Final = ("aidre", "aidre previous", "rabitqlib", "faiss HNSW", "chromadb", "lancedb")
 """Rows of the table: both releases, the fastest of all, and those that are met most often."""
@@ -26,8 +27,6 @@ COLUMNS: Final = {
 }
 """Columns of the report, and their names in the table."""
 
-Table = Mapping[str, Mapping[str, str]]
-
 
 def difference(report: str) -> Iterator[str]:
     """Five lines with figures, each from one section of the report."""
@@ -42,7 +41,7 @@ def difference(report: str) -> Iterator[str]:
             f"- **Meaning and words in one score.** nDCG@10 is {means['hybrid']} over nine test sets, "
             f"{means['dense']} by vectors alone, {means['lexical']} by words alone."
         )
-    if rates := _table(relevance, "hybrid, means over sets").get("questions, whole"):
+    if rates := table_of(relevance, "hybrid, means over sets").get("questions, whole"):
         yield (
             f"- **It says when nothing fits.** Of questions about something else {rates['answered']} get an answer; "
             f"of the others {rates['lost']} get none."
@@ -59,7 +58,7 @@ def difference(report: str) -> Iterator[str]:
             f"- **Durable when `add` returns.** A commit of one document takes {single} ms, of which the disk takes "
             f"{_figure(write, 'bare commit ms')}; a power cut loses none."
         )
-    if scores := _table(pages, "trafilatura, 990 pages, passages"):
+    if scores := table_of(pages, "trafilatura, 990 pages, passages"):
         shares = ", ".join(f"{name} {cells['f1']}" for name, cells in scores.items())
         yield f"- **It reads real pages.** Finding the text of 990 web pages, F1 is: {shares}."
 
@@ -90,7 +89,7 @@ def version(report: str) -> str:
 def _comparison(found: Mapping[str, str]) -> Table:
     """The comparison over 60,000 rows, else the first, by the engines' names without versions."""
     header, _, rest = _comparison_text(found).partition("\n")
-    return {re.sub(r"( \d.*|, .*)$", "", name): cells for name, cells in _rows(rest, header).items()}
+    return {re.sub(r"( \d.*|, .*)$", "", name): cells for name, cells in rows_of(rest, header).items()}
 
 
 def _comparison_text(found: Mapping[str, str]) -> str:
@@ -98,24 +97,6 @@ def _comparison_text(found: Mapping[str, str]) -> str:
     titles = [title for title in found if title.startswith(f"{HEADING}{COMPARISON}, ")]
     title = next((one for one in titles if "60,000 rows" in one), titles[0] if titles else "")
     return "| engine |" + found.get(title, "").partition("\n| engine |")[2]
-
-
-def _table(section: str, title: str) -> Table:
-    """A table of a section by its first column."""
-    after = section.partition(f"**{title}**\n\n")[2].partition("\n\n")[0]
-    header, _, rest = after.partition("\n")
-    return _rows(rest, header) if header else {}
-
-
-def _rows(text: str, header: str) -> Table:
-    """The rows of a table after its header, by their first cells."""
-    columns = _cells(header)
-    lines = [line for line in text.partition("\n\n")[0].splitlines() if line.startswith("| ")]
-    return {_cells(line)[0]: dict(zip(columns, _cells(line), strict=True)) for line in lines}
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
 def _figure(section: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The tables of docs/scale.md, from `report.capacity` and `report.simulation`.
+"""The tables of docs/scale.md, from `report.capacity`, `report.simulation` and benchmarks/REPORT.md.
 
     python -m benchmarks.report.scale [--rows N ...] [--dimensions D] [--text-bytes B] [--rate R ...] [--write]
 
@@ -18,14 +18,34 @@ from typing import Final
 
 from benchmarks.report import capacity as model
 from benchmarks.report.capacity import GB, Assumed, Data, Fleet, Listed, Measured
+from benchmarks.report.pages import HEADING, sections
 from benchmarks.report.simulation import Publication, Service, simulate
+from benchmarks.report.tables import Table, table_of
 
 ROWS: Final = (10_000_000, 100_000_000, 1_000_000_000)
 RATES: Final = (10.0, 100.0, 1_000.0)
 PART: Final = 10_000_000
 """Rows of a collection where the data are divided."""
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "scale.md"
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGE: Final = ROOT / "docs" / "scale.md"
+REPORT: Final = ROOT / "benchmarks" / "REPORT.md"
+SHOWN: Final = {"writer": "writer of the library", "ingest": "`aidre ingest`", "compact": "`aidre compact`"}
+SERVER_FACTS: Final = {
+    "MB on disk": "disk, MB",
+    "ready, processor s": "start until all are open, s of a core",
+    "anonymous MB, ready": "memory of each worker (anonymous) after the start, MB",
+    "anonymous MB, asked": "and after a question to each collection, or to 200, MB",
+    "open files": "open files",
+    "memory maps": "memory maps",
+    "idle, ms of a core a second": "looks for new generations, ms of a core a second",
+}
+REPLICA_FACTS: Final = {
+    "first pull, requests": "requests of a replica's first pull",
+    "idle poll, requests": "requests of a poll",
+    "idle replica, dollars a month": "polls each second at S3, $ a month",
+}
+"""Of `bench_collections`, and how the page calls them; times of day are left out, which depend on what else runs."""
 REPLICAS: Final = (1, 2, 4, 8)
 LOADS: Final = (50, 100, 200, 400, 800, 1_600)
 """Requests a second."""
@@ -50,6 +70,8 @@ def with_tables(text: str) -> str:
 
 def tables(sizes: Sequence[Data], rates: Sequence[float]) -> dict[str, str]:
     made: Mapping[str, Callable[[], Iterable[Sequence[str]]]] = {
+        "memory": _memory,
+        "collections": _collections,
         "bytes": partial(_bytes, sizes),
         "machine": partial(_machine, sizes),
         "parts": partial(_parts, sizes, rates),
@@ -79,6 +101,28 @@ def number(value: float) -> str:
 
 def _fleet(fleet: Fleet | None) -> str:
     return "none is large enough" if fleet is None else f"{fleet}: {number(fleet.dollars)} $"
+
+
+def _memory() -> Iterable[Sequence[str]]:
+    """The peaks of anonymous memory, by the rows of one commit."""
+    found = _reported("bench_memory", "peaks in one process, and what is left on disk")
+    kinds = list(dict.fromkeys(name.rpartition(", ")[2] for name in found))
+    yield "MB at the peak", *(SHOWN.get(kind, kind) for kind in kinds)
+    for size in dict.fromkeys(name.rpartition(", ")[0] for name in found):
+        yield size, *(found.get(f"{size}, {kind}", {}).get("anonymous mb", "") for kind in kinds)
+
+
+def _collections() -> Iterable[Sequence[str]]:
+    """What a server and a replica take by the number of collections, which are the columns here."""
+    server, replica = (_reported("bench_collections", title) for title in ("a server of one worker", "a replica"))
+    yield "", *server
+    for table, facts in ((server, SERVER_FACTS), (replica, REPLICA_FACTS)):
+        for fact, shown in facts.items():
+            yield shown, *(cells[fact] for cells in table.values())
+
+
+def _reported(section: str, title: str) -> Table:
+    return table_of(sections(REPORT.read_text("utf-8"))[f"{HEADING}`{section}`"], title)
 
 
 def _bytes(sizes: Sequence[Data]) -> Iterable[Sequence[str]]:

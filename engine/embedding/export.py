@@ -1,8 +1,8 @@
 """Exports a sentence-transformers model to one ONNX graph, once per machine: with pooling and normalization inside, in
 int8 if a self-test finds it close enough to the reference, else in float32.
 
-`onnx` runs the graph, `build` makes that of the default model without torch. torch and onnx are imported when `export`
-is called.
+`onnx` runs the graph, `bert_graph` makes those of the known models without torch. torch and onnx are imported when
+`export` is called.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Locates, identifies and reads the weights of an embedding model, without importing a model library.
 
 A model is a known one or another that was added to this machine, a sentence-transformers folder, or a name on the
-Hugging Face hub. Its tensors are in the format of `four_bits`, or https://github.com/huggingface/safetensors#format.
+Hugging Face hub. Its tensors are in the format of `models/four_bits.py`, or in that of
+https://github.com/huggingface/safetensors#format.
 """
 
 from __future__ import annotations

@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 import aidre
+from aidre.engine import embedding
+from aidre.engine.embedding.embedder import load_embedder
 from aidre.engine.errors import AidreError
+from aidre.engine.model import EmbeddingSpace
 from tests.support.kitchen import kitchen
 
 REMOTE = re.compile(r"connect|.*Client$|.*Remote")
@@ -72,7 +75,21 @@ def test_asynchronous_names_say_what_they_await() -> None:
         assert f"As `{name.removeprefix('Async')}`" in NAMES[name].__doc__, name
 
 
+@pytest.fixture(scope="module")
+def loaded_once() -> Iterator[None]:
+    """Every example opens a database of its own: all have the default model of the first."""
+    model = embedding.load_embedder(embedding.DEFAULT_SPACE)
+
+    def load(space: EmbeddingSpace, **options: Any) -> embedding.Embedder:
+        return model if space == embedding.DEFAULT_SPACE else load_embedder(space, **options)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(embedding, "load_embedder", load)
+        yield
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("loaded_once")
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_the_example_prints_what_it_says(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if library := NEEDED.get(name.rpartition(".")[2]):

@@ -137,6 +137,8 @@ def test_the_contest_with_another_release_and_a_peer_that_is_missing(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("benchmarks.peers.environments.folder", lambda environment: results / environment)
+    for name, few in (("FILTER_TURNS", 1), ("FILTER_QUERIES", 3), ("PROBES", 3), ("BATCH", 4)):
+        monkeypatch.setattr(bench_peers, name, few)
     small = ["--rows", "300", "--turns", "1", "--queries", "3", "--synthetic", "--peers", "faiss Flat"]
     assert bench_peers.main([*small, "--previous", sys.executable]) == 0
     raw = json.loads((results / "raw" / "peers_300.json").read_bytes())
@@ -196,7 +198,8 @@ def test_library(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_write(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_write, "STORED", 50)
+    for name, small in (("STORED", 50), ("VARIANTS", 2), ("COMMITS", 5)):
+        monkeypatch.setattr(bench_write, name, small)
     assert bench_write.main(["--rounds", "1", "--seconds", "0.4"]) == 0
     figures = json.loads((results / "bench_write.json").read_bytes())
     assert figures["errors"] == 0

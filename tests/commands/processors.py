@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from tests import ROOT
 
@@ -67,6 +68,7 @@ class Kernels:
         return f"OpenBLAS {self.core_type or 'chosen'}, FAISS {self.simd_level or 'chosen'}, threads {self.threads}"
 
 
+@cache
 def running(kernels: Kernels) -> tuple[str, str] | None:
     """The kernels that numpy and FAISS then report; None where the processor cannot run them."""
     done = subprocess.run(

@@ -210,13 +210,13 @@ class Copies:
 
 
 @contextmanager
-def copies_in(folder: Path) -> Iterator[tuple[Copies, ThreadPoolExecutor]]:
+def copies_in(folder: Path, at_once: int = AT_ONCE) -> Iterator[tuple[Copies, ThreadPoolExecutor]]:
     """Copies of the project below a folder, and as many threads, each of which uses one at a time."""
     with ExitStack() as stack:
-        copies = [Copy(folder / f"copy-{number}") for number in range(AT_ONCE)]
+        copies = [Copy(folder / f"copy-{number}") for number in range(at_once)]
         for copy in copies:
             stack.callback(copy.close)
-        yield Copies(copies), stack.enter_context(ThreadPoolExecutor(AT_ONCE))
+        yield Copies(copies), stack.enter_context(ThreadPoolExecutor(at_once))
 
 
 def outcomes(report: Report, table: Table, mutants: Sequence[Mutant]) -> tuple[dict[Mutant, Outcome], list[str]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests import ROOT
 from tests.__main__ import tests_of
-from tests.hostile.planted import Copies, copies_in
+from tests.hostile.planted import AT_ONCE, Copies, copies_in
 from tests.hostile.planted_faults import Mutant, returning_none
 from tests.hostile.report import Report
 from tests.test_architecture import LAYERS
@@ -78,11 +78,11 @@ def _chosen(name: str, tests: Collection[str]) -> str:
     return next((test for test in tests if test.partition("[")[0] == name), name)
 
 
-def examine(report: Report, chosen: Collection[Path]) -> None:
+def examine(report: Report, chosen: Collection[Path], at_once: int = AT_ONCE) -> None:
     """AssertionError with the faults that are not found."""
     faults = [fault_in(room) for room in chosen]
     missed: list[str] = []
-    with copies_in(report.folder) as (copies, threads):
+    with copies_in(report.folder, at_once) as (copies, threads):
         problems = threads.map(lambda fault: why_not_found(copies, fault), faults)
         for fault, problem in zip(faults, problems, strict=True):
             report.say(f"{fault.module} {fault.function}: {problem or 'found'}")

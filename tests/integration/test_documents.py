@@ -18,6 +18,7 @@ import pytest
 
 from aidre.engine.embedding.cache import cache_folder
 from tests import ROOT
+from tests.support.loaded import python
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -107,7 +108,12 @@ def free_port() -> int:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A reader's home folder, with notes."""
+    """A reader's home folder, with notes, and the commands `aidre` and `python`, whose modules are loaded already."""
+    for name, program in (("aidre", Path(sys.executable).with_name("aidre")), ("python", "")):
+        command = tmp_path / "home" / "bin" / name
+        command.parent.mkdir(parents=True, exist_ok=True)
+        command.write_text(f'#!/bin/sh\nexec {shlex.join(python())} {program} "$@"\n', encoding="utf-8")
+        command.chmod(0o700)
     for name, text in NOTES.items():
         path = tmp_path / "home" / "notes" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -117,7 +123,7 @@ def home(tmp_path: Path) -> Path:
 
 def run(script: str, home: Path) -> tuple[int, str]:
     """The status and the output of a script that runs in the checkout; ends what it left in the background."""
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    path = os.pathsep.join((str(home / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]))
     environment = {**os.environ, "HOME": str(home), "PATH": path, "AIDRE_CACHE": str(cache_folder())}
     written = home / "output"
     with written.open("wb") as output:

@@ -6,7 +6,9 @@ Their programs give a search its text and its collection alone: with a type that
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +18,7 @@ import pytest
 
 from tests.hostile.publisher import publish
 from tests.support.servers import served
-from tests.support.tools import install_npm, install_python, run_python, run_tool
+from tests.support.tools import install_npm, install_python, made, run_python, run_tool
 
 pytestmark = [pytest.mark.network, pytest.mark.process, pytest.mark.slow]
 
@@ -84,6 +86,8 @@ content_type_overrides:  # what crawlers and browsers read; this generator knows
   application/xml: text/plain
   application/opensearchdescription+xml: text/plain
 """
+THIS = Path(__file__).read_bytes()
+"""Of which the programs, the versions of tools and their options are parts."""
 PROGRAMS = {"openapi-fetch": OPENAPI_FETCH, "hey-api": HEY_API}
 GENERATE = {
     "openapi-fetch": ("openapi-typescript", "openapi.json", "--output", "schema.d.ts"),
@@ -133,32 +137,36 @@ def answers(server: httpx.Client) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def python_client(document: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def python_client(document: bytes) -> Path:
     """A folder with the package `generated_client`."""
-    generator = install_python(PYTHON_GENERATOR)
-    folder = tmp_path_factory.mktemp("python")
-    (folder / "openapi.json").write_bytes(document)
-    (folder / "mypy.ini").write_text(MYPY, encoding="utf-8")
-    (folder / "options.yaml").write_text(OPTIONS, encoding="utf-8")
-    run_python(
-        generator,
-        *("-m", "openapi_python_client", "generate", "--fail-on-warning", "--config", str(folder / "options.yaml")),
-        *("--path", str(folder / "openapi.json"), "--meta", "none", "--output-path", str(folder / "generated_client")),
-    )
-    return folder
+
+    def make(folder: Path) -> None:
+        generator = install_python(PYTHON_GENERATOR)
+        (folder / "openapi.json").write_bytes(document)
+        (folder / "mypy.ini").write_text(MYPY, encoding="utf-8")
+        (folder / "options.yaml").write_text(OPTIONS, encoding="utf-8")
+        (folder / "program.py").write_text(PYTHON, encoding="utf-8")
+        options = ("--fail-on-warning", "--config", str(folder / "options.yaml"), "--meta", "none")
+        output = ("--output-path", str(folder / "generated_client"))
+        words = ("-m", "openapi_python_client", "generate", *options, *output)
+        run_python(generator, *words, "--path", str(folder / "openapi.json"))
+
+    return made("python-client", make, document, THIS)
 
 
-@pytest.fixture(scope="module")
-def packages(document: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the generators for TypeScript and the document."""
-    folder = install_npm(tmp_path_factory.mktemp("typescript"), PACKAGES)
-    (folder / "openapi.json").write_bytes(document)
-    (folder / "tsconfig.json").write_text(json.dumps(COMPILER), encoding="utf-8")
-    return folder
+def type_checked(client: Path, what: str, document: bytes) -> None:
+    """That mypy has nothing to say of a file or package of the client."""
+
+    def check(_: Path) -> None:
+        run_python(client, "-m", "mypy", "--config-file", "mypy.ini", what)
+
+    made(f"types-{what}", check, document, THIS, version("mypy"), sys.version)
 
 
-def test_every_module_of_the_python_client_loads_and_passes_a_strict_type_check(python_client: Path) -> None:
-    run_python(python_client, "-m", "mypy", "--config-file", "mypy.ini", "generated_client")
+def test_every_module_of_the_python_client_loads_and_passes_a_strict_type_check(
+    python_client: Path, document: bytes
+) -> None:
+    type_checked(python_client, "generated_client", document)
     paths = [
         path.relative_to(python_client).with_suffix("") for path in python_client.rglob("generated_client/**/*.py")
     ]
@@ -167,18 +175,23 @@ def test_every_module_of_the_python_client_loads_and_passes_a_strict_type_check(
 
 
 def test_the_python_client_reads_each_answer(
-    server: httpx.Client, answers: dict[str, Any], python_client: Path
+    server: httpx.Client, answers: dict[str, Any], python_client: Path, document: bytes
 ) -> None:
-    (python_client / "program.py").write_text(PYTHON, encoding="utf-8")
-    run_python(python_client, "-m", "mypy", "--config-file", "mypy.ini", "program.py")
+    type_checked(python_client, "program.py", document)
     assert json.loads(run_python(python_client, "program.py", str(server.base_url))) == answers
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_typescript_client_compiles_strictly_and_reads_each_answer(
-    name: str, server: httpx.Client, answers: dict[str, Any], packages: Path
+    name: str, server: httpx.Client, answers: dict[str, Any], document: bytes
 ) -> None:
-    (packages / "program.ts").write_text(PROGRAMS[name], encoding="utf-8")
-    run_tool(packages, *GENERATE[name])
-    run_tool(packages, "tsc")
-    assert json.loads(run_tool(packages, "node", "compiled/program.js", str(server.base_url))) == answers
+    def make(folder: Path) -> None:
+        packages = install_npm(folder, PACKAGES)
+        (packages / "openapi.json").write_bytes(document)
+        (packages / "tsconfig.json").write_text(json.dumps(COMPILER), encoding="utf-8")
+        (packages / "program.ts").write_text(PROGRAMS[name], encoding="utf-8")
+        run_tool(packages, *GENERATE[name])
+        run_tool(packages, "tsc")
+
+    client = made(f"typescript-{name}", make, document, THIS)
+    assert json.loads(run_tool(client, "node", "compiled/program.js", str(server.base_url))) == answers

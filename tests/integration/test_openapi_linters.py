@@ -11,7 +11,7 @@ import pytest
 from aidre.api.config.settings import Settings, load_settings
 from tests.hostile.publisher import publish
 from tests.support.clients import fill, serving
-from tests.support.tools import install_npm, run_tool
+from tests.support.tools import install_npm, made, run_tool
 
 pytestmark = [pytest.mark.network, pytest.mark.process, pytest.mark.slow]
 
@@ -36,24 +36,23 @@ def without_settings(folder: Path) -> tuple[Path, Settings]:
     return folder, Settings()
 
 
-@pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return install_npm(tmp_path_factory.mktemp("linters"), PACKAGES)
-
-
 @pytest.mark.parametrize("linter", LINTERS)
 @pytest.mark.parametrize("publisher", [with_every_protocol, without_settings])
 def test_a_linter_has_nothing_to_say(
     publisher: Callable[[Path], tuple[Path, Settings]],
     linter: str,
-    packages: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with serving(*publisher(tmp_path)) as client:
         document = json.dumps(client.get("/openapi.json").json(), indent=1)  # so that a complaint names a line
-    (packages / "openapi.json").write_text(document, encoding="utf-8")
-    (packages / "ruleset.yaml").write_text("extends: spectral:oas", encoding="utf-8")
     monkeypatch.setenv("REDOCLY_TELEMETRY", "off")
     monkeypatch.setenv("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true")
-    run_tool(packages, *LINTERS[linter])
+
+    def lint(folder: Path) -> None:
+        packages = install_npm(folder, PACKAGES)
+        (packages / "openapi.json").write_text(document, encoding="utf-8")
+        (packages / "ruleset.yaml").write_text("extends: spectral:oas", encoding="utf-8")
+        run_tool(packages, *LINTERS[linter])
+
+    made(f"{linter}-{publisher.__name__}", lint, document, Path(__file__).read_bytes())

@@ -23,6 +23,7 @@ from tests.support.buckets import CREDENTIALS, S3, FolderPlace, Place, S3Place, 
 from tests.support.clients import AGENTS, AIDRE, a_document, fill, metrics_of, serving
 from tests.support.clocks import WAIT_SECONDS, until
 from tests.support.fault_proxy import FaultyServer
+from tests.support.loaded import python
 from tests.support.processes import Running, running, running_command
 from tests.support.shell import COMMAND, Shell
 
@@ -76,7 +77,7 @@ def home(s3: S3, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
         (folder / "replica.toml").write_text(settings_of(place, proxy.url), encoding="utf-8")
         cache = folder / "cache"
         words = ("--store", place.address.url, "--cache", str(cache), "--config", str(folder / "replica.toml"))
-        with running_command([*COMMAND, "serve", *words, "--port", "0", "--workers", "2"]) as server:
+        with running_command([*python(), *COMMAND[1:], "serve", *words, "--port", "0", "--workers", "2"]) as server:
             yield Home(folder / "store", place, proxy, away, cache, server)
 
 

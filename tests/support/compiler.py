@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from tests import ROOT
-from tests.support.tools import install_python
+from tests.support.tools import install_python, made
 
 NATIVE = ROOT / "engine" / "native"
 DRIVER = ROOT / "tests" / "engine" / "native" / "driver.c"
@@ -53,6 +53,26 @@ def compile_sanitized_kernel(folder: Path) -> bool:
     objects = [str(path) for path in sorted(folder.glob("*.o"))]
     run([gcc, "-shared", *objects, "-lm", "-o", str(folder / "kernel.abi3.so")])
     return True
+
+
+def driver_by(name: str, compiler: Sequence[str], *options: str) -> Path:
+    """The driver by a compiler, for this machine or another; compiled where its sources, the compiler or what that is
+    told have changed since it was. `name` is one of its own for each set of options."""
+
+    def make(folder: Path) -> None:
+        compile_driver(compiler, folder / "driver", *options)
+
+    told = (*compiler, *options, *SMALL_BLOCKS)
+    return made(f"driver-{name}", make, DRIVER.read_bytes(), *of_sources(), version_of(compiler), *told) / "driver"
+
+
+def of_sources() -> list[bytes]:
+    """The content of the kernel's files."""
+    return [path.read_bytes() for path in sorted(NATIVE.glob("*.[ch]"))]
+
+
+def version_of(compiler: Sequence[str]) -> bytes:
+    return subprocess.run([*compiler, "--version"], capture_output=True, check=True).stdout
 
 
 def run(command: Sequence[str]) -> None:

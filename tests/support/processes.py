@@ -6,7 +6,6 @@ import re
 import select
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import httpx
 
 from tests.support.clients import AIDRE
 from tests.support.clocks import WAIT_SECONDS, until
+from tests.support.loaded import python
 
 PROGRAM = "import sys\nfrom pathlib import Path\nfrom aidre.api.cli.serve import serve\n"
 SEARCH = {"query": "alpha", "top_k": 5}
@@ -33,10 +33,13 @@ class Running:
 
 
 @contextmanager
-def running(store: Path, workers: int = 1, before: str = "", settings: Path | None = None) -> Iterator[Running]:
+def running(
+    store: Path, workers: int = 1, before: str = "", settings: Path | None = None, interpreter: Sequence[str] = ()
+) -> Iterator[Running]:
+    """A server in a process that begins with its modules loaded, or by another interpreter: `[sys.executable]`."""
     path = "None" if settings is None else f"Path({str(settings)!r})"
     call = f"{before}\nserve(Path(sys.argv[1]), {path}, '127.0.0.1', 0, {workers})"
-    with running_command([sys.executable, "-c", PROGRAM + call, str(store)]) as server:
+    with running_command([*(interpreter or python()), "-c", PROGRAM + call, str(store)]) as server:
         yield server
 
 

@@ -1,10 +1,12 @@
 """Tools of others, in the versions that a test names: packages of npm and of the Python package index.
 
-Each is installed once, below pytest's cache, for all processes and later runs of the tests.
+Each is installed once, below pytest's cache, for all processes and later runs of the tests. So is what they make of the
+same inputs, and that they had nothing to say of them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -46,6 +48,26 @@ def run_python(folder: Path, *words: str) -> str:
 def tool(name: str, install: Callable[[Path], object]) -> Path:
     """The folder of a tool, which is installed where it is not complete. `name` says the versions."""
     return kept(ROOT / ".pytest_cache" / "d" / "tools" / re.sub(r"[^\w.=-]+", "_", name), install)
+
+
+def made(name: str, make: Callable[[Path], object], *inputs: str | bytes) -> Path:
+    """A folder of what tools make of the inputs, which say all that it depends on: versions of tools, too.
+
+    It is made where it is not there, in place of what was made of other inputs.
+    """
+    digest = hashlib.sha256()
+    for one in inputs:
+        content = one.encode() if isinstance(one, str) else one
+        digest.update(len(content).to_bytes(8, "big") + content)
+    folder = ROOT / ".pytest_cache" / "d" / "made" / f"{name}-{digest.hexdigest()[:24]}"
+
+    def fill(empty: Path) -> None:
+        for older in empty.parent.glob(f"{name}-*"):
+            if older.is_dir() and older != empty:
+                shutil.rmtree(older, ignore_errors=True)
+        make(empty)
+
+    return kept(folder, fill)
 
 
 def install_python(*requirements: str) -> Path:

@@ -1,6 +1,6 @@
 """Signed publications of a store: the statement that a publisher makes, and the keys by which a replica takes it.
 
-A statement is a compact JWS (RFC 7515), as that about a chunk (`chunks`), of another type. It does not expire: a
+A statement is a compact JWS (RFC 7515), as that about a chunk (`signers`), of another type. It does not expire: a
 replica serves the newest publication as long as there is no newer one.
 """
 

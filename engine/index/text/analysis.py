@@ -7,7 +7,7 @@ of a query becomes the terms of every language in the collection.
 
 Beside these a lexicon holds four kinds of terms, which differ from words by their characters:
 
-    c#      a name with its signs (`names`), beside its letters
+    c#      a name with its signs (`mark_names`), beside its letters
     ~resum  the plain spelling of a word with accents, where the word has another term: plain words are asked for so
     Who IT  a stop word with a capital, and one in capitals, which may be an acronym or a name
     to be or, the who   neighbours that are stop words (`stop_words`): questions of stop words alone find them

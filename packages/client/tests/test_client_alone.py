@@ -15,6 +15,8 @@ import pytest
 import aidre
 import aidre_client
 from tests import ROOT
+from tests.support.environments import environment, link, needed
+from tests.support.own_wheels import wheel_beside
 from tests.support.remote import DOCUMENTS, SPACE, signing
 
 HEAVY = ("aidre", "faiss", "numpy", "onnxruntime", "orjson", "pyarrow", "starlette", "torch", "xxhash")
@@ -86,26 +88,22 @@ def test_aidre_has_the_same_objects() -> None:
 
 @pytest.fixture(scope="module", params=MOST_BYTES, ids=lambda extras: ",".join(("client", *extras)))
 def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[str, ...]]:
-    """An environment with the client and an extra or none, from a copy: setuptools writes beside what it installs."""
+    """An environment with the client, what it needs, and an extra or none."""
     extras, folder = request.param, tmp_path_factory.mktemp("alone")
-    made = shutil.ignore_patterns("build", "*.egg-info", "__pycache__", "tests")
-    shutil.copytree(ROOT / "packages" / "client", folder / "client", ignore=made)
-    run(sys.executable, "-m", "venv", "environment", folder=folder)
-    wanted = f"./client[{','.join(extras)}]" if extras else "./client"
-    pip(folder, "install", "-q", "-c", str(ROOT / "constraints.txt"), wanted)
+    names = needed(f"aidre-client[{','.join(extras)}]") - {"aidre-client"}
+    environment(folder / "environment", names, wheel_beside(tmp_path_factory, "client"))
     return folder, extras
 
 
-def pip(folder: Path, *words: str) -> str:
-    return run("environment/bin/python", "-m", "pip", "--disable-pip-version-check", *words, folder=folder)
-
-
 def sizes(folder: Path) -> Mapping[str, int]:
-    """Bytes of what is installed beside pip, which Python brings."""
+    """Bytes of what is installed, without what Python compiled of it."""
     [packages] = folder.glob("environment/lib/python3*/site-packages")
-    own = re.compile(r"(pip|setuptools|pkg_resources|distutils|_distutils)(?![a-z])")
-    found = [path for path in packages.iterdir() if not own.match(path.name)]
-    return {path.name: sum(one.stat().st_size for one in (path, *path.rglob("*")) if one.is_file()) for path in found}
+
+    def size(path: Path) -> int:
+        files = (one for one in (path, *path.rglob("*")) if one.is_file() and one.suffix != ".pyc")
+        return sum(one.stat().st_size for one in files)
+
+    return {path.name: size(path) for path in packages.iterdir() if path.name != "__pycache__"}
 
 
 @pytest.mark.network
@@ -126,7 +124,8 @@ def test_it_is_small(installed: tuple[Path, tuple[str, ...]]) -> None:
 def test_its_tests_pass_where_it_alone_is_installed(installed: tuple[Path, tuple[str, ...]]) -> None:
     """Those that need no engine beside them; servers run in the Python of this process."""
     folder, extras = installed
-    pip(folder, "install", "-q", "-c", str(ROOT / "constraints.txt"), "pytest")
+    for name in needed("pytest") - needed(f"aidre-client[{','.join(extras)}]"):
+        link(name, folder / "environment")
     (folder / "tests").symlink_to(ROOT / "tests")
     (folder / "pytest.ini").write_text(INI, encoding="utf-8")
     shutil.copytree(Path(__file__).parent, folder / "of_client", ignore=shutil.ignore_patterns("__pycache__"))

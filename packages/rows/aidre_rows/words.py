@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -61,16 +61,17 @@ def _declared(document: DocumentRow) -> str | None:
     )
 
 
-def _words_of(texts: Sequence[LexicalText]) -> list[ChunkWords]:
+def _words_of(texts: Sequence[LexicalText]) -> Iterator[ChunkWords]:
     lexicon = Lexicon(build_lexicon(texts))
-    lengths, languages = lexicon.lengths.tolist(), lexicon.languages.tolist()
-    found = [ChunkWords([], length, lexicon.tags[tag]) for length, tag in zip(lengths, languages, strict=True)]
-    rows, counts = lexicon.rows.tolist(), lexicon.counts.tolist()
-    for term, (start, end) in zip(lexicon.terms.array.to_pylist(), pairwise(lexicon.starts.tolist()), strict=True):
-        name = term.decode()
-        for row, count in zip(rows[start:end], counts[start:end], strict=True):
-            found[row].terms.append((name, count))
-    return found
+    terms = [term.decode() for term in lexicon.terms.array.to_pylist()]
+    codes_of = np.repeat(np.arange(len(terms)), np.diff(lexicon.starts))
+    order = np.argsort(lexicon.rows, kind="stable")
+    ends = np.searchsorted(lexicon.rows[order], np.arange(len(texts) + 1))
+    ordered, counts = codes_of[order].tolist(), lexicon.counts[order].tolist()
+    for row in range(len(texts)):
+        own = slice(int(ends[row]), int(ends[row + 1]))
+        pairs = zip([terms[code] for code in ordered[own]], counts[own], strict=True)
+        yield ChunkWords(list(pairs), int(lexicon.lengths[row]), lexicon.tags[lexicon.languages[row]])
 
 
 # -- queries -----------------------------------------------------------------------------------------------------

@@ -198,7 +198,7 @@ def test_two_workers_share_a_port_and_understand_each_others_cursors(store: Path
 @pytest.mark.process
 @pytest.mark.slow
 def test_workers_end_when_their_parent_is_killed(store: Path) -> None:
-    with running(store, workers=2) as server:
+    with running(store, workers=2, interpreter=[sys.executable]) as server:
         workers = children_of(server.process.pid)
         assert len(workers) >= 2
         server.process.kill()

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from aidre.engine import open_source
 from aidre.engine.errors import ConfigurationError
 from aidre.ingest.pipeline import Committed, DocumentProblem, Event, Notice, RunProgress, Summary
 from tests.support.clocks import WAIT_SECONDS, until
+from tests.support.loaded import python
 
 NOTHING = Summary(
     documents=2, chunks=0, embedded=0, updated=0, unchanged=2, deleted=0, failed=0, skipped=0, seconds=0.1
@@ -247,7 +247,7 @@ class Watching:
 
 @contextmanager
 def watching(tmp_path: Path, store: Path, *arguments: str) -> Iterator[Watching]:
-    command = [sys.executable, "-c", PROGRAM, "watch", *arguments, "--store", str(store), "--collection", "n"]
+    command = [*python(), "-c", PROGRAM, "watch", *arguments, "--store", str(store), "--collection", "n"]
     out, err = tmp_path / "out", tmp_path / "err"
     with (
         out.open("w") as to_out,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from tests.support.clocks import WAIT_SECONDS, until
+from tests.support.loaded import python
 from tests.support.processes import running
 from tests.support.recipes import query, without_time
 
@@ -23,15 +24,19 @@ if TYPE_CHECKING:  # the SDK takes a second to load, and only the tests of its c
 pytestmark = pytest.mark.process
 
 MODES = ["legacy", "2026-07-28", "auto"]
-PROGRAM = [sys.executable, "-m", "aidre.api.cli.main", "mcp"]
 LATER = {**query("pasta"), "prefer": {"respond-async": True}}
+
+
+def program(store: Path) -> list[str]:
+    return [*python(), "-m", "aidre.api.cli.main", "mcp", "--store", str(store)]
 
 
 def stdio(store: Path) -> Any:
     from mcp import StdioServerParameters
     from mcp.client.stdio import stdio_client
 
-    return stdio_client(StdioServerParameters(command=PROGRAM[0], args=[*PROGRAM[1:], "--store", str(store)]))
+    command, *words = program(store)
+    return stdio_client(StdioServerParameters(command=command, args=words, env=dict(os.environ)))
 
 
 async def kept(call: Callable[..., Awaitable[Any]], token: str) -> Any:
@@ -122,7 +127,7 @@ def test_any_of_several_workers_keeps_a_promise(filled: Path) -> None:
 def exchange(store: Path, *lines: str) -> subprocess.CompletedProcess[str]:
     """What the program says to some lines; it ends when they do."""
     return subprocess.run(
-        [*PROGRAM, "--store", str(store)],
+        program(store),
         input="".join(f"{line}\n" for line in lines),
         capture_output=True,
         text=True,

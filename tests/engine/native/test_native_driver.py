@@ -12,9 +12,9 @@ from tests.commands.kernel_wheels import TARGETS
 from tests.support.compiler import (
     SANITIZED,
     STRICT,
-    compile_driver,
     compile_modules,
     compilers,
+    driver_by,
     has_headers,
     sanitizes,
     sources,
@@ -29,11 +29,9 @@ needs_compiler = pytest.mark.skipif(not compilers(), reason="gcc or clang is not
 
 
 @pytest.fixture(scope="module", params=compilers())
-def strict(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+def strict(request: pytest.FixtureRequest) -> tuple[str, Path]:
     """A compiler, and the driver by it: compiled without a warning."""
-    driver = tmp_path_factory.mktemp("strict") / "driver"
-    compile_driver([request.param], driver, *STRICT, "-O1")
-    return request.param, driver
+    return request.param, driver_by(f"strict-{Path(request.param).name}", [request.param], *STRICT, "-O1")
 
 
 @needs_compiler
@@ -56,18 +54,18 @@ def test_random_searches_show_nothing_to_sanitizers(tmp_path: Path) -> None:
     compiler = next((one for one in compilers() if sanitizes(one, tmp_path)), None)
     if compiler is None:
         pytest.skip("no compiler has sanitizers here")
-    compile_driver([compiler], tmp_path / "driver", *STRICT, *SANITIZED)
+    driver = driver_by("sanitized", [compiler], *STRICT, *SANITIZED)
     seed = os.environ.get("AIDRE_SEED", "1")
-    words = [str(tmp_path / "driver"), str(SECONDS), seed if seed.isdigit() else str(os.getpid())]
+    words = [str(driver), str(SECONDS), seed if seed.isdigit() else str(os.getpid())]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split()[0]) > 10
 
 
 @pytest.mark.network
-def test_the_sources_compile_for_other_machines(tmp_path: Path) -> None:
+def test_the_sources_compile_for_other_machines() -> None:
     """Without optimisation: clang warns before it, and zig adds sanitizers to what it does not optimise."""
     compiler = zig()
     for target in TARGETS.values():
-        compile_driver([*compiler, "-target", target], tmp_path / target, *STRICT, "-O0", "-fno-sanitize=undefined")
-        assert (tmp_path / target).stat().st_size > 10_000
+        driver = driver_by(target, [*compiler, "-target", target], *STRICT, "-O0", "-fno-sanitize=undefined")
+        assert driver.stat().st_size > 10_000

@@ -8,6 +8,7 @@ from typing import Any
 
 from aidre.api.cli.doctor.findings import Finding, Subject
 from aidre.api.cli.doctor.store import publications
+from aidre.engine.collection.store import Store
 from tests.support.buckets import FolderPlace, folder_place
 from tests.support.shell import Shell
 from tests.support.signers import PublisherKey
@@ -89,3 +90,19 @@ def test_publish_signs_with_the_key_of_the_configuration_and_keys_public_prints_
     assert "PRIVATE" not in printed
     key.public.write_text(printed)
     assert folder_place.replica(tmp_path / "cache", keys=key.trusted).source.collections() == [NAME]
+
+
+def test_the_publication_of_one_collection_leaves_what_was_dropped_to_that_of_all(
+    shell: Shell, folder_place: FolderPlace, tmp_path: Path
+) -> None:
+    for name in ("other", "docs"):
+        assert shell.ingest(collection=name)[0] == 0
+    to = ("--to", folder_place.address.url)
+    shell.json("publish", *to)
+    Store(shell.store).drop("other")
+    assert [line["collection"] for line in shell.json("publish", *to, "--collection", "docs")] == ["docs"]
+    folder_place.replica(tmp_path / "before")
+    assert Store(tmp_path / "before").collections() == ["docs", "other"]
+    shell.json("publish", *to)
+    folder_place.replica(tmp_path / "after")
+    assert Store(tmp_path / "after").collections() == ["docs"]
