@@ -166,7 +166,7 @@ def _lifespan(
     log: AccessLog | None,
     state: dict[str, Any],
 ) -> Callable[[Starlette], Any]:
-    """`state` is what the connections read, see `Connection`."""
+    """`state` is what the connections read, see `ServerConnection`."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:

@@ -54,7 +54,7 @@ class Capabilities:
     """Searches in mode hybrid, in the spaces whose scores are cosines or follow from them."""
     rescore: bool = False
     """Rescores a hybrid search in a second space."""
-    feedback: bool = False  #: Orders the best hits of a hybrid search anew by what the first ones have in common.
+    feedback: bool = False  #: Reorders the best hits of a hybrid search by what the first ones have in common.
     exact_scores: bool = False
     """A score is the one that a comparison with the whole vector gives."""
     complete_filters: bool = False
@@ -216,7 +216,7 @@ class LazySource(Protocol):
 EmbedQueries: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 """Embeds texts as queries, shape (n, dimensions)."""
 Recompute: TypeAlias = Callable[[Sequence[RetrievedChunk]], tuple[EncodedVectors, Sequence[bytes]]]
-"""Computes the vectors and embedding keys of some chunks anew, in their order."""
+"""Computes the vectors and embedding keys of some chunks again, in their order."""
 
 
 class Sink(Protocol):

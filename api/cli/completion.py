@@ -1,6 +1,6 @@
 """Completion of commands, options, collections and spaces by the shell.
 
-Each Tab starts the command anew, so names are read from the store's files without the engine, whose import takes half a
+Each Tab starts the command, so names are read from the files of the store without the engine, whose import takes half a
 second. A store that cannot be read completes to nothing.
 """
 

@@ -128,7 +128,7 @@ class LiveSnapshots:
         alias = self.aliases.get(name)
         opened = None if alias is None else self.collections.get(alias.collection)
         if opened is not None and opened.mark == mark and opened.snapshot is not current.snapshot:
-            current = replace(current, snapshot=opened.snapshot)  # it was opened anew
+            current = replace(current, snapshot=opened.snapshot)  # it was opened again
         return _without_expired(current)
 
     def _open(self, name: str, current: OpenCollection | None, mark: Hashable) -> OpenCollection:

@@ -22,8 +22,8 @@ MAX_DECLARED = 16 << 20
 class ResponseCycle(RequestResponseCycle):
     """One request and its response, as the application receives and sends them.
 
-    `connection` is the `Connection` that it is on. The header is held back and written together with the first content,
-    except before chunked or unbounded content.
+    `connection` is the `ServerConnection` that it is on. The header is held back and written together with the first
+    content, except before chunked or unbounded content.
     """
 
     def __init__(self, connection: Any, scope: Scope, *, keep_alive: bool) -> None:

@@ -397,7 +397,7 @@ def _stored_spaces(collection: str, manifest: Manifest | None) -> Sequence[Embed
 
 
 def _declared_anew(manifest: Manifest, states: Sequence[SpaceState], runtimes: Mapping[str, str]) -> Manifest:
-    """The manifest with what may be declared differently without embedding anew: runtimes, and languages of models."""
+    """The manifest with what may be declared differently without embedding again: runtimes, and languages of models."""
     languages = {state.space.id: state.space.languages for state in states}
     spaces = (
         replace(

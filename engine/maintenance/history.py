@@ -157,7 +157,7 @@ def _publish(generations: Generations, wanted: Snapshot) -> int:
 
 
 def _with_spaces(manifest: Manifest) -> Manifest:
-    """The manifest without the spaces that were building then, and without their files: a backfill begins them anew."""
+    """The manifest without the spaces that were building then, and without their files: a backfill begins again."""
     live = tuple(state for state in manifest.spaces if state.state == "live")
     return replace(manifest, spaces=live, segments=tuple(map(manifest.without_unfinished_spaces, manifest.segments)))
 

@@ -288,7 +288,7 @@ class _Takeover:
         return replace(wanted, statement=statement)
 
     def _accepted(self, name: str, former: Publication, objects: Objects) -> Accepted | None:
-        """What was signed of a publication that is to be signed anew, None where it is not signed."""
+        """What was signed of a publication that is to be signed again, None where it is not signed."""
         if former.statement is None:
             return None
         if self.signer is None:

@@ -4,7 +4,7 @@ Only the bucket's CURRENT is ever replaced, and only by comparison, so a publish
 reads as before, and of two that race one wins. Objects that no generation of the last day names are removed once an
 hour; after a purge (a history that does not continue the published one) everything older at once.
 
-With a key, CURRENT is signed (`statement`), and signed anew where it was not, or by another key.
+With a key, CURRENT is signed (`statement`), and signed again where it was not, or by another key.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Verification: reads every byte of a store and reports files that differ from their manifest. Changes no file of it.
 
 Damage to manifests, documents, chunks, vectors or tombstones makes a collection not ok. Other damage is reported and
-leaves it ok: to derived files (ids, fields, lexicon, keys, indexes), which `compact` writes anew; to changelogs, after
+leaves it ok: to derived files (ids, fields, lexicon, keys, indexes), which `compact` rewrites; to changelogs, after
 which clients of the change feed start over; and to a space that is building, which `embed` completes.
 """
 

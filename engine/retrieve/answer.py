@@ -50,7 +50,7 @@ ORDERED: Final = 100
 """Best hits of a question that are put in the order of a field; those after them keep theirs."""
 
 RERANKED: Final = 50
-"""Best hits of a question that a reranker scores anew; those after them keep scores of another scale."""
+"""Best hits of a question that a reranker scores again; those after them keep scores of another scale."""
 
 _EQUAL: Final = 1e-9
 
@@ -65,9 +65,9 @@ class Answer(NamedTuple):
     of all pages, None where they are not known. `next` is the offset of the next page, `position` that of this one
     where it is a later one. `passages` are, by hit, the next best chunks of its document, `copies` the best ones of its
     near-copies; None without `group` "document", and where documents are chunks. `ignored` are the fields of filter
-    and order that no document has. `reranked` says what ordered the first hits anew. `problem` is why a model was done
+    and order that no document has. `reranked` says what reordered the first hits. `problem` is why a model was done
     without. `reading` are the operators that were read in the text; where its phrases stand nowhere, the text without
-    quotes is the `corrected` one. `unranked` are hits that were scored anew, as the search scored them.
+    quotes is the `corrected` one. `unranked` are hits that were scored again, as the search scored them.
     """
 
     question: Question

@@ -35,7 +35,7 @@ class Question(NamedTuple):
     `order` relevant hits are ordered by a field. With `group` "document" `top_k` and `offset` count documents, and with
     `collapse` near-copies of one count as one (`by_document.py`). `recall` is that of `Query`; without it that of the
     policy holds. `weight` is that of the vector in a hybrid search, between 0 and 1; that of the words is the rest.
-    `fusion` is how both are joined; without it the policy says it. `rerank` orders the best hits anew.
+    `fusion` is how both are joined; without it the policy says it. `rerank` reorders the best hits.
     """
 
     top_k: int

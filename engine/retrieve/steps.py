@@ -28,8 +28,8 @@ class Embed(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Asks for a `Page`. A later page is one after a first page of `first` hits, without what `newest` lacks; only that
-    and one at an offset are asked for by what is `counted`."""
+    """Asks for a `SearchPage`. A later page is one after a first page of `first` hits, without what `newest` lacks;
+    only that and one at an offset are asked for by what is `counted`."""
 
     reader: Reader
     query: Query

@@ -11,7 +11,7 @@ vector adds at most `bound`. To be a hit it has to reach the k-th score, so its 
 `bound`, which is reached at a certain BM25 score (`_min_bm25`). All chunks with that BM25 score or a larger one are
 scored, or else more neighbours are searched, which lowers `bound`. Chunks with a bonus are scored first of all.
 
-The best FEEDBACK_DEPTH hits are then ordered anew by what the first ones have in common (`with_feedback`): soft
+The best FEEDBACK_DEPTH hits are then reordered by what the first ones have in common (`with_feedback`): soft
 pseudo-relevance feedback, after Rocchio (1971) with the softmax of the scores as weights. Chosen on one half of nine
 test collections, its parameters gain 0.0034 and 0.0054 nDCG@10 on the other half; on each set, chosen on all others,
 they gain 0.0056 in the mean (`python -m benchmarks feedback`).
@@ -53,7 +53,7 @@ MIN_NEIGHBOURS: Final = 100
 250,000 chunks on it is a fifth of their square root."""
 
 FEEDBACK_DEPTH: Final = 25
-"""Hits that are ordered anew: twice as many find little more, and take longer to find."""
+"""Hits that are reordered: twice as many find little more, and take longer to find."""
 
 _FEEDBACK_SEEDS: Final = 10
 _FEEDBACK_WEIGHT: Final = 0.2
@@ -236,11 +236,11 @@ class HybridQuery:
         columns = self._segments.native_columns(space.id)
         if columns is None:
             scores = fed_back(scores, self._vectors(space, segment_ords, rows), self._fusion.a)
-            anew = merge_top_k(self._segments, [segment_ords], [rows], [scores], FEEDBACK_DEPTH)
+            reordered = merge_top_k(self._segments, [segment_ords], [rows], [scores], FEEDBACK_DEPTH)
         else:
             seeds = _FEEDBACK_SEEDS
-            anew = bm25.top_of(columns.feedback(segment_ords, rows, scores, seeds, _FEEDBACK_SHARPNESS, weight))
-        return anew if len(hits.rows) <= FEEDBACK_DEPTH else _followed_by(anew, hits, FEEDBACK_DEPTH)
+            reordered = bm25.top_of(columns.feedback(segment_ords, rows, scores, seeds, _FEEDBACK_SHARPNESS, weight))
+        return reordered if len(hits.rows) <= FEEDBACK_DEPTH else _followed_by(reordered, hits, FEEDBACK_DEPTH)
 
     def _losses(self, chunks: Rows, cosines: NDArray[np.float64]) -> NDArray[np.float64]:
         """How much less than their scores hits count (n,), where they are in several languages.
@@ -393,7 +393,7 @@ def fed_back(scores: NDArray[np.float64], vectors: NDArray[np.float32], a: float
 
 
 def _followed_by(best: TopK, hits: TopK, depth: int) -> TopK:
-    """The hits whose best `depth` were scored anew, and those after them."""
+    """The hits whose best `depth` were scored again, and those after them."""
     return TopK(
         np.concatenate([best.segment_ords, hits.segment_ords[depth:]]),
         np.concatenate([best.rows, hits.rows[depth:]]),
@@ -402,7 +402,7 @@ def _followed_by(best: TopK, hits: TopK, depth: int) -> TopK:
 
 
 def kept_below(least: float, rest: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The scores of the hits after those that were scored anew, the least of which is `least`. They keep their order
+    """The scores of the hits after those that were scored again, the least of which is `least`. They keep their order
     and stay below: if the first of them would reach `least`, all are lowered by the same amount."""
     below = np.nextafter(least, -np.inf)  # so that no tie breaks the order of ids
     floors: NDArray[np.float64] = np.minimum(rest - max(0.0, rest[0] - below), below)

@@ -44,7 +44,7 @@ from aidre.engine.storage import (
 )
 
 Recompute = Callable[[Sequence[StoredChunk]], tuple[EncodedVectors, Sequence[bytes]]]
-"""Computes the vectors and embedding keys of some chunks anew, in their order."""
+"""Computes the vectors and embedding keys of some chunks again, in their order."""
 
 _RECOMPUTED_CHUNKS = 1024
 """Chunks in one call of Recompute."""

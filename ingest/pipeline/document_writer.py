@@ -123,7 +123,7 @@ class DocumentWriter:
 
         `title`, `url`, `type`, `updated_at`, `text` and `vectors` are the document's; all other names are metadata, and
         None removes one. A new text is chunked and embedded, where a model does that; it needs vectors for the spaces
-        without one. Else chunks stay as they are, and vectors too, but that a model embeds chunks anew whose title
+        without one. Else chunks stay as they are, and vectors too, but that a model embeds chunks again whose title
         changed. An ingest of the unchanged source restores what it reads there. Missing, InvalidDocument,
         InvalidVector, DimensionMismatch; then nothing is changed.
         """

@@ -89,7 +89,7 @@ def ingest(
         spaces = live_spaces(writer, spaces, report) if writer else spaces
         chunker = chunker_for(spaces, embedders, options.chunk_tokens)
         embedded = reembed(writer, spaces, embedders, chunker, report) if writer and not options.dry_run else 0
-        ids, anew = settle_ids(survey, writer), list(explain_read_anew(store, collection, writer, located))
+        ids, reread = settle_ids(survey, writer), list(explain_read_anew(store, collection, writer, located))
         run = Run(
             writer,
             sources=located,
@@ -109,7 +109,7 @@ def ingest(
             run.take(reading.items(source, _stored_state(writer, source, settings, as_of), notes.append))
             for note in notes:
                 run.note(note)
-        for note in (*ids.notices, *anew, *_explain_missing_walls()):
+        for note in (*ids.notices, *reread, *_explain_missing_walls()):
             run.note(note)
         report_empty(run.tally, located, files)
         run.finish()
@@ -143,7 +143,7 @@ def report_empty(tally: Tally, sources: Sequence[Source], files: ReadFiles) -> N
 def explain_read_anew(
     store: ports.Source, collection: str, writer: Sink | None, sources: Sequence[Source]
 ) -> Iterator[str]:
-    """The sources whose stored documents were made by readers of an earlier release, and are made anew."""
+    """The sources whose stored documents were made by readers of an earlier release, and are made again."""
     stored = writer.source_roots() if writer is not None else {}
     versions = load_readers(store.path, collection) if stored else {}
     for name in dict.fromkeys(source.name for source in sources if source.name in stored):

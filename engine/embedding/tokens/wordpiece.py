@@ -20,7 +20,7 @@ import orjson
 MAX_KNOWN: Final = 50_000
 """Words whose tokens are kept: most words of a text are known already."""
 MAX_CHARACTERS: Final = 64
-"""Longer words are split anew each time."""
+"""Longer words are split again each time."""
 
 
 class WordTokens(dict[str, tuple[int, ...]]):

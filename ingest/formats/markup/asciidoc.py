@@ -458,7 +458,7 @@ def _next_text(lines: Sequence[str], index: int) -> int:
 
 
 def _number(mark: str, numbers: dict[str, int]) -> str:
-    """The number of an item, empty for an item of a list without numbers; deeper lists begin anew."""
+    """The number of an item, empty for an item of a list without numbers; deeper lists begin again."""
     for deeper in [other for other in numbers if len(other) > len(mark) and other[0] == mark[0] == "."]:
         del numbers[deeper]
     if mark[0] == "<":

@@ -159,7 +159,7 @@ def _read_levels(parent: Element) -> dict[int, _Level]:
 
 
 def _read_restarts(num: Element) -> Iterator[tuple[int, int]]:
-    """The levels that a numbering begins anew, with their first numbers."""
+    """The levels that a numbering begins again, with their first numbers."""
     for each in num.findall(f"{_W}lvlOverride"):
         start = each.find(f"{_W}startOverride")
         if start is not None:

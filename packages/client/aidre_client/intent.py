@@ -84,14 +84,14 @@ class PublisherId(msgspec.Struct, frozen=True):
     domain: str
 
 
-class Endpoint(msgspec.Struct, frozen=True):
+class IntentEndpoint(msgspec.Struct, frozen=True):
     url: str
     required: bool | None = None
 
 
 class DeclaredEndpoints(msgspec.Struct, frozen=True):
-    retrieve: Endpoint | None = None
-    event: Endpoint | None = None
+    retrieve: IntentEndpoint | None = None
+    event: IntentEndpoint | None = None
 
 
 class Declaration(msgspec.Struct, frozen=True):
@@ -216,7 +216,7 @@ class Platform:
 
     def _url(self, name: str) -> Steps[str]:
         declaration = yield from self.declaration()
-        endpoint: Endpoint | None = getattr(declaration.endpoints, name)
+        endpoint: IntentEndpoint | None = getattr(declaration.endpoints, name)
         if endpoint is None:
             raise Unsupported(f"{self.session.url} declares no endpoint {name} of Agentic Intent", capability=name)
         return self.session.allowed(urljoin(self.session.url, endpoint.url))

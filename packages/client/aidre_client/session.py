@@ -110,7 +110,7 @@ class ClientSession:
         return self._discovery
 
     def forget_discovery(self) -> None:
-        """Read it anew at the next use."""
+        """Read it again at the next use."""
         self._discovery = None
 
     def _find_discovery(self) -> Steps[Response]:

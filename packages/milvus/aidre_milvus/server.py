@@ -180,7 +180,7 @@ class MilvusDatabase:
             return self._client
 
     def _forget(self, client: Any) -> None:
-        """The next call connects anew: a client whose server was away may wait for long before it tries again."""
+        """The next call reconnects: a client whose server was away may wait for long before it tries again."""
         with self._lock:
             own = self._client
             if own is not None and own is client:

@@ -40,24 +40,24 @@ def migrated(
 
 
 def _upgraded(connection: Connection, tables: PostgresTables, state: CollectionState) -> tuple[int, CollectionState]:
-    """Write a collection of format 1 anew, with words and columns, as a new generation: readers of the one before have
+    """Rewrite a collection of format 1, with words and columns, as a new generation: readers of the one before have
     lost their tables. Graphs are built when the run ends, as after a first ingest."""
     made = state.succeeded_by(format=FORMAT, columns=(), terms=0, languages={}, documents=0)
     with connection.transaction():
         statement = sql.SQL("update {} set number = default where number = %s returning number")
         renumber = statement.format(tables.server.name("collections"))
         [(number,)] = connection.execute(renumber, (tables.number,)).fetchall()
-        anew = PostgresTables(tables.server, int(number))
-        anew.make(connection, made)
+        rewritten = PostgresTables(tables.server, int(number))
+        rewritten.make(connection, made)
         for block in _blocks(connection, tables, state):
             if not made.columns:
                 made = replace(made, columns=with_new_columns(made, [document.rows.fields for document in block]))
-                anew.add_columns(connection, made, made.columns)
-            made = copy_documents(connection, anew, made, block)
+                rewritten.add_columns(connection, made, made.columns)
+            made = copy_documents(connection, rewritten, made, block)
         made = replace(made, documents=state.documents)
-        publish(connection, tables.server, anew.number, made)
+        publish(connection, tables.server, rewritten.number, made)
         tables.drop(connection, state)
-    return anew.number, made
+    return rewritten.number, made
 
 
 def _with_indexes(connection: Connection, tables: PostgresTables, state: CollectionState) -> CollectionState:

@@ -104,7 +104,7 @@ class PostgresWriter(PendingSink):
         self._vacuum("vacuum (analyze) {}")
 
     def purge(self) -> None:
-        """Commit, and write the tables anew without deleted rows. Backups and the log of PostgreSQL still have them."""
+        """Commit, and rewrite the tables without deleted rows. Backups and the log of PostgreSQL still have them."""
         self.commit()
         self._vacuum("vacuum (full, analyze) {}")
 
@@ -250,7 +250,7 @@ class PostgresWriter(PendingSink):
         publish(self._connection, self._server, number, state)
 
     def _keep_up(self) -> None:
-        """Build the graphs that are due, and count anew where so much was written that the plans of searches would no
+        """Build the graphs that are due, and count again where so much was written that the plans of searches would no
         longer fit. Errors are logged: what was written is stored."""
         if self._number is None or self._state.chunks < _MIN_GRAPH_ROWS:
             return

@@ -120,8 +120,8 @@ def fused(vectors: Vectors, words: QueryWords, fusion: Fusion, k: int) -> Ranked
     if len(numbers) < 2 or fusion.a == 0:
         return Ranked(numbers, scores)
     codes = search.codes_of(numbers[:FEEDBACK_DEPTH]).astype(np.float32)
-    anew, rest = hybrid.fed_back(scores[:FEEDBACK_DEPTH], codes, fusion.a), scores[FEEDBACK_DEPTH:]
-    return Ranked(numbers, np.concatenate([anew, hybrid.kept_below(anew.min(), rest) if len(rest) else rest]))
+    reordered, rest = hybrid.fed_back(scores[:FEEDBACK_DEPTH], codes, fusion.a), scores[FEEDBACK_DEPTH:]
+    return Ranked(numbers, np.concatenate([reordered, hybrid.kept_below(reordered.min(), rest) if len(rest) else rest]))
 
 
 def _ranked_by_both(vectors: Vectors, words: QueryWords, fusion: Fusion, k: int) -> Ranked:

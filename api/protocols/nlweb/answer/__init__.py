@@ -1,5 +1,5 @@
 """From an `Ask` to items, actions and summaries.
 
-Use `answer`, with the `Service` of the process, for a whole response, or `find_items` and `complete_answer` to stream
-it. Nothing here knows HTTP or MCP.
+Use `answer`, with the `AskService` of the process, for a whole response, or `find_items` and `complete_answer` to
+stream it. Nothing here knows HTTP or MCP.
 """

@@ -223,7 +223,7 @@ def submit(target: Target, chosen: Mapping[str, Any], body: Any) -> Exchange:
 
 
 def offered(target: Target, name: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A request and the response with an offer, made anew. NotTestable where none is made."""
+    """A new request and its response with an offer. NotTestable where none is made."""
     chosen = intake(target, name)
     sent = request(data(target, chosen))
     answer = submit(target, chosen, sent)

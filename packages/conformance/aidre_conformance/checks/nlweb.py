@@ -471,7 +471,7 @@ def code_of(answer: Exchange) -> str | None:
 
 
 def promised(target: Target) -> Exchange:
-    """A promise, made anew. NotTestable where the server makes none."""
+    """A new promise. NotTestable where the server makes none."""
     body: dict[str, Any] = {"query": {"text": question(target)}}
     for name, value in target.fixture("promise").items():
         known = body.get(name)
