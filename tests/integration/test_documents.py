@@ -42,6 +42,7 @@ NOT_RUN = {
     "docs/client.md": "installs a package, and asks a server; packages/client/tests runs both",
     "docs/compose/README.md": "needs Docker; tests/integration/test_compose.py reads the commands",
     "docs/conformance.md": "tests a server of somebody else; packages/conformance/tests runs the kit",
+    "docs/distributed.md": "needs a bucket; tests/integration/test_executors.py runs what it shows",
     "docs/frameworks.md": "installs packages; `make integrations` does the same",
     "docs/guide.md": "bash: watches until it is ended, and writes with a key; both have tests of their own",
     "docs/implement.md": "installs packages; packages/conformance/tests runs the program and the kit",
