@@ -36,16 +36,16 @@ _IN_ROWS: Final = {
 
 
 class Test(NamedTuple):
-    """A condition on one value of a kind: `form` with `{value}` and what is `given`. An index finds rows of values by
+    """A condition on one value of a kind: `form` with `{value}` and its `arguments`. An index finds rows of values by
     `narrow`, which holds for all that pass."""
 
     kind: str
     form: LiteralString
-    given: Sequence[sql.Composable]
+    arguments: Sequence[sql.Composable]
     narrow: sql.Composable = sql.SQL("true")
 
     def of(self, value: sql.Composable) -> sql.Composable:
-        return sql.SQL(f"({self.form})").format(*self.given, value=value)
+        return sql.SQL(f"({self.form})").format(*self.arguments, value=value)
 
     def in_rows(self) -> sql.Composable:
         """Of a row f of a value."""
