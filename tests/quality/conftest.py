@@ -9,8 +9,8 @@ import pytest
 from aidre.engine.collection.store import Store
 from aidre.engine.embedding.embedder import DEFAULT_SPACE, Embedder
 from benchmarks.quality.bench_quality import ingested
+from tests.quality.remembered import load_remembering
 from tests.support.kept import kept, of_run
-from tests.support.remembered import load_remembering
 
 SAMPLES = Path(__file__).parent / "samples"
 

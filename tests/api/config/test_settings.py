@@ -137,6 +137,7 @@ def test_without_a_file_everything_has_its_default() -> None:
     assert settings == Settings()
     assert (settings.limits.top_k_default, settings.limits.top_k_max) == (10, 100)
     assert (settings.limits.body_bytes, settings.limits.query_chars) == (1_048_576, 8_192)
+    assert settings.limits.client_memory == 134_217_728
     assert settings.collection("docs").visibility == "public"
     assert settings.collection("docs").protocols == ("aidre", "nlweb", "intent", "intake")
     assert settings.collection("docs").return_text

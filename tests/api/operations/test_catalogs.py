@@ -56,6 +56,7 @@ def test_the_catalog_lists_each_interface_and_what_describes_it(client: Client) 
     assert [one["anchor"] for one in others] == [item["href"] for item in first["item"]]
     assert {item["title"] for item in first["item"]} >= {"AIDRE", "NLWeb", "Model Context Protocol", "Agent Intake"}
     for one in others:
+        assert one.keys() == {"anchor", "service-desc", "service-doc", "service-meta"}
         for target in (*one["service-desc"], *one["service-doc"], *one["service-meta"]):
             assert client.get(local(target["href"]), {"accept": target["type"]}).status_code == 200, target
 

@@ -9,7 +9,7 @@ import pytest
 
 from aidre.api.config.intake import IntakeSettings
 from aidre.api.protocols.intake import bind_key
-from aidre.api.protocols.intake.bind_key import BindKey, find_bind_key
+from aidre.api.protocols.intake.bind_key import BindKey, existing_bind_key, find_bind_key
 from aidre.engine.errors import ConfigurationError
 
 
@@ -33,6 +33,14 @@ def test_who_begins_at_once_takes_one_key(store: Path, tmp_path: Path) -> None:
         keys = list(threads.map(lambda _: find_bind_key(settings, store).id, range(4)))
     assert len(set(keys)) == 1
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["key"]
+
+
+def test_a_key_that_nobody_has_made_is_not_made_by_looking(store: Path, tmp_path: Path) -> None:
+    settings = IntakeSettings(key_file=str(tmp_path / "key"))
+    assert existing_bind_key(settings, store) is None
+    made = find_bind_key(settings, store)
+    found = existing_bind_key(settings, store)
+    assert found is not None and found.id == made.id
 
 
 def test_a_key_file_that_is_not_whole_is_refused(store: Path, tmp_path: Path) -> None:
