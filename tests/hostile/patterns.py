@@ -54,7 +54,7 @@ MADE = {
     "re.sub(others, '-', text if pretty else text.replace('_', '-'))": "a class of characters, of a short text",
     "re.compile(pattern)": "a path of a configuration, escaped, with three parameters at most",
     "re.compile(_to_pattern(old))": "the same",
-    "re.compile('|'.join((f'(?:{_translate(one)})' for one in expanded)))": "a glob, whose stars do not go back",
+    "re.compile('|'.join((f'(?:{_translate(glob)})' for glob in expanded)))": "a glob, whose stars do not go back",
     "re.search(pattern, text)": "the name of a place, its words escaped, with blanks between two of them",
 }
 """Calls whose pattern is made of what a function is given, and why that is harmless."""

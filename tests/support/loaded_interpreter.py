@@ -1,6 +1,7 @@
 """A program that stands for the interpreter: `python -IS loaded_interpreter.py ADDRESS WORDS...` has a process of
 tests/support/loaded.py run the words. It hands on its descriptors, its folder, its environment and signals, and ends as
-that process does. It imports next to nothing, so that it costs next to nothing.
+that process does. It imports next to nothing, so that it costs next to nothing. Where nobody forks any more, it becomes
+the interpreter itself.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ LENGTH_BYTES = 8
 
 def main(address: str, words: list[str]) -> int:
     """The exit status of the process; the negative number of a signal that ended it."""
-    connection = socket.socket(socket.AF_UNIX)
-    connection.connect(f"\0{address}")
     request = marshal.dumps((words, os.getcwd(), dict(os.environ)))  # noqa: PTH109 - pathlib would be imported
-    socket.send_fds(connection, [len(request).to_bytes(LENGTH_BYTES, "big")], [0, 1, 2])
-    connection.sendall(request)
-    answers = connection.makefile()
-    process = int(answers.readline())
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(f"\0{address}")
+        socket.send_fds(connection, [len(request).to_bytes(LENGTH_BYTES, "big")], [0, 1, 2])
+        connection.sendall(request)
+        answers = connection.makefile()
+        process = int(answers.readline())
+    except (OSError, ValueError):
+        os.execv(sys.executable, [sys.executable, *words])
     for number in FORWARDED:
         signal.signal(number, lambda number, _: os.kill(process, number))
     return int(answers.readline())

@@ -61,7 +61,7 @@ def running_command(command: Sequence[str]) -> Iterator[Running]:
             if said.startswith("a replica of "):
                 said = process.stderr.readline()
             found = re.search(r"http://127\.0\.0\.1:\d+", said)
-            assert found is not None, said
+            assert found is not None, said + process.communicate(timeout=WAIT_SECONDS)[1]
             _wait_until_ready(found[0])
             yield Running(process, found[0])
         finally:

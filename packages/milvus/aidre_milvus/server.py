@@ -74,7 +74,7 @@ class MilvusDatabase:
     @cached_property
     def has_words(self) -> bool:
         """Whether the server scores texts by BM25. Milvus Lite tells its own release, which does since 3."""
-        found = re.search(r"(\d+)\.(\d+)", str(self.call("get_server_version")))
+        found = re.search(r"(\d{1,9})\.(\d{1,9})", str(self.call("get_server_version")))
         return found is not None and (int(found[1]), int(found[2])) >= _WORDS_SINCE
 
     def rows(
