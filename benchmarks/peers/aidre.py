@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -96,11 +95,12 @@ class Aidre(Previous):
 
 
 def version() -> str:
-    """The version of the installed aidre, with the commit of its checkout if it runs from one."""
+    """The version of the code that runs, with the commit of its checkout if it runs from one: an editable installation
+    keeps the version that it was made with."""
     folder = Path(aidre.engine.__file__).resolve().parent
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=9"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    released = metadata.version("aidre")
+    released = aidre.__version__
     return released if done.returncode else f"{released} at {done.stdout.strip()}"
 
 
