@@ -76,7 +76,7 @@ def open_files(subject: Subject) -> Iterator[Finding]:
         open_count = count_open_files() if subject.opened else 0
     least = _FEW_FILES + open_count
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    shown = f", of which the collections take {open_count:,}" if open_count else ""
+    shown = f"; a process with all collections open has {open_count:,}" if open_count else ""
     if hard != resource.RLIM_INFINITY and hard < least:
         cure = f"raise it: LimitNOFILE=65536 in the systemd unit, or `ulimit -Hn 65536`, at least {least:,}"
         yield Finding("warning", "open files", f"at most {hard:,}{shown}, so few connections are taken", cure)
